@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -65,6 +66,8 @@ class Findings:
     nodes: int = 0
     node_hours: float = 0.0
     damaged: list[str] = field(default_factory=list)
+    #: Nodes without a result and without any other finding that says something of them: no reason to take them out.
+    unstarted: set[str] = field(default_factory=set)
     #: Nodes by what they are judged with, where that is not the node itself.
     units: dict[str, list[str]] = field(default_factory=dict)
 
@@ -89,6 +92,10 @@ class Findings:
         for node, why in self.lost.items():
             found.setdefault(node, []).append(f"no result: {why}")
         return found
+
+    def to_exclude(self) -> dict[str, list[str]]:
+        """Those of them whose reason is the node: a campaign that was killed says nothing of nodes it did not reach."""
+        return {n: whys for n, whys in self.bad_nodes().items() if len(whys) > 1 or n not in self.unstarted}
 
     def share(self, confidence: float = 0.95) -> float:
         """Lower confidence bound of the share of such nodes (or units) in order (Clopper and Pearson)."""
@@ -295,7 +302,13 @@ def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]
         if missing and node not in repaired:
             why = [a.ended for u in missing for a in state.tried(u) if a.ended]
             found.lost[node] = why[-1] if why else "it was never started"
+            if all(_NOT_OF_NODE.search(one) for one in why):
+                found.unstarted.add(node)
     return table, found
+
+
+#: What an attempt without a result says nothing of its node by: nobody submitted it, or its scheduler forgot it.
+_NOT_OF_NODE = re.compile(r"never entered the queue|never began \(no longer listed\)|did not start within|already been")
 
 
 def _why(record: Record, node: str) -> str:

@@ -30,6 +30,8 @@ PROGRAM = "mpi_p2p"
 #: Of the campaign's folder.
 FOLDER = "groups"
 #: Times that a submission is tried, and seconds between.
+#: Seconds that a job may run beyond its time limit.
+OVERRUN_S = 900.0
 _TRIES, _BETWEEN_TRIES_S = 5, 5.0
 
 
@@ -174,8 +176,12 @@ class GroupJobs:
         return None
 
     def _wait(self, jobs: list[str]) -> None:
-        """Until all have ended; those that cannot begin in time are cancelled."""
-        began = self.clock()
+        """Until all have ended; those that cannot begin in time, or that nobody ends, are cancelled. Raises
+        CampaignError after `wait_hours` without an answer.
+        """
+        began = heard = self.clock()
+        ran: dict[str, float] = {}
+        most = 60.0 * self.between.minutes + OVERRUN_S
         open_ones = list(jobs)
         while open_ones:
             self.sleep(self.poll)
@@ -183,7 +189,11 @@ class GroupJobs:
                 seen = self.queue.states(open_ones)
             except Refused as error:
                 self.say(f"the scheduler: {error}")
+                if self.clock() - heard > self.campaign.wait_seconds:
+                    hours = self.campaign.wait_seconds / 3600
+                    raise CampaignError(f"the scheduler gave no answer for {hours:g} h: {error}") from None
                 continue
+            heard = self.clock()
             late = self.clock() - began > self.campaign.wait_seconds
             for job in list(open_ones):
                 one = seen.get(job)
@@ -193,6 +203,10 @@ class GroupJobs:
                     open_ones.remove(job)
                 elif one.dead or (late and not one.running):
                     self.say(f"job {job} does not start ({one.why or 'waiting'}): cancelled")
+                    self.queue.cancel(job)
+                    open_ones.remove(job)
+                elif one.running and heard - ran.setdefault(job, heard) > most:
+                    self.say(f"job {job} still runs {OVERRUN_S / 60:.0f} min beyond its time limit: cancelled")
                     self.queue.cancel(job)
                     open_ones.remove(job)
 

@@ -10,12 +10,15 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Seen:
-    """A job at this moment. `dead`: it waits and never will run; `why`: in the scheduler's words."""
+    """A job at this moment. `dead`: it waits and never will run; `blocked`: it waits for something that somebody must
+    mend, such as its node; `why`: in the scheduler's words.
+    """
 
     running: bool = False
     ended: bool = False
     dead: bool = False
     why: str = ""
+    blocked: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ PROGRESS_S = 8.0
 LATE_S = 60.0
 #: Seconds without a submission after the queue refused one.
 _FULL_S = 30.0
+#: Seconds that a job may wait for a node that somebody must mend, and run beyond its time limit.
+BLOCKED_S, OVERRUN_S = 1800.0, 900.0
 #: Submissions between two looks at the queue.
 _BATCH = 100
 #: Times that suspects are chosen: once after the rounds and, if measurements were INVALID, once after the second runs.
@@ -50,8 +52,13 @@ class Runner:
         self.spool = folder / "spool"
         self.scripts = folder / "jobs"
         self.ended_since: dict[str, float] = {}
+        self.runs_since: dict[str, float] = {}
+        #: Jobs that wait for what somebody must mend: since when, and why, by the attempt's token.
+        self.blocked: dict[str, tuple[float, str]] = {}
         self.said_at = 0.0
         self.refused = ""
+        #: Since when the scheduler has neither answered nor taken a job.
+        self.refused_since: float | None = None
         self.next_submission = 0.0
         self._rounds: list[Unit] = []
         self._left: tuple[int, list[Unit]] = (-1, [])
@@ -86,6 +93,7 @@ class Runner:
                 self._stop()
                 return False
             self._progress()
+            self._give_up_on_scheduler()
             self.alive.doing("waiting for jobs")
             self.sleep(self.poll)
         self._progress(last=True)
@@ -152,6 +160,19 @@ class Runner:
             wanted = self.to_do()
         self.alive.doing("submitting jobs")
         self._submit(wanted)
+
+    def _give_up_on_scheduler(self) -> None:
+        """Raises CampaignError where the scheduler has refused everything for `wait_hours`."""
+        now = self.clock()
+        if not self.refused:
+            self.refused_since = None
+            return
+        since = self.refused_since = min(now, self.refused_since if self.refused_since is not None else now)
+        if now - since > self.campaign.wait_seconds:
+            hours = self.campaign.wait_seconds / 3600
+            raise CampaignError(
+                f"the scheduler has refused everything for {hours:g} h: {self.refused}; `resume` continues from here"
+            )
 
     def _over(self) -> bool:
         return self._chosen() and not self.state.open() and not self.to_do()
@@ -285,7 +306,7 @@ class Runner:
             if not error.later:
                 raise CampaignError(f"node {unit.node}: the scheduler accepts no job: {error}") from None
             return False
-        self.refused = ""
+        self.refused, self.refused_since = "", None
         return True
 
     def _one(self, unit: Unit, together: int) -> None:
@@ -358,6 +379,8 @@ class Runner:
         except Refused as error:
             self.refused = str(error)
             return
+        if self.refused and self.next_submission <= self.clock():
+            self.refused = ""
         now = self.clock()
         for attempt in flying:
             job = str(attempt.job)
@@ -365,7 +388,11 @@ class Runner:
             if one is None:
                 continue
             waits = not one.running and not one.ended
-            if one.dead or (waits and now - attempt.submitted > self.campaign.wait_seconds):
+            self._note_blocked(attempt, one, now)
+            if (gone := self._stuck(attempt, one, now)) is not None:
+                self._cancel(job)
+                self.journal.note("ended", token=attempt.token, why=gone)
+            elif one.dead or (waits and now - attempt.submitted > self.campaign.wait_seconds):
                 self._cancel(job)
                 late = f"did not start within {self.campaign.wait_seconds / 3600:g} h"
                 why = f"{'can never run' if one.dead else late}{f' ({one.why})' if one.why else ''}"
@@ -377,6 +404,31 @@ class Runner:
                     self.journal.note("ended", token=attempt.token, why=self._why(attempt, one))
             else:
                 self.ended_since.pop(attempt.token, None)
+
+    def _note_blocked(self, attempt: Attempt, one: Seen, now: float) -> None:
+        if not (one.blocked and not one.dead):
+            self.blocked.pop(attempt.token, None)
+            return
+        since, _ = self.blocked.get(attempt.token, (now, ""))
+        if attempt.token not in self.blocked:
+            self.say(
+                f"node {attempt.unit.node}: its job {attempt.job} cannot start ({one.why}); given up after "
+                f"{BLOCKED_S / 60:.0f} min"
+            )
+        self.blocked[attempt.token] = (min(since, now), one.why)
+
+    def _stuck(self, attempt: Attempt, one: Seen, now: float) -> str | None:
+        """Why an attempt is given up although its job is in the queue; None: it is not."""
+        if attempt.token in self.blocked and now - self.blocked[attempt.token][0] >= BLOCKED_S:
+            return f"job {attempt.job} could not start for {BLOCKED_S / 60:.0f} min ({one.why})"
+        if not one.running:
+            return None
+        since = self.runs_since[attempt.token] = min(now, self.runs_since.get(attempt.token, now))
+        together, _ = plan.at_once(self.campaign, self._limits)
+        most = self.campaign.seconds + plan.delay(self.campaign, together - 1, together, 1.0) + OVERRUN_S
+        if now - since < most:
+            return None
+        return f"job {attempt.job} still ran after {most / 60:.0f} min, beyond its time limit: its node may be dead"
 
     def _why(self, attempt: Attempt, seen: Seen) -> str:
         claimed = (self.spool / f"{attempt.token}.claim").is_dir()
@@ -421,7 +473,13 @@ class Runner:
         )
         bad = sum(1 for a in self.state.attempts.values() if a.ended and a.ended != NEVER_QUEUED)
         text += f"; {bad} attempts without a result" if bad else ""
-        left = remaining(self.state, len(units) - done, len(flying))
+        stuck = [a for a in flying if a.token in self.blocked]
+        if stuck:
+            shown = ", ".join(f"{a.unit.node} ({self.blocked[a.token][1]})" for a in stuck[:4])
+            text += f"; {len(stuck)} cannot start: {shown}{' ...' if len(stuck) > 4 else ''}"
+        left = remaining(self.state, len(units) - done - len(stuck), len(flying) - len(stuck))
+        if left is not None and stuck:
+            left = max(left, max(self.blocked[a.token][0] for a in stuck) + BLOCKED_S - self.clock())
         text += f"; about {left / 60:.0f} min left" if left is not None and not self._over() else ""
         return text + (f"; the scheduler: {self.refused}" if self.refused else "")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import getpass
-import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from reframe.core.exceptions import JobSchedulerError
 
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.queue import JobScript, Limits, Queue, Refused, Seen
+from tenken.machines import pbs_json
+from tenken.machines.cluster import pbs_hosts
 from tenken.machines.model import Partition, fill
 from tenken.model import ending
 from tenken.reframe.schedulers import command, gridengine, nqsv, pbs, slurm
@@ -21,6 +23,8 @@ from tenken.reframe.schedulers.polling import Seen as Told
 from tenken.reframe.schedulers.polling import Waiting, hms
 
 _TIMEOUT_S = 60.0
+#: Jobs of PBS that are asked for one by one in one look at the queue.
+_ALONE = 50
 _NEEDLESS = ("unknown job", "job has finished", "no such request", "does not exist", "invalid job id")
 #: Words of a refusal that will not become another answer by waiting.
 _FINAL = (
@@ -44,7 +48,29 @@ def _seen(one: Told | None) -> Seen | None:
     running = not one.pending and not one.ended
     unseen = one.exit_code == ending.NO_STAGE or "unseen" in one.facts
     why = (one.state, one.why, "its node does not see the campaign's folder" if unseen else "", one.facts.get("unseen"))
-    return Seen(running, one.ended, dead, "; ".join(filter(None, why)))
+    blocked = one.pending and one.waiting is Waiting.MENDED
+    return Seen(running, one.ended, dead, "; ".join(filter(None, why)), blocked)
+
+
+def _read(parse: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a parser makes of an answer; one that it cannot read is none."""
+    try:
+        return parse()
+    except (JobSchedulerError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise Refused(f"an answer of the scheduler cannot be read: {error}") from None
+
+
+def _pinned_to_bad(pinned: Mapping[str, str], nodes: Mapping[str, str]) -> dict[str, str]:
+    """By job that waits for one node, the state of that node, where it takes no jobs. `nodes`: states by name."""
+    bad = {node: state for node, state in nodes.items() if state.lower().startswith(slurm.NODE_BROKEN)}
+    return {job: f"{node} is {bad[node]}" for job, node in pinned.items() if node in bad}
+
+
+def _with_nodes(found: dict[str, Seen | None], bad: Mapping[str, str]) -> dict[str, Seen | None]:
+    for job, why in bad.items():
+        if (one := found.get(job)) is not None:
+            found[job] = replace(one, blocked=True, why="; ".join(filter(None, (one.why, why))))
+    return found
 
 
 class _Base:
@@ -136,8 +162,10 @@ class SlurmQueue(_Base):
         columns = "JobID:|,State:|,exit_code:|,NodeList:|,Partition:|,RestartCnt:|,Reason:|"
         # all of this user at once: a list of thousands of ids is too long for a command line
         table = _ask(["squeue", "-h", "-t", "all", "-u", getpass.getuser(), "-O", columns])
-        found = {number: _seen(one) for number, one in slurm.listed(table).items()}
+        found = {number: _seen(one) for number, one in _read(lambda: slurm.listed(table)).items()}
         wanted = set(jobs)
+        if any(one is not None and not one.running and not one.ended for one in found.values()):
+            found = _with_nodes(found, self._bad_nodes(found))
         rest = [one for one in jobs if one not in found]
         for start in range(0, len(rest), 500):
             try:
@@ -147,6 +175,18 @@ class SlurmQueue(_Base):
             except Refused:
                 break  # without accounting a job that is not listed has ended
         return {number: one for number, one in found.items() if number in wanted}
+
+    def _bad_nodes(self, found: Mapping[str, Seen | None]) -> dict[str, str]:
+        """Of jobs that wait for one node, which one that is and its state, if it takes none; nothing without answer."""
+        try:
+            pending = _ask(["squeue", "-h", "-t", "PD", "-u", getpass.getuser(), "-O", "JobID:|,ReqNodes:|"])
+            nodes = _ask(["sinfo", "-h", "-N", "-o", "%N %T"])
+        except Refused:
+            return {}
+        rows = (line.strip().strip("|").split("|") for line in pending.splitlines())
+        pinned = {row[0].strip(): row[1].strip() for row in rows if len(row) == 2}
+        states = dict(words for line in nodes.splitlines() if len(words := line.split(None, 1)) == 2)
+        return _pinned_to_bad({job: node for job, node in pinned.items() if job in found}, states)
 
     def tagged(self, tag: str) -> dict[str, str]:
         table = _ask(["squeue", "-h", "-u", getpass.getuser(), "-O", "JobID:|,Comment:256"])
@@ -203,14 +243,47 @@ class PbsQueue(_Base):
     def _jobs(self, *words: str) -> dict[str, Any]:
         answer = _ask(["qstat", words[0], "-F", "json", *words[1:]], (0, 153, 35) if words[1:] else (0,))
         try:
-            return dict(json.loads(answer).get("Jobs", {})) if answer.strip() else {}
-        except (ValueError, AttributeError):
-            raise Refused(f"qstat printed no JSON but {answer.strip()[:80]!r}") from None
+            return dict(pbs_json.read(answer, "Jobs")[0])
+        except ValueError as error:
+            raise Refused(f"qstat printed {error}") from None
 
     def states(self, jobs: Sequence[str]) -> dict[str, Seen | None]:
         living = self._jobs("-f") if jobs else {}
-        # one that is not listed has ended: what it left in the spool shows how
-        return {job: _seen(pbs.seen(living[job])) for job in jobs if job in living}
+        found = {job: _seen(pbs.seen(living[job])) for job in jobs if job in living}
+        missing = [job for job in jobs if job not in living]
+        for job in missing[:_ALONE]:
+            # ended, and the history shows how; or what others wrote hid it
+            one = self._alone(job)
+            found |= {job: _seen(pbs.seen(one))} if one else {}
+        found |= dict.fromkeys(missing[_ALONE:])
+        waiting = [job for job, one in found.items() if one is not None and not one.running and not one.ended]
+        return _with_nodes(found, self._bad_nodes({job: living[job] for job in waiting if job in living}))
+
+    def _alone(self, job: str) -> Mapping[str, Any] | None:
+        try:
+            return self._jobs("-xf", job).get(job)
+        except Refused as error:
+            if "history" in str(error).lower():
+                return self._jobs("-f", job).get(job)
+            raise
+
+    def _bad_nodes(self, waiting: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+        """As for Slurm; the node is that of the job's chunk."""
+        chunks = {
+            job: re.findall(r"\bhost=([\w.-]+)", str(info.get("Resource_List", ""))) for job, info in waiting.items()
+        }
+        if not any(chunks.values()):
+            return {}
+        try:
+            nodes = pbs_json.read(_ask(["pbsnodes", "-a", "-F", "json"]), "nodes")[0]
+        except (Refused, ValueError):
+            return {}
+        states = {
+            host: ",".join(str(vnode.get("state", "")) for vnode in vnodes.values())
+            for host, vnodes in pbs_hosts(nodes).items()
+        }
+        bad = {host: state for host, state in states.items() if not {*re.split(r"[,\s]+", state)} <= pbs.NODE_WORKS}
+        return {job: f"{n} is {bad[n]}" for job, names in chunks.items() for n in names[:1] if n in bad}
 
     def tagged(self, tag: str) -> dict[str, str]:
         found = {}
@@ -247,7 +320,8 @@ class NqsvQueue(_Base):
         return found[1] if found else None
 
     def states(self, jobs: Sequence[str]) -> dict[str, Seen | None]:
-        living = nqsv.requests(_ask(["qstat"])) if jobs else {}
+        text = _ask(["qstat"]) if jobs else ""
+        living = _read(lambda: nqsv.requests(text))
         return {job: _seen(living[job]) for job in jobs if job in living}
 
     def tagged(self, tag: str) -> dict[str, str]:
@@ -271,7 +345,8 @@ class GridEngineQueue(_Base):
         return found[1] if found else None
 
     def states(self, jobs: Sequence[str]) -> dict[str, Seen | None]:
-        living = gridengine.states(_ask(["qstat", "-xml", "-u", getpass.getuser()])) if jobs else {}
+        text = _ask(["qstat", "-xml", "-u", getpass.getuser()]) if jobs else ""
+        living = _read(lambda: gridengine.states(text)) if jobs else {}
         return {job: _seen(living[job]) for job in jobs if job in living}
 
     def tagged(self, tag: str) -> dict[str, str]:

@@ -252,7 +252,7 @@ class Looker:
         if total is not None and all_of_it is not None and total < all_of_it:
             more = (all_of_it - total) / 2**30
             self.notes.append(
-                f"{more:.1f} GiB of NUMA nodes without CPUs (of GPUs, say) are not counted as host memory"
+                f"{more:.1f} GiB of NUMA nodes without CPUs (of GPUs, for example) are not counted as host memory"
             )
         limit = self.text("sys/fs/cgroup/memory.max") or ""
         if limit.isdigit() and total is not None and int(limit) < total:
@@ -413,7 +413,7 @@ class Looker:
         lost = [row for row in rows if row["name"].startswith(("[", "ERR!")) or row["uuid"].startswith(("[", "ERR!"))]
         for row in lost:
             self._dead.append(row["index"])
-            self.notes.append(f"nvidia-smi says of GPU {row['index']}: {row['name']}: 1 lost")
+            self.notes.append(f"nvidia-smi reports of GPU {row['index']}: {row['name']}: 1 lost")
         return [row for row in rows if row not in lost]
 
     def _query(self, names: Sequence[str], *which: str) -> list[dict[str, str]]:

@@ -284,6 +284,8 @@ class Patience:
     """Until a scheduler that is busy or cannot be reached takes a job."""
     cancel: float = 120
     """Until a job that was cancelled is confirmed to be gone."""
+    overrun: float = 900
+    """Beyond its time limit, until the scheduler ends a job: its node may be dead, or its epilogue hang."""
 
 
 @dataclass(frozen=True)

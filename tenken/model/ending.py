@@ -34,7 +34,11 @@ def lost(facts: Mapping[str, Any]) -> str | None:
 
 def disturbed(facts: Mapping[str, Any]) -> str | None:
     """Why a completed job measured something other than requested, according to its record."""
-    counts = [str(facts.get(key, 1)) for key in ("run_count", "attempts")]
+    if moved := facts.get("moved"):
+        return f"the job {moved}: run it again"
+    # a start of which the script knows nothing, as its prologue failed, measured nothing
+    keys = ("attempts",) if facts.get("began_on") else ("run_count", "attempts")
+    counts = [str(facts.get(key, 1)) for key in keys]
     times = max(int(count) if count.isdigit() else 1 for count in counts)
     if times > 1 and not facts.get("may_run_again"):
         began = facts.get("began_on")

@@ -405,6 +405,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             getattr(job, "scheduler_facts", None) or {},
             getattr(job, "may_run_again", False),
             known_nodes(job, self.pinned_nodes(), self.current_partition),
+            tuple(job.pin_nodes or self.pinned_nodes()),
             self.unnamed_nodes(self.current_partition.name),
         )
 

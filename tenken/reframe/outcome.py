@@ -15,9 +15,11 @@ from reframe.utility import nodelist_expand
 from tenken.archive import disk, seal
 from tenken.errors import CatalogueError, ResultError
 from tenken.judge import verdict
+from tenken.judge.bounds import NOTE
 from tenken.model import ending, engine, verdicts
 from tenken.model import result as results
 from tenken.model.catalogue import program as catalogue_program
+from tenken.model.job import short
 from tenken.model.judgement import Finding, Judgement
 from tenken.model.machine import Machine
 from tenken.model.request import Request
@@ -34,8 +36,8 @@ MAX_OUTPUT, PART = 64 * 2**20, 2**20
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run of one request. `known`: the nodes by the scheduler, otherwise the requested ones; `place`: the text
-    that replaces them if no node was named.
+    """One run of one request. `known`: the nodes by the scheduler, otherwise the requested ones; `pinned`: those that
+    it was made for; `place`: the text that replaces them if no node was named.
     """
 
     folder: Path
@@ -48,6 +50,7 @@ class Outcome:
     facts: Mapping[str, Any] = field(default_factory=dict)
     may_run_again: bool = False
     known: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
     place: str = "any node"
 
     @cached_property
@@ -139,6 +142,8 @@ class Outcome:
             found["attempts"] = len(attempts)
         if attempts and (len(attempts) > 1 or str(self.facts.get("run_count", 1)) != "1"):
             found["began_on"] = ", then ".join(attempt.node for attempt in attempts)
+        if (ran := self.told.nodes) and (elsewhere := {*map(short, self.pinned)} - {*map(short, ran)}):
+            found["moved"] = f"ran on {', '.join(ran)} and not on {', '.join(sorted(elsewhere))}, which it was made for"
         return found
 
     def digests(self) -> dict[str, Any]:
@@ -165,8 +170,11 @@ class Outcome:
 
     def disturbance(self) -> list[Finding]:
         """A job that the scheduler restarted or suspended measured something, but not what was requested."""
-        how = ending.disturbed({**self.facts, **self.own_facts()})
-        return [Finding(verdicts.INVALID, f"{self.where}: {how}", node=self.where)] if how else []
+        facts = {**self.facts, **self.own_facts()}
+        how, clock = ending.disturbed(facts), facts.get("clock")
+        where = ",".join(self.pinned) if "moved" in facts else self.where
+        found = [Finding(verdicts.INVALID, f"{where}: {how}", node=where)] if how else []
+        return [*found, *([Finding(verdicts.RECORDED, f"{self.where}: {clock}", kind=NOTE)] if clock else [])]
 
     def judgement(self, request: Request, machine: Machine) -> tuple[Judgement, results.Result | None, str | None, str]:
         """The judgement of the run, the result (or None), why there is none, and its raw text in that case."""
@@ -193,7 +201,8 @@ class Outcome:
                 # what its adapter could not read in the output
                 what = f"{request.program}: {' '.join(text.split())}"
         if what is not None or result is None:
-            judgement = verdict.failed(f"{where}: {what}", where)
+            clock = f"; {self.facts['clock']}" if "clock" in self.facts else ""
+            judgement = verdict.failed(f"{where}: {what}{clock}", where)
             if killed is not None and (how := ending.lost(self.facts)):
                 # a job lost by its scheduler is no evidence about its node
                 judgement = verdict.invalid(f"{where}: {how}", where)

@@ -94,9 +94,9 @@ def sections(
     )
     yield (
         "To take out of service (nothing was executed)",
-        [exclusion(node, reason[:120]) for node, reason in _to_exclude(bad, units, found, campaign)],
+        [exclusion(node, reason[:120]) for node, reason in _to_exclude(found.to_exclude(), units, found, campaign)],
     )
-    if bad:
+    if bad := found.to_exclude():
         again = campaign.together(sorted(bad)) if found.units else sorted(bad)
         yield "After repair", [f"tenken campaign retest {campaign.name} {','.join(again)}"]
 
@@ -109,8 +109,9 @@ def _to_exclude(
         node: reasons[0] for node, reasons in bad.items() if node not in {n for u in units for n in found.units[u]}
     }
     yield from sorted(alone.items())
-    for unit, nodes in sorted(units.items()):
-        for node in found.units[unit]:
+    for unit, all_bad in sorted(units.items()):
+        nodes = [node for node in all_bad if node in bad]
+        for node in found.units[unit] if nodes else ():
             reason = bad[node][0] if node in bad else f"{nodes[0]}: {bad[nodes[0]][0]}"
             yield node, f"{campaign.unit} {unit}: {reason}"
 

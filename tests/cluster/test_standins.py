@@ -241,9 +241,9 @@ def test_pbs_answers_one_id_of_two_and_both_jobs_are_followed(site):
 
 
 def test_pbs_a_job_that_was_run_twice_is_invalid(site):
-    record = only(site("pbs", run_count=2).run())
+    record = only(site("pbs", run_count=2, ran_before=1).run())
     assert record.verdict == "INVALID"
-    assert "the job ran twice: the scheduler started it 2 times (it began on mg0001)" in text(record)
+    assert "the job ran twice: the scheduler started it 2 times (it began on mg0001, then mg0001)" in text(record)
 
 
 def test_pbs_a_second_half_of_the_output_is_waited_for(site):

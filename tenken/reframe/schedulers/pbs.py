@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +14,8 @@ from reframe.core.logging import WARNING
 from reframe.core.schedulers import Node
 from reframe.utility import toalphanum
 
+from tenken.machines import pbs_json
+from tenken.machines.cluster import pbs_hosts
 from tenken.machines.model import fill
 from tenken.reframe.schedulers import reasons
 from tenken.reframe.schedulers.batch import Batch, queue
@@ -33,8 +35,24 @@ _BY_SIGNAL, _TERMINATED = 256, "91"
 #: What of a job goes into the record.
 _KEPT = ("job_state", "substate", "run_count", "comment", "Exit_status", "exec_vnode", "exec_host", "queue")
 _WALLTIME_EXCEEDED = -29
+#: What PBS ends a job with itself: OpenPBS, src/include/job.h.
+_EXITS = {
+    -1: "its node could not start it", -2: "its node could not start it: the prologue, the user or the folder failed",
+    -3: "its node could not start it, and was to try again", -4: "its node's daemon was started again while it ran",
+    -5: "its node's daemon was started again", -6: "its node's daemon was started again",
+    -7: "it could not be started again", -10: "its user or group is not known on the node", -11: "it was to run again",
+    -12: "it was checkpointed and ended", -13: "its password was refused", -14: "another of its nodes failed",
+    -15: "it was to run again from a checkpoint", -16: "a hook of the node refused it",
+    -17: "a hook of the node refused it", -18: "a hook put it back into the queue", -19: "a hook ended it",
+    -20: "its first node was lost", -21: "a folder of PBS on its node is not safe", -22: "a hook of the node failed",
+    -23: "it has no Kerberos credentials", -24: "it used more CPUs than it requested",
+    -25: "it used more CPU time than its CPUs have", -26: "it was over its virtual memory",
+    -27: "it was over its memory", -28: "it was over its CPU time", -30: "its nodes could not join it",
+}  # fmt: skip
+#: Seconds that a job may wait before PBS is asked why it has not said why.
+UNCOMMENTED_S = 60.0
 _DEFAULT_SELECT = "mpiprocs={num_tasks_per_node}:ncpus={num_cpus_per_node}"
-_NODE_WORKS = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}
+NODE_WORKS = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}
 
 
 @register_scheduler(NAME)
@@ -43,6 +61,14 @@ class Pbs(Batch):
 
     def directives(self, job: PatientJob, options: Sequence[str]) -> list[str]:
         dashed = [option for option in options if option.startswith("-")]
+        for option in dashed:
+            if re.match(r"-l\s*(.*,)?(select|nodes)=", option):
+                raise JobSchedulerError(
+                    f"{option!r} of the system file, the check or -J replaces the job's nodes; allowed: resources of a "
+                    f"node without a dash ('ngpus=1'), or 'select:' of the partition"
+                )
+        variables = [option[2:].strip() for option in dashed if re.match(r"-v\s*\S", option)]
+        dashed = [option for option in dashed if not re.match(r"-v\s*\S", option)]
         # ReFrame's way: an option without a dash belongs to each chunk (`ngpus=1`)
         chunk = [option for option in options if not option.startswith("-")]
         words = [f"-N {toalphanum(job.name)[:15]}", f"-o {job.stdout}"]
@@ -53,7 +79,8 @@ class Pbs(Batch):
         words.append(f"-l select={self.select(job, chunk)}")
         # a job whose node died must fail by name, not run again on another one
         words += [] if job.may_run_again else ["-r n"]
-        words.append(f"-v TENKEN_JOB={tag(job)}")
+        # of several -v PBS takes the last one
+        words.append(f"-v {','.join([f'TENKEN_JOB={tag(job)}', *variables])}")
         return [*words, *self.place(job, dashed), *dashed]
 
     def select(self, job: PatientJob, more: Sequence[str]) -> str:
@@ -86,36 +113,92 @@ class Pbs(Batch):
         return found[1] if found else None
 
     def ask(self, jobs: Sequence[PatientJob]) -> Answer:
-        """All active jobs without a list of ids, then one by one those that ended: OpenPBS since December 2023
-        answers only for the first of a list, and the complete history of a site is long.
+        """Each of our jobs by its id, and those that ended once more with the history: OpenPBS since December 2023
+        answers only for the first of a list, and jobs of others are none of ours. Without an answer for one of them
+        the others are known.
         """
-        found: dict[str, Seen | None] = {number: seen(info) for number, info in self._jobs("-f").items()}
+        found: dict[str, Seen | None] = {}
+        refused: list[CommandError] = []
         for job in jobs:
             number = str(job.jobid)
-            if number not in found:
-                found.update({one: seen(info) for one, info in self._jobs("-xf", number).items() if one == number})
-            one = found.get(number)
-            if one is not None and one.pending and reasons.pbs(one.why) is None:
-                found[number] = replace(one, waiting=self._by_nodes(job))
+            try:
+                info = self._jobs("-f", number).get(number) or self._jobs("-xf", number).get(number)
+            except CommandError as error:
+                self.log(f"job {number}: {error}", WARNING)
+                refused.append(error)
+                found[number] = None
+                if len(refused) == len(found) > 1:
+                    raise  # a server that is down does not answer for the rest either
+                continue
+            if info is None:
+                continue
+            one = seen(info)
+            if one.pending and reasons.pbs(one.why, str(info.get("queue", ""))) is None:
+                one = replace(one, waiting=self._by_nodes(job))
+            elif one.pending and not info.get("comment"):
+                one = self._without_comment(job, one)
+            found[number] = one
         return found
 
     def _jobs(self, *words: str) -> Mapping[str, Mapping[str, Any]]:
-        """Jobs by id as reported by qstat; empty if it does not know the requested one."""
+        """Jobs by id as reported by qstat; empty if it does not know the requested one. Logs what cannot be read."""
         question = ["qstat", words[0], "-F", "json", *words[1:]]
-        answer = run(question, self.timeout, (0, *_NOT_KNOWN) if words[1:] else (0,))
-        if not answer.strip():
-            return {}
         try:
-            found = json.loads(answer).get("Jobs", {})
-        except ValueError:
-            raise CommandError(f"qstat printed no JSON but {answer.strip()[:80]!r}") from None
-        return {number: info for number, info in found.items() if isinstance(info, Mapping)}
+            answer = run(question, self.timeout, (0, *_NOT_KNOWN) if words[1:] else (0,))
+        except CommandError as error:
+            if words[0] == "-xf" and "history" in error.said.lower():
+                return {}  # a server that keeps none
+            raise
+        try:
+            found, unread = pbs_json.read(answer, "Jobs")
+        except ValueError as error:
+            raise CommandError(f"qstat printed {error}") from None
+        if unread:
+            self.log(f"qstat: {', '.join(unread)} cannot be read", WARNING)
+        return found
 
     def submitted(self, job):
         mark = f"TENKEN_JOB={tag(job)}"
         return next(
             (number for number, info in self._jobs("-f").items() if mark in str(info.get("Variable_List", ""))), None
         )
+
+    def _without_comment(self, job: PatientJob, one: Seen) -> Seen:
+        """Why nobody looked at a job that waits: the server or its scheduler says so, after a minute."""
+        if time.time() - (job.submit_time or time.time()) < UNCOMMENTED_S:
+            return one
+        server, scheduler = self._said("qstat", "-B", "-f"), self._said("qmgr", "-c", "list sched")
+        if re.search(r"^\s*scheduling = False", server, re.M | re.I):
+            return replace(one, waiting=Waiting.MENDED, why="the server is not scheduling (scheduling = False)")
+        if re.search(r"^\s*state = down", scheduler, re.M | re.I):
+            return replace(one, waiting=Waiting.MENDED, why="the scheduler of PBS is down (list sched: state = down)")
+        return replace(one, why="PBS gives no reason: its scheduler has not looked at the job yet")
+
+    def _said(self, *words: str) -> str:
+        try:
+            return run(list(words), self.timeout)
+        except CommandError as error:
+            self.log(str(error), WARNING)
+            return ""
+
+    def why_ended(self, job):
+        """Nodes that are not in order and, where PBS itself ended the job, its exit status in words and its comment."""
+        status, comment = str(job.scheduler_facts.get("Exit_status", "")), job.scheduler_facts.get("comment")
+        negative = re.fullmatch(r"-[0-9]{1,3}", status)
+        words = [_EXITS.get(int(status)), comment] if negative else []
+        return "; ".join(str(word) for word in [*words, self._not_in_order(job)] if word)
+
+    def _not_in_order(self, job: PatientJob) -> str:
+        if not job.nodelist:
+            return ""
+        try:
+            nodes = self.allnodes()
+        except JobSchedulerError as error:
+            self.log(str(error), WARNING)
+            return ""
+        short = {name.split(".")[0] for name in job.nodelist}
+        bad = [node for node in nodes if node.name.split(".")[0] in short and not self.is_node_avail(node)]
+        return ", ".join(f"{node.name} is {','.join(sorted(node.states))}" for node in sorted(bad, key=str))
 
     def _by_nodes(self, job: PatientJob) -> Waiting:
         """Whether enough of the nodes on which a job may run are in order; assumed if they cannot be queried."""
@@ -131,10 +214,12 @@ class Pbs(Batch):
 
     def allnodes(self):
         try:
-            answer = json.loads(run(["pbsnodes", "-a", "-F", "json"], self.timeout))
-        except ValueError:
-            raise JobSchedulerError("pbsnodes -a -F json printed no JSON") from None
-        return {PbsNode(name, info) for name, info in answer.get("nodes", {}).items()}
+            found, unread = pbs_json.read(run(["pbsnodes", "-a", "-F", "json"], self.timeout), "nodes")
+        except ValueError as error:
+            raise JobSchedulerError(f"pbsnodes -a -F json printed {error}") from None
+        if unread:
+            self.log(f"pbsnodes: {', '.join(unread)} cannot be read", WARNING)
+        return {PbsNode(host, *vnodes.values()) for host, vnodes in pbs_hosts(found).items()}
 
     def filternodes(self, job, nodes):
         """Those of the queue that the job requests, if nodes report their queues."""
@@ -143,7 +228,7 @@ class Pbs(Batch):
         return {node for node in nodes if asked is None or not node.queues or asked in node.queues}
 
     def is_node_avail(self, node):
-        return node.states <= _NODE_WORKS
+        return node.states <= NODE_WORKS
 
 
 def seen(info: Mapping[str, Any]) -> Seen:
@@ -165,7 +250,8 @@ def seen(info: Mapping[str, Any]) -> Seen:
             state, killed = f"CANCELLED (deleted or killed, Exit_status {status or 'unknown'}{said})", True
         return Seen(state, ended=True, killed=killed, exit_code=code, nodes=nodes, facts=facts)
     if letter in _PENDING:
-        waiting = Waiting.MENDED if letter == "H" else reasons.pbs(comment) or Waiting.RUNS
+        at = str(info.get("queue", ""))
+        waiting = Waiting.MENDED if letter == "H" else reasons.pbs(comment, at) or Waiting.RUNS
         why = comment or f"state {letter}"
         return Seen(_PENDING[letter], pending=True, waiting=waiting, why=why, facts=facts)
     state = _RUNNING.get(letter, f"UNKNOWN (state {letter!r})")
@@ -173,13 +259,17 @@ def seen(info: Mapping[str, Any]) -> Seen:
 
 
 class PbsNode(Node):
-    """A node as reported by pbsnodes."""
+    """A host as reported by pbsnodes, by its vnodes."""
 
-    def __init__(self, name: str, info: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, *vnodes: Mapping[str, Any]) -> None:
         self.name = name
-        self.states = set(str(info.get("state", "")).replace(" ", "").split(","))
-        offered = info.get("resources_available", {})
-        self.queues = {queue for queue in [info.get("queue"), *str(offered.get("Qlist", "")).split(",")] if queue}
+        self.states: set[str] = set()
+        self.queues: set[str] = set()
+        for info in vnodes:
+            self.states |= set(str(info.get("state", "")).replace(" ", "").split(","))
+            offered = info.get("resources_available")
+            listed = str(offered.get("Qlist", "")) if isinstance(offered, Mapping) else ""
+            self.queues |= {queue for queue in [info.get("queue"), *listed.split(",")] if queue}
 
     def in_state(self, state: str) -> bool:
         return _states(state) <= self.states

@@ -47,6 +47,15 @@ TRANSIENT = (
     "unable to contact", "could not connect", "communication", "busy", "zero bytes were transmitted",
     "connect failure", "end of file", "no permission to reach", "server is not running", "server shutting down",
 )  # fmt: skip
+#: Messages of schedulers that take more jobs of a user once others of his have ended.
+FULL = (
+    "maxsubmitjob", "max_submit", "maxjobs", "submitjoblimit", "job submit limit", "job count limit", "max_queued",
+    "would exceed", "limit on jobs", "limit on number of jobs", "maximum number of jobs",
+)  # fmt: skip
+#: Seconds that a job waits before the reason is said, and until it is said again.
+SAID_AFTER_S, SAID_AGAIN_S = 60.0, 3600.0
+#: Seconds by which the clocks of a node and of this host may differ without being named.
+CLOCK_S = 20.0
 
 
 def end_if_signalled() -> None:
@@ -132,6 +141,12 @@ class PatientJob(Job):
         self.forgotten_since: float | None = None
         self.output_size = -1
         self.output_since = 0.0
+        #: Since when it runs, how long it was suspended, when it was last heard of as running; what was said of its
+        #: waiting, and when.
+        self.runs_since: float | None = None
+        self.suspended_s = 0.0
+        self.heard_before: float | None = None
+        self.said: tuple[str, float] = ("", 0.0)
         #: Why it is being taken out of the queue, since when, how often that was tried, and the answer.
         self.giving_up: str | None = None
         self.cancel_since = 0.0
@@ -197,6 +212,8 @@ class Follower:
         numbers: lost.Numbers | None = None,
         given_before: Callable[[PatientJob], str | None] = lambda job: None,
         anew: Callable[[PatientJob, str], bool] = lambda job, why: False,
+        say: Callable[[str], None] = lambda text: None,
+        ended: Callable[[PatientJob], str] = lambda job: "",
     ) -> None:
         self.patience = patience
         self.cancel = cancel
@@ -205,6 +222,10 @@ class Follower:
         self.lost = numbers or lost.Numbers()
         self.given_before = given_before
         self.anew = anew
+        self.say = say
+        self.ended = ended
+        #: Until when nobody asked, as a submission waited for a full queue.
+        self.deaf_until = 0.0
 
     def update(self, jobs: Sequence[PatientJob], answer: Answer) -> None:
         """Process one answer of the scheduler for these jobs."""
@@ -250,6 +271,8 @@ class Follower:
             job._exitcode = seen.exit_code
             job.killed = job.killed or seen.killed or job.cancelled
             job.output_whole = job.output_whole or seen.output_whole
+            if seen.killed and not job.cancelled and (more := self.ended(job)):
+                job._state = f"{seen.state} ({more})" if "(" not in seen.state else f"{seen.state[:-1]}; {more})"
             self._end(job)
             if job.cancelled and job.giving_up is None and "CANCELLED" not in seen.state:
                 job._state = f"CANCELLED ({seen.state})"
@@ -261,6 +284,7 @@ class Follower:
             self._pending(job, seen, now)
         else:
             job.blocked_since = None
+            self._running(job, seen, now)
 
     def _pending(self, job: PatientJob, seen: Seen, now: float) -> None:
         waited = now - (job.submit_time or now)
@@ -274,9 +298,39 @@ class Follower:
         elif job.blocked_since is not None and now - job.blocked_since >= self.patience.blocked:
             self._give_up(job, f"blocked in the queue{why}")
 
+        else:
+            self._say_why(job, seen, now, waited)
+
+    def _say_why(self, job: PatientJob, seen: Seen, now: float, waited: float) -> None:
+        """Why a job waits, and until when at most, once it is worth a line, and again every hour."""
+        why = seen.why or seen.state
+        said, at = job.said
+        if waited >= SAID_AFTER_S and (why != said or now - at >= SAID_AGAIN_S):
+            job.said = (why, now)
+            most = job.max_pending_time or self.patience.pending
+            if job.blocked_since is not None:
+                most = min(most, job.blocked_since + self.patience.blocked - (job.submit_time or now))
+            self.say(f"job {job.jobid} waits for {hms(waited)}: {why}; it is given up after {hms(most)}")
+
+    def _running(self, job: PatientJob, seen: Seen, now: float) -> None:
+        """A job that its scheduler does not end: its node is dead, or its epilogue hangs."""
+        if job.runs_since is None:
+            job.runs_since = now
+        elif seen.suspended:
+            job.suspended_s += now - (job.heard_before or now)
+        job.heard_before = now
+        limit = job.time_limit if job.time_limit else self.patience.pending
+        ran = now - job.runs_since
+        if ran - min(job.suspended_s, self.patience.pending) >= float(limit) + self.patience.overrun:
+            where = f" on {','.join(job.nodelist)}" if job.nodelist else ""
+            more = f"; {said}" if (said := self.ended(job)) else ""
+            self._give_up(
+                job, f"still {seen.state}{where} after {hms(ran)}, with a time limit of {hms(float(limit))}{more}"
+            )
+
     def _unheard(self, job: PatientJob) -> None:
         now = self.clock()
-        silent = now - (job.heard_at or job.submit_time or now)
+        silent = now - max(job.heard_at or job.submit_time or now, self.deaf_until)
         if job.ended_at is not None or job.giving_up is not None or silent < self.patience.silence:
             return
         if job.token is not None and joblines.end_status(_output(job), job.token) is not None:
@@ -392,12 +446,26 @@ class Follower:
         if job.token is None and "unseen" in job.scheduler_facts:
             job._exitcode = None  # ReFrame would report it alone, the build reports the node
         began = told.attempts[-1].time if told.attempts else None
-        if began is not None and job.began_at is not None and began < job.began_at - LOST_S:
+        clock = self._clock(job, began)
+        if clock is not None:
+            job.scheduler_facts["clock"] = clock
+        elif began is not None and job.began_at is not None and began < job.began_at - LOST_S:
             self._started_again(job, told, began)
         elif never_began:
             job.scheduler_facts["lost"] = never_began
         if job._exitcode is None:
             job._exitcode = told.status
+
+    def _clock(self, job: PatientJob, began: float | None) -> str | None:
+        """How far a node's clock is off, where it is certain: the job began before it was submitted, or after now."""
+        if began is None or job.submit_time is None:
+            return None
+        where = ",".join(job.nodelist[:1]) or "its node"
+        if (behind := job.submit_time - began) > CLOCK_S:
+            return f"the clock of {where} is at least {behind:.0f} s behind this host's"
+        if (ahead := began - self.clock()) > CLOCK_S:
+            return f"the clock of {where} is at least {ahead:.0f} s ahead of this host's"
+        return None
 
     @staticmethod
     def _started_again(job: PatientJob, told: joblines.JobReport, began: float) -> None:
@@ -432,6 +500,8 @@ class Patient(JobScheduler):
     """The part of a back end that polls; placed before a ReFrame back end in the bases."""
 
     cancel_command = "qdel"
+    #: Until when a submission waited for a full queue, and nobody asked for the others.
+    deaf_until = 0.0
     #: Messages of the cancel command for a job that has already gone, in lower case.
     cancel_needless = ("unknown job", "job has finished", "no such request", "does not exist", "invalid job id")
 
@@ -444,8 +514,9 @@ class Patient(JobScheduler):
         self.timeout = self.get_option("job_submit_timeout")
         numbers = lost.Numbers(archive_root() / lost.FOLDER / safe_name(runtime.runtime().system.name))
         self.follower = Follower(
-            self.patience, self.try_to_cancel, numbers=numbers, given_before=self.given_before, anew=self.submit_anew
-        )
+            self.patience, self.try_to_cancel, numbers=numbers, given_before=self.given_before, anew=self.submit_anew,
+            say=lambda text: self.log(text, WARNING), ended=self.why_ended,
+        )  # fmt: skip
         self.ask_next = 0.0
 
     def ask(self, jobs: Sequence[PatientJob]) -> Answer:
@@ -461,6 +532,10 @@ class Patient(JobScheduler):
     def given_before(self, job: PatientJob) -> str | None:
         """How the scheduler shows that another job had the number of this one; None: it does not. Never raises."""
         return None
+
+    def why_ended(self, job: PatientJob) -> str:
+        """Which of a job's nodes are not in order, for one that its scheduler ended or does not end. Never raises."""
+        return ""
 
     def submit_anew(self, job: PatientJob, why: str) -> bool:
         """Resubmit a job that never started. Never raises; False: it was not resubmitted."""
@@ -489,9 +564,10 @@ class Patient(JobScheduler):
         began = time.monotonic()
         try:
             answer = self.ask(known)
-        except (CommandError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (JobSchedulerError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             self.log(f"no answer on {len(known)} jobs: {error}", WARNING)
             answer = {str(job.jobid): None for job in known}
+        self.follower.deaf_until = self.deaf_until
         # a server that takes long to answer is queried less often
         self.ask_next = time.monotonic() + min(BREATHS * (time.monotonic() - began), 60)
         self.follower.update(known, answer)
@@ -569,10 +645,11 @@ class Patient(JobScheduler):
     ) -> str:
         """The result of `submit`, or the id of a job left by a submission that seemed to fail.
 
-        Retried after 1, 2, 4, ... 30 s if the scheduler was only busy, until `patience.submission` is over; then the
-        last CommandError is raised. Before each retry the queue is searched for the job.
+        Retried after 1, 2, 4, ... 30 s if the scheduler was only busy, until `patience.submission` is over, and every
+        30 s if it takes no more jobs of this user for now, until `patience.pending` is over; then the last CommandError
+        is raised. Before each retry the queue is searched for the job.
         """
-        began, tries = clock(), 0
+        began, tries, said = clock(), 0, 0.0
         while True:
             tries += 1
             try:
@@ -580,13 +657,18 @@ class Patient(JobScheduler):
                 return found or submit()
             except CommandError as error:
                 words = f"{error} {error.said}".lower()
-                if error.missing or not any(hint in words for hint in TRANSIENT):
+                full = any(hint in words for hint in FULL)
+                if error.missing or not (full or any(hint in words for hint in TRANSIENT)):
                     raise
-                waited = clock() - began
-                if waited >= self.patience.submission:
+                waited, most = clock() - began, self.patience.pending if full else self.patience.submission
+                if waited >= most:
                     raise CommandError(f"{error} ({tries} attempts in {hms(waited)})", error.said) from None
-                self.log(f"{error}; {tries} attempts", WARNING)
+                if not full or tries == 1 or waited - said >= SAID_AGAIN_S:
+                    said = waited
+                    self.log(f"{error}; {tries} attempts, the last one after {hms(most)}", WARNING)
                 sleep(min(2 ** (tries - 1), 30))
+                end_if_signalled()
+                self.deaf_until = clock()
 
     def _found_in_queue(self, job: PatientJob) -> str | None:
         try:

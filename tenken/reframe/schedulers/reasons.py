@@ -59,6 +59,18 @@ SLURM = (
     Reason("QOSNotAllowed", _NEVER, _SQUEUE),
     Reason("DependencyNeverSatisfied", _NEVER, _SQUEUE),
     Reason("Dependency", _RUNS, _SQUEUE),
+    Reason("PartitionConfig", _MENDED, _SQUEUE + ": the partition or its QOS permits no such job"),
+    Reason("MinutesPerJob", _NEVER, _SQUEUE),
+    Reason("PerJob", _NEVER, _SQUEUE + ": the job itself is above the limit"),
+    Reason("RunMinutes", _RUNS, _SQUEUE + ": other jobs of the group end"),
+    Reason("Minutes", _MENDED, _SQUEUE + ": the budget is spent"),
+    Reason("QOSUsageThreshold", _MENDED, _SQUEUE),
+    Reason("QOSMin", _NEVER, _SQUEUE + ": the job requests less than the QOS requires"),
+    Reason("QOSTimeLimit", _NEVER, _SQUEUE),
+    Reason("DeadLine", _NEVER, _SQUEUE),
+    Reason("JobHoldMaxRequeue", _MENDED, _SQUEUE),
+    Reason("InactiveLimit", _MENDED, _SQUEUE),
+    Reason("FrontEndDown", _MENDED, _SQUEUE),
     Reason("QOSMax", _RUNS, _SQUEUE + ": other jobs of one's own end"),
     Reason("AssocGrp", _RUNS, _SQUEUE + ": other jobs of the group end"),
 )
@@ -90,8 +102,14 @@ def slurm(text: str) -> Waiting | None:
     return _of(SLURM, text)
 
 
-def pbs(comment: str) -> Waiting | None:
-    """The kind of a comment of qstat's; None: the states of the nodes decide."""
+#: A reservation has a queue of its own, which is not started before it begins.
+_RESERVATION = re.compile(r"[RSM]\d+(\..*)?")
+
+
+def pbs(comment: str, queue: str = "") -> Waiting | None:
+    """The kind of a comment of qstat's on a job in a queue; None: the states of the nodes decide."""
+    if _RESERVATION.fullmatch(queue) and "queue not started" in comment.lower():
+        return _RUNS
     numbers = _SHORT_OF.search(comment)
     if numbers and int(numbers[1]) > int(numbers[2]):
         return _NEVER

@@ -12,7 +12,7 @@ import reframe.utility.osext as osext
 from reframe.core.backends import register_scheduler
 from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError, SpawnedProcessTimeout
 from reframe.core.logging import WARNING
-from reframe.core.schedulers.slurm import SlurmJobScheduler
+from reframe.core.schedulers.slurm import SlurmJobScheduler, _create_nodes
 
 from tenken.reframe.outcome import expand
 from tenken.reframe.schedulers import reasons
@@ -37,8 +37,12 @@ _WHOLE = re.compile(r"[0-9]{1,18}")
 _COLUMNS = "JobID:|,State:|,exit_code:|,NodeList:|,Partition:|,RestartCnt:|,Reason:|,StartTime:|,Name:|,Comment:"
 _FIELDS = "jobid,state,exitcode,nodelist,start,jobname"
 _MARK = "tenken/"
+#: What may stand beside the state of a node that takes jobs: the cloud starts it when it is needed.
+_NODE_FLAGS = {
+    "CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE", "EXTERNAL", "POWER", "POWERED_DOWN", "POWERING_UP", "POWER_UP",
+}  # fmt: skip
 #: States of a node that runs nothing before it is repaired, as the beginning of the output of sinfo.
-_NODE_BROKEN = ("down", "drain", "drng", "fail", "error", "unknown", "no_respond", "power_down", "inval", "blocked")
+NODE_BROKEN = ("down", "drain", "drng", "fail", "error", "unknown", "no_respond", "power_down", "inval", "blocked")
 
 
 class SlurmJob(PatientJob):
@@ -61,6 +65,16 @@ class Slurm(Patient, SlurmJobScheduler):
         super().__init__()
         # a node that also runs something else can still be tested
         self._available_states.add("MIXED")
+
+    def is_node_avail(self, node):
+        return bool(states := node.states - _NODE_FLAGS) and states <= self._available_states
+
+    def allnodes(self):
+        try:
+            text = run(["scontrol", "-a", "show", "-o", "nodes"], self.timeout)
+        except CommandError as error:
+            raise JobSchedulerError(f"no list of nodes: {error}") from None
+        return _create_nodes(text.splitlines())
 
     def make_job(self, *args, **kwargs):
         return SlurmJob(*args, **kwargs)
@@ -134,7 +148,7 @@ class Slurm(Patient, SlurmJobScheduler):
                 return {}
             self.log(str(error), WARNING)
             return None
-        found = listed(table)
+        found = {number: said for number, said in listed(table).items() if number in ids}
         strangers = [n for n, mark in marks(table).items() if n in ids and not is_of(ids[n], *mark)]
         return {**found, **dict.fromkeys(strangers, _FORGOTTEN)}
 
@@ -160,6 +174,17 @@ class Slurm(Patient, SlurmJobScheduler):
         rows = {line.strip() for line in table.splitlines() if line.startswith(f"{number}|")}
         return f"accounting has {len(rows)} jobs with its number {number}" if len(rows) > 1 else None
 
+    def why_ended(self, job):
+        if not job.nodelist:
+            return ""
+        try:
+            table = run(["sinfo", "-h", "-N", "-n", ",".join(job.nodelist), "-o", "%N %T"], self.timeout)
+        except CommandError as error:
+            self.log(str(error), WARNING)
+            return ""
+        states = dict(words for line in table.splitlines() if len(words := line.split(None, 1)) == 2)
+        return ", ".join(f"{n} is {s.strip()}" for n, s in states.items() if s.lower().startswith(NODE_BROKEN))
+
     def _by_nodes(self, job: PatientJob, partition: str) -> Waiting:
         """Whether enough of the nodes that a job may run on are in order; unheard, they are."""
         where = ["-n", ",".join(job.pin_nodes)] if job.pin_nodes else ["-p", partition]
@@ -174,13 +199,29 @@ class Slurm(Patient, SlurmJobScheduler):
 def marks(table: str) -> dict[str, tuple[str, str]]:
     """Name and comment by job id, from squeue's lines."""
     rows = (line.strip().split("|", 9) for line in table.splitlines())
-    return {row[0]: (row[8], row[9]) for row in rows if len(row) == 10}
+    return {whole(row[0]): (row[8], row[9]) for row in rows if len(row) == 10}
 
 
 def names(table: str) -> dict[str, str]:
     """Names by job id, from sacct's lines."""
     rows = (line.strip().split("|", 5) for line in table.splitlines())
-    return {row[0]: row[5] for row in rows if len(row) == 6}
+    return {whole(row[0]): row[5] for row in rows if len(row) == 6}
+
+
+def whole(number: str) -> str:
+    """The id that sbatch printed: `12` of a heterogeneous job's `12+1`, of an array's `12_3` and `12_[4-9%2]`."""
+    return re.split(r"[+_]", number.strip(), maxsplit=1)[0]
+
+
+def together(parts: Sequence[Seen]) -> Seen:
+    """One state of the components of a heterogeneous job, or of the tasks of an array: the job has ended when all have,
+    and it is what the worst of them is.
+    """
+    worst = min(parts, key=lambda one: (one.ended, not one.pending, not one.killed, one.state == "COMPLETED"))
+    nodes = tuple(dict.fromkeys(node for one in parts for node in one.nodes))
+    began = [one.began for one in parts if one.began is not None]
+    facts = {**worst.facts, **({"nodes": ",".join(nodes), "parts": len(parts)} if len(parts) > 1 else {})}
+    return replace(worst, nodes=nodes, began=min(began, default=None), facts=facts)
 
 
 def is_of(job: PatientJob, name: str, comment: str = "") -> bool:
@@ -192,13 +233,13 @@ def is_of(job: PatientJob, name: str, comment: str = "") -> bool:
 def enough(table: str, needed: int) -> Waiting:
     """From sinfo's lines `node state`: Waiting.RUNS where at least `needed` nodes are in order."""
     states = dict(words for line in table.splitlines() if len(words := line.split(None, 1)) == 2)
-    works = [state for state in states.values() if not state.lower().startswith(_NODE_BROKEN)]
+    works = [state for state in states.values() if not state.lower().startswith(NODE_BROKEN)]
     return Waiting.RUNS if len(works) >= needed else Waiting.MENDED
 
 
 def listed(table: str) -> dict[str, Seen]:
     """Jobs by id from squeue's lines `id|state|wait status|nodes|partition|restarts|reason|start|...`."""
-    found = {}
+    found: dict[str, list[Seen]] = {}
     for line in table.splitlines():
         number, state, status, nodes, partition, restarts, reason, start, *_ = [*line.strip().split("|"), *[""] * 7]
         raw = int(status) if _WHOLE.fullmatch(status) else None
@@ -208,21 +249,21 @@ def listed(table: str) -> dict[str, Seen]:
         facts |= _unseen(one, 0 if raw is None else raw & 127)
         if _WHOLE.fullmatch(restarts):
             facts["run_count"] = int(restarts) + 1
-        found[number] = replace(one, began=_began(start, one), facts=facts)
-    return found
+        found.setdefault(whole(number), []).append(replace(one, began=_began(start, one), facts=facts))
+    return {number: together(parts) for number, parts in found.items() if number}
 
 
 def accounted(table: str) -> dict[str, Seen]:
     """Jobs by id from sacct's lines `id|state|exit:signal|nodes|start|...`; a state may be `CANCELLED by 1000`."""
-    found = {}
+    found: dict[str, list[Seen]] = {}
     for line in table.splitlines():
         number, state, status, nodes, start, *_ = [*line.strip().split("|"), *[""] * 4]
         code, _, number_of_signal = status.partition(":")
         one = seen((state.split() or [""])[0], int(code) if _WHOLE.fullmatch(code) else None, nodes, "")
         facts = {"state": state, "exit_code": status, "nodes": nodes}
         facts |= _unseen(one, int(number_of_signal) if _WHOLE.fullmatch(number_of_signal) else 0)
-        found[number] = replace(one, began=_began(start, one), facts=facts)
-    return found
+        found.setdefault(whole(number), []).append(replace(one, began=_began(start, one), facts=facts))
+    return {number: together(parts) for number, parts in found.items() if number}
 
 
 def _unseen(one: Seen, number: int) -> dict[str, str]:
@@ -253,7 +294,7 @@ def seen(state: str, code: int | None, nodes: str, reason: str) -> Seen:
         return Seen(state, ended=True, killed=killed, exit_code=code if own else None, nodes=_named(nodes))
     if state in _PENDING:
         return Seen(state, pending=True, waiting=reasons.slurm(reason) or Waiting.RUNS, why=reason)
-    return Seen(state or "UNKNOWN", suspended=state in _SUSPENDED)
+    return Seen(state or "UNKNOWN", nodes=_named(nodes), suspended=state in _SUSPENDED)
 
 
 def _named(nodes: str) -> tuple[str, ...]:

@@ -148,15 +148,17 @@ class Cluster:
         nodefile.write_text("".join(f"{node}\n" for node in job["nodes"]))
         with out.open("wb") as stdout, err.open("wb") as stderr:
             script = self._spooled(job["script"], number)
+            variables = {
+                "PATH": f"{self.folder / 'node-bin'}:/usr/bin:/bin", "HOME": str(self.folder),
+                VARIABLE: str(self.folder), "STANDIN_PLACE": "node", **MODULES, **environment,
+                "STANDIN_NODE": job["nodes"][0], "STANDIN_NODES": str(nodefile),
+                "STANDIN_PILED": str(int(faults.get("ranks_piled", 0))),
+            }  # fmt: skip
+            for _ in range(faults.get("ran_before", 0)):
+                subprocess.run(["bash", script], cwd=job["start_in"], env=variables, capture_output=True, check=False)
             process = subprocess.Popen(
                 ["bash", script], cwd=job["start_in"], stdin=subprocess.DEVNULL, stdout=stdout,
-                stderr=stdout if job["stderr"] is None else stderr, start_new_session=True,
-                env={
-                    "PATH": f"{self.folder / 'node-bin'}:/usr/bin:/bin", "HOME": str(self.folder),
-                    VARIABLE: str(self.folder), "STANDIN_PLACE": "node", **MODULES, **environment,
-                    "STANDIN_NODE": job["nodes"][0], "STANDIN_NODES": str(nodefile),
-                    "STANDIN_PILED": str(int(faults.get("ranks_piled", 0))),
-                },
+                stderr=stdout if job["stderr"] is None else stderr, start_new_session=True, env=variables,
             )  # fmt: skip
             self.update(number, state="running", started=time.time())
             ended: int | str | None = None

@@ -137,3 +137,51 @@ def test_a_node_that_does_not_see_the_campaign_s_folder_is_no_second_start(tmp_p
         monkeypatch.setattr(queues.command, "run", lambda words, timeout, ok=(0,), table=table: table)
         (seen,) = queue("minislurm").states(["1"]).values()
         assert seen.ended and seen.why == f"FAILED; its node does not see the campaign's folder{more}"
+
+
+def answering(monkeypatch, answers):
+    """`command.run` by the beginning of the command."""
+
+    def run(words, timeout, ok=(0,)):
+        line = " ".join(words)
+        answer = next((text for start, text in answers.items() if line.startswith(start)), "")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(queues.command, "run", run)
+
+
+def test_slurm_a_job_that_waits_for_a_dead_node_is_blocked_by_name(monkeypatch):
+    answering(monkeypatch, {
+        "squeue -h -t all": "1|PENDING|0||gpu|0|Nodes required for job are DOWN|\n2|PENDING|0||gpu|0|Priority|\n"
+                            "3|RUNNING|0|n4|gpu|0|None|\n",
+        "squeue -h -t PD": "1|n3|\n2|n5|\n",
+        "sinfo": "n3 down*\nn4 allocated\nn5 idle\n",
+    })  # fmt: skip
+    seen = queue("minislurm").states(["1", "2", "3"])
+    assert (seen["1"].blocked, "n3 is down*" in seen["1"].why) == (True, True)
+    assert not seen["2"].blocked and seen["3"].running
+
+
+def test_pbs_what_others_wrote_hides_no_job_and_a_dead_node_is_named(monkeypatch):
+    broken = (
+        '{"Jobs":{"7.s":{"job_state":"Q","Variable_List":{"A":007}},"1.s":{"job_state":"Q","Resource_List":'
+        '{"select":"1:ncpus=4:host=n3"}},"2.s":{"job_state":"R"}}}'
+    )
+    nodes = '{"nodes":{"n3":{"state":"down,offline","resources_available":{"host":"n3"}},"n4":{"state":"free"}}}'
+    ended = '{"Jobs":{"3.s":{"job_state":"F","Exit_status":-2,"exec_host":"n4/0"}}}'
+    answering(monkeypatch, {"qstat -f -F json": broken, "qstat -xf -F json 3.s": ended, "pbsnodes": nodes})
+    seen = queue("miyabi").states(["1.s", "2.s", "3.s", "4.s"])
+    assert (seen["1.s"].blocked, "n3 is down,offline" in seen["1.s"].why) == (True, True)
+    assert seen["2.s"].running and "Exit_status -2" in seen["3.s"].why and "4.s" not in seen
+
+
+@pytest.mark.parametrize("system", ["pegasus", "tsubame3"])
+def test_an_answer_that_cannot_be_read_is_refused_and_nothing_else(monkeypatch, system):
+    answering(monkeypatch, {"qstat": "<?xml broken"})
+    one = queue(system, "-l host={node}")
+    try:
+        assert one.states(["1"]) == {}
+    except Refused as error:
+        assert "cannot be read" in str(error)

@@ -18,7 +18,7 @@ from tenken.campaign import findings, journal, plan, runner, spool, standin
 from tenken.campaign.alive import Alive
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import Chosen, Unit
-from tenken.campaign.queue import Limits, Refused
+from tenken.campaign.queue import Limits, Refused, Seen
 from tenken.errors import ArchiveError
 from tenken.report import campaign as report
 
@@ -472,3 +472,81 @@ def test_a_campaign_of_few_nodes_ends_and_reports_none_of_them(tmp_path, count):
     assert not found.not_in_order() and f"{count} of {count} nodes tested, 0 not in order" in report.text(
         found, one, there.exclusion
     )
+
+
+class BadDay(standin.StandIn):
+    """A stand-in with one node on which jobs never start (`cannot`), never end (`hangs`), or that answers nothing."""
+
+    cannot, hangs, silent = "", "", False
+
+    def states(self, jobs):
+        if self.silent:
+            raise Refused("qstat did not respond within 60 s")
+        found = super().states(jobs)
+        for number, one in found.items():
+            node = self.jobs[number]["node"]
+            if node == self.cannot and not one.ended:
+                found[number] = Seen(why="Nodes required for job are DOWN; n03 is down*", blocked=True)
+            if node == self.hangs and not one.ended:
+                found[number] = Seen(running=True)
+        return found
+
+    def pass_time(self, seconds):
+        stuck = [j for j in self.jobs.values() if j["node"] in (self.cannot, self.hangs) and j["state"] != "ended"]
+        for job in stuck:
+            job["state"], job["until"] = "running", float("inf")
+        super().pass_time(seconds)
+
+
+def bad_day(**more) -> BadDay:
+    day = BadDay(NODES, checks=2, gpus=1, job_seconds=100.0)
+    for name, value in more.items():
+        setattr(day, name, value)
+    return day
+
+
+@pytest.mark.parametrize(
+    ("kind", "says", "most"),
+    [("cannot", "could not start for 30 min (Nodes required for job are DOWN; n03 is down*)", 3 * 1900),
+     ("hangs", "still ran after", 3 * 1700)],
+)  # fmt: skip
+def test_a_dead_node_costs_a_stated_time_and_the_rest_is_reported(tmp_path, kind, says, most):
+    day = bad_day(**{kind: "n03"})
+    lines: list[str] = []
+    began = day.now
+    one = make(tmp_path, day, lines=lines)
+    assert not one.run()
+    assert day.now - began < most
+    (lost,) = one.lost()
+    assert lost.node == "n03" and says in one.state.tried(lost)[-1].ended
+    assert counted(tmp_path).keys() == {key for key in once_each() if key[0] != "n03"}
+    if kind == "cannot":
+        first = next(i for i, line in enumerate(lines) if "node n03: its job" in line)
+        assert "cannot start (Nodes required for job are DOWN; n03 is down*); given up after 30 min" in lines[first]
+        told = [line for line in lines if "1 cannot start: n03 (Nodes required" in line and "min left" in line]
+        assert told and "about 0 min left" not in told[0]
+
+
+def test_a_scheduler_that_never_answers_ends_a_campaign_in_one_line(tmp_path):
+    day = bad_day(silent=True, dies=1.0)
+    began = day.now
+    with pytest.raises(CampaignError, match="refused everything for 24 h: qstat did not respond"):
+        make(tmp_path, day).run()
+    assert day.now - began < 25 * 3600
+
+
+def test_nodes_that_a_killed_campaign_did_not_reach_are_not_taken_out_of_service(tmp_path):
+    day = bad_day(hangs="n03")
+    one = make(tmp_path, day, campaign(attempts=1, concurrency=1))
+    one.sleep = lambda seconds: (
+        (_ for _ in ()).throw(Killed) if len(one.state.attempts) == 4 else day.pass_time(seconds)
+    )
+    with pytest.raises(Killed):
+        one.run()
+    table, found = findings.read(one.state, tmp_path / "archive", one.campaign)
+    findings.judge(table, found, one.campaign)
+    lost = set(found.lost)
+    assert lost and lost <= found.not_in_order(), "not measured is not accepted"
+    assert not lost & set(found.to_exclude())
+    text = report.text(found, one.campaign, day.exclusion)
+    assert not any(f"nodename={node}" in text for node in lost)

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tenken.judge import rejudge
+from tenken.model import ending
 from tenken.model import result as results
 from tenken.model.job import CardReading, HostReading, JobAccount
 from tenken.model.judgement import Judgement
@@ -220,10 +221,17 @@ def test_an_output_without_its_own_end_is_no_pass() -> None:
             seen(live(run, Told("COMPLETED", None, text)), says, name)
 
 
-@pytest.mark.parametrize(("facts", "says"), [({"run_count": 2}, "ran twice"), ({"suspended": True}, "suspended")])
-def test_a_disturbed_job_is_no_pass(facts: dict[str, Any], says: str) -> None:
+def test_a_disturbed_job_is_no_pass() -> None:
     run = honest.run("stream")
-    seen(live(run, Told("COMPLETED", 0, output(run), facts)), says)
+    seen(live(run, Told("COMPLETED", 0, output(run), {"suspended": True})), "suspended")
+
+
+def test_a_start_that_never_reached_the_script_is_none() -> None:
+    """The prologue failed once: the scheduler counts two starts, the job's own marks one."""
+    run = honest.run("stream")
+    assert live(run, Told("COMPLETED", 0, output(run), {"run_count": 2})).verdict == "PASS"
+    assert ending.disturbed({"run_count": 2}) is not None, "without marks the scheduler's count is all there is"
+    assert "twice" in str(ending.disturbed({"run_count": 2, "attempts": 2, "began_on": "n1, then n2"}))
 
 
 def _left() -> dict[str, tuple[str, str]]:

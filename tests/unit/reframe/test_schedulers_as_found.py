@@ -1,0 +1,408 @@
+"""Bad days of schedulers, each kind of day in one row: what was seen on real ones, and what must come of it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reframe.core.exceptions import JobSchedulerError
+from reframe.core.schedulers.slurm import _create_nodes
+
+from tenken.machines.model import Patience
+from tenken.paths import ROOT
+from tenken.reframe.outcome import Outcome
+from tenken.reframe.schedulers import command, pbs, reasons, slurm
+from tenken.reframe.schedulers.command import CommandError
+from tenken.reframe.schedulers.polling import Follower, PatientJob, Seen, Waiting
+
+PATIENCE = Patience(pending=5000, blocked=200, silence=100, output=30, submission=10, cancel=15, overrun=60)
+
+
+def job_of(folder: Path, number: str = "53.s", limit: float | None = 100) -> PatientJob:
+    job = PatientJob("a", workdir=str(folder), script_filename="job.sh", stdout="out", stderr="err")
+    job._jobid, job._submit_time, job.time_limit, job.token = number, 1000.0, limit, "t"
+    return job
+
+
+class Day:
+    """One job, a clock, what was cancelled and what was said."""
+
+    def __init__(self, folder: Path, limit: float | None = 100, not_in_order: str = "") -> None:
+        self.now, self.folder = 1000.0, folder
+        self.job = job_of(folder, limit=limit)
+        self.cancelled: list[float] = []
+        self.said: list[str] = []
+        self.follower = Follower(PATIENCE, self.cancel, lambda: self.now, say=self.said.append,
+                                 ended=lambda job: not_in_order)  # fmt: skip
+
+    def cancel(self, job: PatientJob) -> None:
+        job.cancelled = True
+        self.cancelled.append(self.now)
+
+    def hear(self, seen: Seen | None, after: float = 10.0) -> PatientJob:
+        self.now += after
+        self.follower.update([self.job], {"53.s": seen})
+        return self.job
+
+
+RUNS = Seen("RUNNING", nodes=("pn2",))
+
+
+# -- waiting has an end, and is said ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("limit", "state"), [(100, "RUNNING"), (100, "EXITING"), (None, "RUNNING"), (7, "COMPLETING")])
+def test_a_job_that_its_scheduler_does_not_end_is_given_up(tmp_path: Path, limit: float | None, state: str) -> None:
+    """A power cut, a hung epilogue: the job stays as it is after its time limit."""
+    day = Day(tmp_path, limit, not_in_order="pn2 is down")
+    whole = (limit or PATIENCE.pending) + PATIENCE.overrun
+    for _ in range(int(whole / 10) + 1):
+        assert not day.cancelled
+        day.hear(Seen(state, nodes=("pn2",)))
+    day.hear(Seen(state, nodes=("pn2",)))
+    job = day.hear(Seen(state, nodes=("pn2",)), after=20)
+    assert job.completed and day.cancelled
+    assert f"CANCELLED (still {state} on pn2 after" in job.state and "pn2 is down" in job.state
+
+
+def test_time_in_which_a_job_is_suspended_is_not_its_own(tmp_path: Path) -> None:
+    day = Day(tmp_path)
+    day.hear(RUNS)
+    for _ in range(40):
+        day.hear(Seen("SUSPENDED", nodes=("pn2",), suspended=True))
+    assert not day.cancelled
+    for _ in range(18):
+        day.hear(RUNS)
+    assert day.cancelled
+
+
+def test_why_a_job_waits_is_said_with_its_bound_and_not_again_at_once(tmp_path: Path) -> None:
+    day = Day(tmp_path)
+    for _ in range(20):
+        day.hear(Seen("QUEUED", pending=True, why="Priority"))
+    assert day.said == ["job 53.s waits for 00:01:00: Priority; it is given up after 01:23:20"]
+    day.hear(Seen("QUEUED", pending=True, why="Queue not started", waiting=Waiting.MENDED))
+    assert "Queue not started; it is given up after 00:06:50" in day.said[1] and len(day.said) == 2
+
+
+def test_no_wait_for_a_full_queue_is_taken_for_silence(tmp_path: Path) -> None:
+    day = Day(tmp_path)
+    day.hear(RUNS)
+    day.now += 3 * PATIENCE.silence
+    day.follower.deaf_until = day.now
+    day.hear(None)
+    assert not day.cancelled
+    day.hear(None, after=PATIENCE.silence)
+    assert day.cancelled
+
+
+@pytest.mark.parametrize(
+    ("said", "waits"),
+    [
+        ("sbatch: error: AssocMaxSubmitJobLimit", True),
+        ("sbatch: error: QOSMaxSubmitJobPerUserLimit", True),
+        ("qsub: would exceed queue workq's per-user limit of jobs in 'Q' state", True),
+        ("qsub: Maximum number of jobs already in queue for user", True),
+        ("qsub: Unknown queue", False),
+        ("sbatch: error: Batch job submission failed: Invalid partition name specified", False),
+    ],
+)
+def test_a_submit_limit_is_waited_for(tmp_path: Path, said: str, waits: bool) -> None:
+    from tests.cluster.test_follower import Submitter, submit
+
+    tries: list[int] = []
+
+    def once() -> str:
+        tries.append(1)
+        if len(tries) < 12:  # longer than for a scheduler that is only busy
+            raise CommandError(said, said)
+        return "54.s"
+
+    submitter = Submitter()
+    submitter.patience = PATIENCE
+    if waits:
+        assert submit(submitter, job_of(tmp_path), once)[0] == "54.s" and len(submitter.said) == 1
+    else:
+        with pytest.raises(CommandError):
+            submit(submitter, job_of(tmp_path), once)
+        assert len(tries) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("PartitionConfig", Waiting.MENDED), ("PartitionTimeLimit", Waiting.NEVER),
+        ("AssocGrpCPUMinutesLimit", Waiting.MENDED), ("QOSGrpBillingMinutes", Waiting.MENDED),
+        ("AssocGrpCPURunMinutesLimit", Waiting.RUNS), ("AssocGrpNodeLimit", Waiting.RUNS),
+        ("QOSMaxCpuPerJobLimit", Waiting.NEVER), ("AssocMaxCpuMinutesPerJobLimit", Waiting.NEVER),
+        ("QOSMinGRES", Waiting.NEVER), ("QOSMaxJobsPerUserLimit", Waiting.RUNS), ("Reservation", Waiting.RUNS),
+        ("ReservationDeleted", Waiting.NEVER), ("JobHoldMaxRequeue", Waiting.MENDED),
+    ],
+)  # fmt: skip
+def test_reasons_of_slurm_that_go_away_and_that_do_not(text: str, kind: Waiting) -> None:
+    assert reasons.slurm(text) is kind
+
+
+@pytest.mark.parametrize(
+    ("queue", "kind"),
+    [("R123", Waiting.RUNS), ("S9.pbs", Waiting.RUNS), ("workq", Waiting.MENDED), ("Research", Waiting.MENDED)],
+)
+def test_a_reservation_of_pbs_that_has_not_begun_begins(queue: str, kind: Waiting) -> None:
+    one = pbs.seen({"job_state": "Q", "comment": "Not Running: Queue not started.", "queue": queue})
+    assert one.waiting is kind
+
+
+# -- clocks, nodes, starts -------------------------------------------------------------------------------------------
+
+
+def marks(began: float, nodes: str = "pn1", end: bool = True) -> str:
+    lines = [f"TENKEN-BEGIN token=t host={nodes} time={began:.3f} job=53.s", f"TENKEN-NODES {nodes}"]
+    return "\n".join([*lines, *([f"TENKEN-END status=0 nodes={nodes}"] if end else [])]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("off", "says"),
+    [(-60, "the clock of pn1 is at least 58 s behind"), (7200, "the clock of pn1 is at least 7151 s ahead"), (0, None),
+     (-5, None)],
+)  # fmt: skip
+def test_a_clock_that_is_off_is_named_and_no_lost_job(tmp_path: Path, off: float, says: str | None) -> None:
+    day = Day(tmp_path)
+    day.hear(Seen("RUNNING", nodes=("pn1",), began=1002.0))
+    (tmp_path / "out").write_text(marks(1002.0 + off, end=False))
+    job = day.hear(Seen("CANCELLED", ended=True, killed=True, nodes=("pn1",), began=1002.0))
+    assert job.completed is False
+    job = day.hear(Seen("CANCELLED", ended=True, killed=True, nodes=("pn1",), began=1002.0), after=31)
+    if says is None:
+        assert "clock" not in job.scheduler_facts
+        assert ("lost" in job.scheduler_facts) == (off == -5)
+    else:
+        assert says in job.scheduler_facts["clock"] and "lost" not in job.scheduler_facts
+        assert job.state == "CANCELLED"
+
+
+def outcome(folder: Path, ran: str, pinned: tuple[str, ...], **facts: Any) -> Outcome:
+    (folder / "out").write_text(marks(1.0, ran))
+    return Outcome(folder, "out", "err", "t", False, "COMPLETED", 0, facts, known=(ran,), pinned=pinned)
+
+
+@pytest.mark.parametrize(
+    ("ran", "pinned", "moved"),
+    [("pn2", ("pn1",), "pn1"), ("pn1,pn3", ("pn1", "pn2"), "pn2"), ("pn1", ("pn1",), None),
+     ("pn1.site.org", ("PN1",), None), ("pn1", ("pn1.site.org",), None), ("pn2", (), None)],
+)  # fmt: skip
+def test_a_job_that_somebody_moved_is_no_measurement_of_its_node(
+    tmp_path: Path, ran: str, pinned: tuple[str, ...], moved: str | None
+) -> None:
+    found = outcome(tmp_path, ran, pinned).disturbance()
+    if moved is None:
+        assert found == []
+    else:
+        (one,) = found
+        assert (one.verdict, one.node) == (
+            "INVALID",
+            ",".join(pinned),
+        ) and f"not on {moved}, which it was made for" in one.message
+
+
+def test_a_clock_is_a_note_of_a_job_that_ended_well(tmp_path: Path) -> None:
+    (one,) = outcome(tmp_path, "pn1", (), clock="the clock of pn1 is at least 7182 s ahead").disturbance()
+    assert one.verdict == "RECORDED" and "7182 s ahead" in one.message
+
+
+# -- Slurm's answers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "state", "nodes", "ended"),
+    [
+        ("7+0|COMPLETED|0:0|n1|x|a\n7+1|COMPLETED|0:0|n2|x|a\n", "COMPLETED", ("n1", "n2"), True),
+        ("7+0|COMPLETED|0:0|n1|x|a\n7+1|RUNNING|0:0|n2|x|a\n", "RUNNING", ("n1", "n2"), False),
+        ("7_1|COMPLETED|0:0|n1|x|a\n7_2|NODE_FAIL|1:0|n2|x|a\n", "NODE_FAIL", ("n1", "n2"), True),
+        ("7_1|COMPLETED|0:0|n1|x|a\n7_[2-9%4]|PENDING|0:0|None assigned|x|a\n", "PENDING", ("n1",), False),
+        ("7_1|FAILED|1:0|n1|x|a\n7_2|COMPLETED|0:0|n1|x|a\n", "FAILED", ("n1",), True),
+    ],
+)
+def test_a_heterogeneous_job_and_an_array_are_one_job(
+    table: str, state: str, nodes: tuple[str, ...], ended: bool
+) -> None:
+    found = slurm.accounted(table)
+    assert list(found) == ["7"] and (found["7"].state, found["7"].nodes, found["7"].ended) == (state, nodes, ended)
+    assert slurm.names(table)["7"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("state", "available"),
+    [("IDLE+CLOUD", True), ("ALLOCATED+CLOUD", True), ("IDLE+DYNAMIC_NORM", True), ("IDLE+CLOUD+POWERED_DOWN", True),
+     ("MIXED+CLOUD", True), ("IDLE+CLOUD+DRAIN", False), ("IDLE+MAINTENANCE+RESERVED", False), ("DOWN+CLOUD", False),
+     ("IDLE*+CLOUD", False), ("CLOUD", False)],
+)  # fmt: skip
+def test_cloud_and_dynamic_nodes_are_nodes(state: str, available: bool) -> None:
+    back_end = slurm.Slurm.__new__(slurm.Slurm)
+    back_end._available_states = {"ALLOCATED", "COMPLETING", "IDLE", "PLANNED", "RESERVED", "MIXED"}
+    (node,) = _create_nodes([f"NodeName=n1 ActiveFeatures=a State={state} Partitions=q"])
+    assert back_end.is_node_avail(node) is available
+
+
+# -- PBS -------------------------------------------------------------------------------------------------------------
+
+
+class Pbs(pbs.Pbs):
+    """PBS's back end with answers by the words of a command."""
+
+    def __init__(self) -> None:
+        self.timeout, self.settings, self.said = 1, {}, []
+
+    def log(self, message: str, level: Any = None) -> None:
+        self.said.append(message)
+
+
+BROKEN = (
+    '{"Jobs":{"52.s":{"job_state":"R","Variable_List":{"foo":005,"BAD":"\ufffd"}},'
+    '"53.s":{"job_state":"R","exec_host":"n1/0"}}}'
+)
+OURS = json.dumps({"Jobs": {"53.s": {"job_state": "R", "exec_host": "n1/0*4"}}})
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ({"-f": BROKEN, "-xf": OURS}, "RUNNING"),
+        ({"-f": OURS}, "RUNNING"),
+        ({"-f": "", "-xf": '{"Jobs":{"53.s":{"job_state":"F","Exit_status":0}}}'}, "COMPLETED"),
+        # a server without history, and one that has none of this job
+        ({"-f": "", "-xf": CommandError("x", "qstat: Server has no job history")}, "not listed"),
+        ({"-f": "", "-xf": ""}, "not listed"),
+        ({"-f": "qstat: oops"}, None),
+        ({"-f": CommandError("x", "cannot connect to server")}, None),
+    ],
+)
+def test_our_jobs_alone_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any], expected: str | None
+) -> None:
+    def run(words: list[str], timeout: float, ok: tuple[int, ...] = (0,)) -> str:
+        assert words[-1] == "53.s", "the jobs of others are none of ours"
+        answer = answers[words[1]]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(pbs, "run", run)
+    found = Pbs().ask([job_of(tmp_path)])
+    said = found.get("53.s", "not listed")
+    assert (said.state if isinstance(said, Seen) else said) == expected
+
+
+def test_one_job_without_an_answer_voids_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(words: list[str], timeout: float, ok: tuple[int, ...] = (0,)) -> str:
+        if words[-1] == "54.s":
+            raise CommandError("qstat did not respond")
+        return OURS
+
+    monkeypatch.setattr(pbs, "run", run)
+    back_end = Pbs()
+    found = back_end.ask([job_of(tmp_path), job_of(tmp_path, "54.s")])
+    assert found["53.s"] is not None and found["54.s"] is None and "54.s" in back_end.said[0]
+
+
+@pytest.mark.parametrize(
+    ("server", "scheduler", "says", "kind"),
+    [
+        ("    scheduling = False\n", "", "scheduling = False", Waiting.MENDED),
+        ("    scheduling = True\n", "    state = down\n", "scheduler of PBS is down", Waiting.MENDED),
+        ("    scheduling = True\n", "    state = idle\n", "has not looked at the job yet", Waiting.RUNS),
+    ],
+)
+def test_a_job_that_nobody_looks_at_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str, scheduler: str, says: str, kind: Waiting
+) -> None:
+    told = {"-B": server, "-c": scheduler, "-f": '{"Jobs":{"53.s":{"job_state":"Q"}}}'}
+    monkeypatch.setattr(pbs, "run", lambda words, timeout, ok=(0,): told[words[1]])
+    one = Pbs().ask([job_of(tmp_path)])["53.s"]
+    assert one is not None and says in one.why and one.waiting is kind
+
+
+def test_a_host_with_a_bad_vnode_is_not_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nodes = {"n1[0]": {"state": "free", "resources_available": {"host": "n1"}},
+             "n1[1]": {"state": "offline,down", "resources_available": {"host": "n1"}},
+             "n2": {"state": "free", "resources_available": {"host": "n2"}}}  # fmt: skip
+    monkeypatch.setattr(pbs, "run", lambda words, timeout, ok=(0,): json.dumps({"nodes": nodes}))
+    back_end, job = Pbs(), job_of(tmp_path)
+    assert {node.name: back_end.is_node_avail(node) for node in back_end.allnodes()} == {"n1": False, "n2": True}
+    job._nodelist, job.scheduler_facts = ["n1.site.org", "n2"], {"Exit_status": -2, "comment": "prologue failed"}
+    said = back_end.why_ended(job)
+    assert said.startswith("its node could not start it: the prologue") and said.endswith(
+        "prologue failed; n1 is down,free,offline"
+    )
+
+
+@pytest.mark.parametrize("option", ["-l select=1:ngpus=1", "-l walltime=1:0:0,select=2", "-lnodes=1:ppn=4"])
+def test_options_that_would_replace_the_nodes_are_refused_by_name(tmp_path: Path, option: str) -> None:
+    with pytest.raises(JobSchedulerError, match="replaces the job's nodes"):
+        Pbs().directives(job_of(tmp_path), [option])
+
+
+def test_variables_of_a_site_are_joined_with_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENKEN_SESSION", "s")
+    job = job_of(tmp_path)
+    job.num_tasks, job.num_tasks_per_node, job.num_cpus_per_task, job.pin_nodes = 1, 1, 1, []
+    job._sched_access, job._cli_options = [], []
+    words = Pbs().directives(job, ["-v A=1,B=2", "-V", "-q gpu"])
+    assert [w for w in words if w.startswith("-v")] == ["-v TENKEN_JOB=tenken/s/t,A=1,B=2"] and "-V" in words
+
+
+# -- commands --------------------------------------------------------------------------------------------------------
+
+
+def test_bytes_of_others_that_are_not_utf_8_raise_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "qstat"
+    program.write_bytes(b"#!/bin/sh\nprintf 'NAME=Fran\\347ois\\n'; printf '\\377\\n' >&2; exit ${1:-0}\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert command.run(["qstat"], 10) == "NAME=Fran\ufffdois\n"
+    with pytest.raises(CommandError, match="ended with 3"):
+        command.run(["qstat", "3"], 10)
+
+
+# -- every loop that waits -------------------------------------------------------------------------------------------
+
+#: Loops of the package that wait: what ends each, and what is printed meanwhile.
+WAITS = {
+    "archive/disk.py:patiently": ("the pauses for a full disk", "nothing: seconds"),
+    "campaign/alive.py:_watch": ("the work that it tells of", "what is being done, every 7 s"),
+    "campaign/groupjobs.py:_read": ("`late` seconds", "that a job left no figure"),
+    "campaign/groupjobs.py:_submit": ("some tries", "why the scheduler rejects the jobs"),
+    "campaign/groupjobs.py:_wait": ("wait_hours without start or answer, 15 min beyond the limit", "each given up"),
+    "campaign/runner.py:_go": ("wait_hours of a job or of a scheduler that refuses everything, 30 min for a bad node, "
+                               "15 min beyond the limit", "progress every 8 s, with why jobs cannot start"),
+    "campaign/runner.py:_patiently": ("seven tries", "each error"),
+    "history/store.py:locked": ("ten minutes", "who holds the store"),
+    "reframe/matrices.py:run": ("the time limit of each program", "its command"),
+    "reframe/schedulers/polling.py:cancel": ("four tries", "that the job may still exist"),
+    "reframe/schedulers/polling.py:submit_patiently": ("patience.submission; patience.pending if full", "the error"),
+    "reframe/schedulers/polling.py:wait": ("patience for each state of a job", "why it waits, and until when"),
+    "reframe/terminal.py:start": ("the end of the session", "what runs, every 25 s"),
+    "reframe/terminal.py:tick": ("one round", "what runs, every 25 s"),
+}  # fmt: skip
+
+
+def waiting_loops() -> set[str]:
+    """`FILE:FUNCTION` of loops in which something sleeps or waits."""
+    found = set()
+    for path in sorted((ROOT / "tenken").rglob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            loops = ast.walk(function) if isinstance(function, ast.FunctionDef) else ()
+            for loop in (one for one in loops if isinstance(one, (ast.While, ast.For))):
+                called = (part for n in ast.walk(loop) if isinstance(n, ast.Call) for part in ast.walk(n.func))
+                names = {getattr(part, "attr", getattr(part, "id", "")) for part in called}
+                if names & {"sleep", "wait", "select"}:
+                    found.add(f"{path.relative_to(ROOT / 'tenken')}:{function.name}")
+    return found
+
+
+def test_every_loop_that_waits_has_a_bound_and_says_what_for() -> None:
+    assert waiting_loops() == set(WAITS)
