@@ -16,7 +16,7 @@ from tenken.model.request import Request
 from tenken.model.result import Device, DeviceHealth, HealthSample, MetricValue, Result
 from tenken.model.subject import Subject
 from tenken.model.verdicts import FAIL, INVALID, RECORDED
-from tenken.model.xids import HARDWARE_XIDS, PROGRAM_XIDS
+from tenken.model.xids import HARDWARE_XIDS, PROGRAM_XIDS, UNDECIDED_XIDS, events
 
 #: Clock event reasons that void a measurement. A software power cap is normal under compute-bound load.
 SLOWDOWN_REASONS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
@@ -264,6 +264,7 @@ def _errors(entry: DeviceHealth, seconds: float) -> list[Condition]:
 
 
 def _xids(xids: tuple[int, ...]) -> Iterator[Condition]:
+    xids = events(xids)
     hardware = [x for x in xids if x in HARDWARE_XIDS]
     program = [x for x in xids if x in PROGRAM_XIDS]
     other = [x for x in xids if x not in HARDWARE_XIDS and x not in PROGRAM_XIDS]
@@ -274,7 +275,8 @@ def _xids(xids: tuple[int, ...]) -> Iterator[Condition]:
         said = ", ".join(f"{x} ({PROGRAM_XIDS[x]})" for x in program)
         yield FAIL, f"program: XID {said} during the run"
     if other:
-        yield INVALID, f"XID {', '.join(str(x) for x in other)} during the run"
+        said = ", ".join(f"{x} ({UNDECIDED_XIDS[x]})" if x in UNDECIDED_XIDS else str(x) for x in other)
+        yield INVALID, f"XID {said} during the run"
 
 
 def _remapping(entry: DeviceHealth) -> Iterator[Condition]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-#: XIDs whose cause is the hardware, its memory, its links or its bus, and whose remedy is a reset or a repair: NVIDIA,
-#: "Xid Catalog" (docs.nvidia.com/deploy/xid-errors) and "Xid Checks" (docs.nvidia.com/health-validation), 2026-11.
+#: XIDs whose cause is the hardware, its memory, its links or its bus, and whose remedy is a reset or a repair whatever
+#: else the event contains: NVIDIA, "Xid Catalog" (docs.nvidia.com/deploy/xid-errors, resolution buckets RESET_GPU and
+#: RESTART_BM) and "Xid Checks" (docs.nvidia.com/health-validation), 2026-11.
 HARDWARE_XIDS: Mapping[int, str] = {
     46: "GPU stopped processing",
     48: "double-bit ECC error",
@@ -19,17 +20,24 @@ HARDWARE_XIDS: Mapping[int, str] = {
     95: "uncontained memory error",
     119: "GSP does not answer",
     120: "GSP error",
+    110: "security fault",
+    136: "NVLink training failed",
     140: "unrecovered ECC error",
-    144: "NVLink SAW error",
-    145: "NVLink RLW error",
-    146: "NVLink TLW error",
-    147: "NVLink TREX error",
-    148: "NVLink NVLPW_CTRL error",
+    143: "GPU initialization error",
     149: "NVLink NETIR error",
-    150: "NVLink MSE error",
+    157: "no resources left for a repair of memory",
+    158: "GPU fatal timeout",
+    167: "PCIe fatal timeout",
+    169: "internal micro-controller halt",
     171: "uncorrectable DRAM error",
     172: "uncorrectable SRAM error",
 }
+#: XIDs that are fatal or not by a code that the driver's library does not report, only the kernel log (the same
+#: catalogue, decoding of NVLink 5). A fatal one of them brings XID 48 with it, which is of the hardware.
+UNDECIDED_XIDS: Mapping[int, str] = {
+    144: "NVLink SAW error", 145: "NVLink RLW error", 146: "NVLink TLW error", 147: "NVLink TREX error",
+    148: "NVLink NVLPW_CTRL error", 150: "NVLink MSE error",
+}  # fmt: skip
 #: XIDs caused by a program: an illegal address or instruction, a failed kernel, its own end.
 PROGRAM_XIDS: Mapping[int, str] = {
     13: "graphics engine exception", 31: "memory page fault", 43: "GPU stopped processing for this program",
@@ -37,3 +45,12 @@ PROGRAM_XIDS: Mapping[int, str] = {
     69: "graphics engine class error",
     137: "NVLink privilege error",
 }  # fmt: skip
+
+#: What the driver reports of every program that another event ends: it is part of that event.
+CONSEQUENCE = 45
+
+
+def events(xids: Sequence[int]) -> tuple[int, ...]:
+    """XIDs in the order in which they were reported, without what follows from an earlier one of another kind."""
+    first = next((at for at, xid in enumerate(xids) if xid != CONSEQUENCE), len(xids))
+    return tuple(xid for at, xid in enumerate(xids) if xid != CONSEQUENCE or at < first)
