@@ -337,8 +337,8 @@ def take_hardware(table: Table, found: Findings, hardware: Mapping[str, Hardware
             continue
         if one.error:
             found.unread[node] = one.error
-            continue
-        table.settings.setdefault("BMC read", {})[(node, "")] = dict(one.items)
+        else:  # of a part the rest of which was not read nothing can be compared
+            table.settings.setdefault("BMC read", {})[(node, "")] = dict(one.items)
         if one.faults:
             found.hardware[node] = list(one.faults)
 

@@ -1,8 +1,9 @@
 """Power supplies, fans and coolant of a node, read from its BMC by Redfish; nothing is changed there.
 
-Only GET requests, within a maximum time and number per node, over HTTPS with its certificate verified unless the
-campaign file says otherwise. User and password come from the environment or a file that others cannot read. They are
-sent to the address of the campaign file alone (redirects and links to other hosts are not followed) and stored nowhere.
+Only GET requests, within a maximum time per node, over HTTPS with its certificate verified unless the campaign file
+says otherwise. User and password come from the environment or a file that others cannot read. They are sent to the
+address of the campaign file alone (redirects and links to other hosts are not followed) and stored nowhere. What of a
+BMC cannot be read voids itself alone, and is named.
 """
 
 from __future__ import annotations
@@ -22,15 +23,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from tenken.errors import TenkenError
 
 #: What is read of all nodes, in the folder of a campaign.
 FILE = "hardware.json"
 USER, PASSWORD, CREDENTIALS = "TENKEN_REDFISH_USER", "TENKEN_REDFISH_PASSWORD", "TENKEN_REDFISH_CREDENTIALS"
-#: Of one node: seconds and requests; of one answer: seconds and bytes. Nodes at once.
-_SECONDS, _REQUESTS, _ONE_SECONDS, _BYTES, _AT_ONCE = 60.0, 80, 10.0, 4 << 20, 32
+#: What was measured, a line for each node and reading, in the same folder.
+READINGS = "hardware-readings.jsonl"
+#: Of one node: seconds; of one answer: seconds, bytes and redirects. Nodes at once.
+_SECONDS, _ONE_SECONDS, _BYTES, _HOPS, _AT_ONCE = 300.0, 10.0, 4 << 20, 5, 32
+_REDIRECTS = (301, 302, 303, 307, 308)
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _ROOT = "/redfish/v1"
 #: Parts by label: where they lie below a chassis since 2020, and the list that holds them in older BMCs.
@@ -45,12 +49,13 @@ _PLURAL = {"power supply": "power supplies"}
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a BMC says: `items` to compare between nodes, `faults` that are faults whatever others have; `error`: why it
-    could not be read."""
+    """What a BMC says: `items` to compare between nodes, `faults` that are faults whatever others have, `readings` by
+    name (`power_w`: of the node, in W; `leaks`: detectors that report one); `error`: what could not be read."""
 
     items: dict[str, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     error: str = ""
+    readings: dict[str, float] = field(default_factory=dict)
 
 
 class RedfishError(TenkenError):
@@ -58,11 +63,15 @@ class RedfishError(TenkenError):
 
 
 class BmcError(Exception):
-    """A BMC that cannot be read, in one line."""
+    """A BMC, or a resource of it, that cannot be read, in one line."""
+
+
+class _TimeUpError(BmcError):
+    """Nothing more can be read of it."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect would take the password to another host."""
+    """A redirect could take the password to another host: `Bmc.get` follows those that do not."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -114,8 +123,10 @@ class Bmc:
     def __init__(
         self, address: str, login: tuple[str, str], context: ssl.SSLContext | None = None, seconds: float = _SECONDS
     ) -> None:
-        self.address, self.until, self.left = address.rstrip("/"), time.monotonic() + seconds, _REQUESTS
+        self.address, self.until = address.rstrip("/"), time.monotonic() + seconds
         self.seconds = seconds
+        #: What could not be read, in the order found.
+        self.unread: list[str] = []
         token = base64.b64encode(f"{login[0]}:{login[1]}".encode()).decode()
         self.headers = {"Authorization": f"Basic {token}", "Accept": "application/json", "OData-Version": "4.0"}
         # no proxy: a BMC is on the site's own network
@@ -126,15 +137,21 @@ class Bmc:
 
     def get(self, path: str) -> dict[str, Any] | None:
         """A resource; None where there is none. Raises BmcError."""
+        for _ in range(_HOPS):
+            found = self._get(path)
+            if not isinstance(found, str):
+                return found
+            path = found
+        raise BmcError(f"{path}: more than {_HOPS} redirects")
+
+    def _get(self, path: str) -> dict[str, Any] | str | None:
+        """A resource, or the path on this BMC that its answer redirects to."""
         if not (path == _ROOT or path.startswith(f"{_ROOT}/")) or any(c in path for c in " \r\n\t\\") or ".." in path:
             raise BmcError(f"a link does not lead below {_ROOT}")
-        if self.left <= 0:
-            raise BmcError(f"more than {_REQUESTS} requests would be needed")
-        self.left -= 1
         request = urllib.request.Request(self.address + path, headers=self.headers, method="GET")
         left = self.until - time.monotonic()
         if left <= 0:
-            raise BmcError(f"not read within {self.seconds:g} s")
+            raise _TimeUpError(f"not read within {self.seconds:g} s")
         try:
             with self.opener.open(request, timeout=min(left, _ONE_SECONDS)) as answer:
                 text = self._read(answer)
@@ -142,6 +159,8 @@ class Bmc:
         except urllib.error.HTTPError as error:
             if error.code in (404, 405, 501):
                 return None
+            if error.code in _REDIRECTS and (elsewhere := self._here(path, error.headers.get("Location"))):
+                return elsewhere
             known = {401: "user or password is not accepted", 403: "the user may not read it"}
             raise BmcError(
                 f"{path}: HTTP {error.code}{': ' + known[error.code] if error.code in known else ''}"
@@ -165,11 +184,23 @@ class Bmc:
             if size > _BYTES:
                 raise BmcError(f"an answer has more than {_BYTES} bytes")
             if time.monotonic() > self.until:
-                raise BmcError(f"not read within {self.seconds:g} s")
+                raise _TimeUpError(f"not read within {self.seconds:g} s")
         return b"".join(parts)
 
+    def _here(self, path: str, location: str | None) -> str | None:
+        """The path of a redirect to this BMC; None: it leads to another host, or nowhere."""
+        if not location:
+            return None
+        try:
+            asked, there = urlsplit(self.address), urlsplit(urljoin(self.address + path, location))
+            same = (asked.scheme, asked.hostname, asked.port) == (there.scheme, there.hostname, there.port)
+        except ValueError:
+            return None
+        return f"{there.path}?{there.query}" if same and there.query else there.path if same else None
+
     def members(self, collection: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-        """The members of a collection, those on its further pages too."""
+        """The members of a collection, those on its further pages too, without those that cannot be read."""
+        pages: set[str] = set()
         while collection is not None:
             for link in _list(collection.get("Members")):
                 # some BMCs put the members themselves there
@@ -177,33 +208,61 @@ class Bmc:
                 if found is not None:
                     yield found
             following = collection.get("Members@odata.nextLink")
-            collection = self.get(following) if isinstance(following, str) else None
+            if isinstance(following, str) and following in pages:
+                self.unread.append(f"{following} leads back to itself: endless requests would be needed")
+                return
+            pages.add(str(following))
+            collection = self.follow({"@odata.id": following})
 
     def follow(self, link: Any) -> dict[str, Any] | None:
+        """What a link leads to; None where that is nothing, or cannot be read, which is kept in `unread`."""
         path = link.get("@odata.id") if isinstance(link, dict) else None
-        return self.get(path) if isinstance(path, str) else None
+        try:
+            return self.get(path) if isinstance(path, str) else None
+        except _TimeUpError:
+            raise
+        except BmcError as error:
+            said = str(error)
+            self.unread.append(said if str(path) in said else f"{_word(path)}: {said}")
+            return None
 
 
 def read(bmc: Bmc) -> Hardware:
     """Power supplies, fans and coolant of all chassis of a BMC."""
     items: dict[str, str] = {}
     faults: list[str] = []
+    watts: list[float] = []
+    of: dict[str, list[dict[str, Any]]] = {label: [] for label in _PARTS}
     try:
         chassis = bmc.get(f"{_ROOT}/Chassis")
         if chassis is None:
             return Hardware(error=f"no {_ROOT}/Chassis: not a Redfish service")
-        of: dict[str, list[dict[str, Any]]] = {label: [] for label in _PARTS}
         for one in bmc.members(chassis):
             for label, found in _parts(bmc, one):
                 of[label] += found
+            watts += _watts(bmc, one)
     except BmcError as error:
-        return Hardware(error=str(error))
+        bmc.unread.append(str(error))
     for label, parts in of.items():
         there = [p for p in parts if _state(p)[0] != "Absent"]
         if parts:
             items[_PLURAL.get(label, f"{label}s")] = _listed(map(_model, there)) or "none"
         faults += [f"{label} {_name(p)}: {fault}" for p in parts if (fault := _fault(label, p))]
-    return Hardware(items, sorted(faults))
+    readings = {"power_w": max(watts)} if watts else {}
+    if of["leak detector"]:
+        readings["leaks"] = float(sum(_fault("leak detector", p) is not None for p in of["leak detector"]))
+    return Hardware(items, sorted(faults), "; ".join(dict.fromkeys(bmc.unread)), readings)
+
+
+def _watts(bmc: Bmc, chassis: Mapping[str, Any]) -> Iterator[float]:
+    """Power that a chassis draws, in W. The node's is the largest of its chassis: parts of it report their own."""
+    now = bmc.follow(chassis.get("EnvironmentMetrics")) or {}
+    older = bmc.follow(chassis.get("Power")) or {} if not now else {}
+    readings = [now.get("PowerWatts"), *(one.get("PowerConsumedWatts") for one in _list(older.get("PowerControl")))]
+    for reading in readings:
+        value = reading.get("Reading") if isinstance(reading, dict) else reading
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e6:
+            yield float(value)
 
 
 def _parts(bmc: Bmc, chassis: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
@@ -302,8 +361,20 @@ def context(ca: Path | None, verify: bool) -> ssl.SSLContext:
 
 def text(found: Mapping[str, Hardware]) -> str:
     """What is kept in a campaign's folder."""
-    kept = {n: {"items": h.items, "faults": h.faults, "error": h.error} for n, h in sorted(found.items())}
+    kept = {
+        n: {"items": h.items, "faults": h.faults, "error": h.error, "readings": h.readings}
+        for n, h in sorted(found.items())
+    }
     return json.dumps(kept, indent=1) + "\n"
+
+
+def readings(found: Mapping[str, Hardware], moment: str) -> str:
+    """Lines of READINGS: one for each node that reports any. `moment`: UTC, ISO 8601."""
+    return "".join(
+        json.dumps({"time": moment, "node": node, **one.readings}) + "\n"
+        for node, one in sorted(found.items())
+        if one.readings
+    )
 
 
 def kept(folder: Path) -> dict[str, Hardware]:
@@ -321,4 +392,5 @@ def kept(folder: Path) -> dict[str, Hardware]:
 
 def _kept_one(one: Mapping[str, Any]) -> Hardware:
     items = {str(item): str(value) for item, value in one["items"].items()}
-    return Hardware(items, [str(fault) for fault in one["faults"]], str(one["error"]))
+    read = {str(name): float(value) for name, value in one.get("readings", {}).items()}
+    return Hardware(items, [str(fault) for fault in one["faults"]], str(one["error"]), read)

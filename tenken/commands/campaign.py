@@ -231,9 +231,20 @@ def _hardware(campaign: Campaign, folder: Path) -> int:
         )
     folder.mkdir(parents=True, exist_ok=True)
     archive.write_file(folder / redfish.FILE, redfish.text(found))
+    moment = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    with (folder / redfish.READINGS).open("a", encoding="utf-8") as stream:
+        stream.write(redfish.readings(found, moment))
+    watts = {node: one.readings["power_w"] for node, one in found.items() if "power_w" in one.readings}
+    if watts:
+        most = max(watts, key=lambda node: watts[node])
+        print(
+            f"node power: {min(watts.values()):.0f} to {watts[most]:.0f} W (highest: {most}); "
+            f"all readings: {folder / redfish.READINGS}"
+        )
     faults = [f"{node}: {fault}" for node, one in found.items() for fault in one.faults]
     unread = [f"{node}: {one.error}" for node, one in found.items() if one.error]
-    print("\n".join([*faults, *unread, f"{len(done) - len(unread)} of {len(campaign.nodes)} BMCs read"]))
+    whole = len(done) - len(unread)
+    print("\n".join([*faults, *unread, f"{whole} of {len(campaign.nodes)} BMCs read"]))
     return 1 if faults else 3 if unread else 0
 
 

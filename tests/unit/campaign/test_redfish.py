@@ -130,7 +130,7 @@ def test_power_supplies_fans_and_coolant_are_read_and_what_names_a_part_is_not(s
     assert found == redfish.Hardware({
         "power supplies": "2 x P3000 1.2 3000 W", "fans": "2 x present", "coolant connectors": "Supply",
         "leak detectors": "present",
-    })  # fmt: skip
+    }, readings={"leaks": 0.0})  # fmt: skip
     assert {method for method, _, _ in server.seen} == {"GET"} and len(server.seen) < 20
 
 
@@ -267,3 +267,94 @@ def test_a_wrong_line_of_the_campaign_file_is_told(tmp_path, monkeypatch, redfis
         file.load("hall")
     path.write_text(f"{head}redfish: {{address: 'https://{{node}}-bmc', verify: false}}\n")
     assert file.load("hall").bmc == "https://{node}-bmc" and not file.load("hall").bmc_verify
+
+
+def chassis_tree(count: int, **of_first):
+    """A BMC of `count` chassis with a fan each."""
+    found = {"/Chassis": {"Members": [member(f"/Chassis/{i}") for i in range(count)]}}
+    for i in range(count):
+        found[f"/Chassis/{i}"] = member(f"/Chassis/{i}", Thermal=member(f"/T{i}"), **(of_first if i == 0 else {}))
+        found[f"/T{i}"] = {"Fans": [ok(Name=f"F{i}")]}
+    return found
+
+
+def test_a_tree_of_49_chassis_is_read(server):
+    server.of = chassis_tree(49)
+    assert server.read() == redfish.Hardware({"fans": "49 x present"})
+
+
+@pytest.mark.parametrize("code", [301, 302, 307, 308])
+def test_redirects_on_the_same_bmc_are_followed(server, code):
+    server.of = chassis_tree(1)
+    for path in ("/Chassis", "/T0"):
+        where = f"{ROOT}{path}/" if code != 302 else f"{server.address}{ROOT}{path}/"
+        server.of[f"{path}/"] = server.of[path]
+        server.special[f"{ROOT}{path}"] = lambda h, where=where: h.answer(code, {}, Location=where)
+    assert server.read().items == {"fans": "present"}
+    server.special[f"{ROOT}/T0/"] = lambda h: h.answer(code, {}, Location=f"{ROOT}/T0")
+    assert "redirects" in server.read().error
+
+
+def raw(text):
+    def answer(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(text)))
+        handler.end_headers()
+        handler.wfile.write(text)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        (lambda h: h.answer(500, {}), "HTTP 500"), (lambda h: h.answer(403, {}), "may not read it"),
+        (raw(b"{broken"), "not JSON"), (raw(b"[]"), "not a JSON object"), (raw(b"\xff\xfe"), "not JSON"),
+        (lambda h: h.answer(302, {}, Location="https://evil/redfish/v1/Chassis/1"), "HTTP 302"),
+        (lambda h: h.connection.close(), "no answer"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("bad", ["/Chassis/1", "/T1"])
+def test_a_member_that_cannot_be_read_voids_itself_alone(server, how, says, bad):
+    server.of = chassis_tree(3, ThermalSubsystem=member("/S"))
+    server.of["/S"] = member("/S", LeakDetection=member("/L"))
+    server.of["/L"] = {"LeakDetectors": member("/Ls")}
+    server.of["/Ls"] = {"Members": [ok(Name="manifold", DetectorState="LeakDetected")]}
+    server.special[f"{ROOT}{bad}"] = how
+    found = server.read()
+    assert found.faults == ["leak detector manifold: detector state LeakDetected"] and found.readings == {"leaks": 1.0}
+    assert found.items["fans"] == "2 x present" and bad in found.error and says in found.error
+    table, all_ = findings.Table({}), findings.Findings(nodes=1)
+    findings.take_hardware(table, all_, {"n1": found}, Campaign("c", "standin", "gpu", ("n1",), 60.0))
+    assert all_.hardware["n1"] and all_.unread["n1"] and "BMC read" not in table.settings, (
+        "half a BMC is compared with none"
+    )
+
+
+def test_what_was_read_before_the_time_was_up_is_kept(server):
+    server.of = chassis_tree(3)
+    server.special[f"{ROOT}/Chassis/2"] = lambda h: time.sleep(1.5)
+    found = server.read(seconds=0.6)
+    assert found.items == {"fans": "2 x present"} and found.error
+
+
+@pytest.mark.parametrize(
+    ("chassis", "watts"),
+    [
+        ({"EnvironmentMetrics": member("/E")}, 9400.5), ({"Power": member("/P")}, 8100.0),
+        ({"EnvironmentMetrics": member("/E"), "Power": member("/P")}, 9400.5),
+        ({"EnvironmentMetrics": member("/no")}, None), ({"EnvironmentMetrics": member("/N")}, None),
+    ],
+)  # fmt: skip
+def test_the_power_of_a_node_is_that_of_its_largest_chassis(server, chassis, watts):
+    server.of = chassis_tree(2, **chassis)
+    server.of["/Chassis/1"]["EnvironmentMetrics"] = member("/part")
+    server.of["/part"] = {"PowerWatts": {"Reading": 0 if watts is None else 700}}
+    server.of["/E"] = {"PowerWatts": {"Reading": 9400.5}}
+    server.of["/N"] = {"PowerWatts": {"Reading": None}}
+    server.of["/P"] = {"PowerControl": [{"PowerConsumedWatts": 8100}], "PowerSupplies": []}
+    found = server.read()
+    assert found.readings.get("power_w") == watts
+    assert redfish.readings({"n1": found}, "2026-01-01T00:00:00Z") == (
+        "" if watts is None else f'{{"time": "2026-01-01T00:00:00Z", "node": "n1", "power_w": {watts}}}\n'
+    )
