@@ -1,14 +1,30 @@
 #!/bin/sh
 # post-mail.sh PAGE LOG STATUS GATE_FOLDER GATE_STATUS: mail what the gate says of the night and the table of verdicts to
-# $TENKEN_MAILTO, with both pages attached. Quiet when both went well.
+# $TENKEN_MAILTO, with the pages that exist attached. Quiet when both went well.
 set -eu
-[ "$3" = 0 ] && [ "$5" = 0 ] && exit 0
-case $5 in
+page=$1 log=$2 status=$3 gate=$4 gated=$5
+[ "$status" = 0 ] && [ "$gated" = 0 ] && exit 0
+if [ -z "${TENKEN_MAILTO:-}" ]; then
+    echo "post-mail: TENKEN_MAILTO is not set: no mail is sent; set it to the address of whoever reads the nights" >&2
+    exit 2
+fi
+command -v mail >/dev/null || {
+    echo "post-mail: no command 'mail' on PATH: install a mailx (s-nail), or name another command in TENKEN_POST" >&2
+    exit 2
+}
+case $gated in
 0) said="nothing got worse" ;;
 1) said="something got worse" ;;
-*) said="the gate could not judge all (status $5)" ;;
+*) said="the gate could not judge all (status $gated)" ;;
 esac
+set --
+for file in "$page" "$gate/nightly.html"; do
+    [ ! -f "$file" ] || set -- "$@" -a "$file"
+done
+# the last table of verdicts, with what is missing; a night that ended before it has the end of its log
+table=$(awk '/^Verdict +Check /{ text = ""; on = 1 } on { text = text $0 "\n" } /^Page:/{ on = 0 } END { printf "%s", text }' "$log")
 {
-    [ -f "$4/summary.md" ] && cat "$4/summary.md"
-    [ "$3" = 0 ] || sed -n '/^Tenken/,$p;/Page:/q' "$2" | tail -n 60
-} | mail -s "Tenken: $said; the night ended with $3" -a "$1" -a "$4/nightly.html" "$TENKEN_MAILTO"
+    if [ -f "$gate/summary.md" ]; then cat "$gate/summary.md"; elif [ -f "$gate.log" ]; then cat "$gate.log"; fi
+    echo
+    if [ -n "$table" ]; then printf '%s\n' "$table"; else tail -n 60 "$log"; fi
+} | mail -s "Tenken: $said; the night ended with $status" "$@" "$TENKEN_MAILTO"

@@ -111,6 +111,8 @@ def table(session: Any, most: int = 60) -> str:
     """Verdicts as aligned plain text, worst first if there are more than `most`; then what is missing."""
     from tabulate import tabulate
 
+    from tenken.report.formatting import natural
+
     cases = [c for c in session.counted if not (c.build and c.verdict == "PASS")]
     left_out = max(0, len(cases) - most)
     if left_out:
@@ -148,6 +150,9 @@ def table(session: Any, most: int = 60) -> str:
     # only failed builds: a build that passed is not a check
     told = [c.verdict for c in session.counted if not (c.build and c.verdict == "PASS")]
     counts = ", ".join(f"{told.count(v)} {v}" for v in VERDICTS if v in told)
+    nodes = sorted({node for case in session.cases if case.result is not None for node in case.nodes}, key=natural)
+    if nodes:
+        parts.append(f"Measured on {len(nodes)} node{'s' if len(nodes) > 1 else ''}: {_line(', '.join(nodes), 200)}")
     parts.append(f"Session {session.name}: {session.verdict}" + (f" ({counts})" if counts else ""))
     return "\n".join(parts)
 

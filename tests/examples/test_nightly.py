@@ -211,3 +211,53 @@ def test_gitlabs_pipeline_is_generated_with_a_job_for_each_check(tmp_path):
     jobs = [name for name in made if name.startswith("StreamHost")]
     assert len(jobs) == 1
     assert any("reframe" in line and "-r" in line for line in made[jobs[0]]["script"])
+
+
+TABLE = """noise of the session
+Verdict    Check    Where    Node    Why
+PASS       Stream   m        n1
+FAIL       P2P      m        n2      slow
+Session s: FAIL (1 FAIL, 1 PASS)
+
+Page: output/pages/s.html
+noise of the gate
+"""
+
+
+@pytest.mark.parametrize(
+    ("log_text", "summary", "page", "body", "attached"),
+    [
+        (TABLE, "# Tenken gate", True, ["# Tenken gate", "FAIL       P2P      m        n2      slow", "Page: "], 1),
+        # the first night: no history yet, so no summary
+        (TABLE, None, True, ["the gate's own line", "Session s: FAIL"], 1),
+        # it ended before its report
+        ("tenken: no nvcc\nlast words\n", None, False, ["last words"], 0),
+    ],
+)
+def test_the_mail_has_the_table_and_attaches_what_exists(
+    tmp_path: Path, log_text: str, summary: str | None, page: bool, body: list[str], attached: int
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mail").write_text('#!/bin/sh\nprintf "%s\\n" "$@" > mailed; cat > body\n')
+    (tmp_path / "bin" / "mail").chmod(0o755)
+    (tmp_path / "gate").mkdir()
+    (tmp_path / "gate.log").write_text("the gate's own line\n")
+    (tmp_path / "night.log").write_text(log_text)
+    if summary:
+        (tmp_path / "gate" / "summary.md").write_text(summary + "\n")
+    if page:
+        (tmp_path / "p.html").write_text("page")
+
+    def post(**env: str) -> subprocess.CompletedProcess[str]:
+        script = str(ROOT / "examples" / "nightly" / "post-mail.sh")
+        return subprocess.run(
+            [script, "p.html", "night.log", "1", "gate", "3"], cwd=tmp_path, capture_output=True, text=True, check=False,
+            env={"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", **env},
+        )  # fmt: skip
+
+    without = post()
+    assert (without.returncode, without.stderr.count("\n")) == (2, 1) and "TENKEN_MAILTO is not set" in without.stderr
+    assert post(TENKEN_MAILTO="ops@site").returncode == 0
+    text = (tmp_path / "body").read_text()
+    assert all(one in text for one in body) and "noise" not in text
+    assert (tmp_path / "mailed").read_text().splitlines().count("-a") == attached
