@@ -100,6 +100,10 @@ class Runner:
         return not self.lost()
 
     def _begin(self) -> None:
+        try:
+            self._limits = self.queue.limits()
+        except Refused as error:
+            raise CampaignError(f"the scheduler's limits cannot be read: {error}") from None
         for place in (self.spool, self.scripts, self.folder / "built"):
             place.mkdir(parents=True, exist_ok=True)
         (self.folder / STOP).unlink(missing_ok=True)
@@ -108,7 +112,6 @@ class Runner:
             self.journal.note(
                 "campaign", name=self.campaign.name, nodes=len(self.campaign.nodes), begun=f"{began:%Y%m%dT%H%M%SZ}"
             )
-        self._limits = self.queue.limits()
         self._adopt()
 
     def _adopt(self) -> None:

@@ -250,10 +250,9 @@ def test_the_mail_has_the_table_and_attaches_what_exists(
 
     def post(**env: str) -> subprocess.CompletedProcess[str]:
         script = str(ROOT / "examples" / "nightly" / "post-mail.sh")
-        return subprocess.run(
-            [script, "p.html", "night.log", "1", "gate", "3"], cwd=tmp_path, capture_output=True, text=True, check=False,
-            env={"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", **env},
-        )  # fmt: skip
+        more = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", **env}
+        words = [script, "p.html", "night.log", "1", "gate", "3"]
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, env=more)
 
     without = post()
     assert (without.returncode, without.stderr.count("\n")) == (2, 1) and "TENKEN_MAILTO is not set" in without.stderr

@@ -550,3 +550,17 @@ def test_nodes_that_a_killed_campaign_did_not_reach_are_not_taken_out_of_service
     assert not lost & set(found.to_exclude())
     text = report.text(found, one.campaign, day.exclusion)
     assert not any(f"nodename={node}" in text for node in lost)
+
+
+def test_a_controller_that_cannot_be_reached_is_one_line_and_nothing_has_started(tmp_path, monkeypatch):
+    day = world()
+
+    def refuse():
+        raise Refused("scontrol ended with 1: Unable to contact slurm controller")
+
+    monkeypatch.setattr(day, "limits", refuse)
+    with pytest.raises(CampaignError, match="limits cannot be read: scontrol ended with 1"):
+        make(tmp_path, day).run()
+    assert not journal.read(tmp_path / "c").begun and not (tmp_path / "c" / "spool").exists()
+    monkeypatch.undo()
+    assert make(tmp_path, day).run(), "`run` begins it once the controller is back"
