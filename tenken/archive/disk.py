@@ -60,12 +60,12 @@ def patiently(write: Callable[[], T], place: Path | str, sleep: Callable[[float]
         raise
 
 
-def room(place: Path | str) -> str:
-    """`; the disk of PLACE is full (0 bytes are free)` if the disk is nearly full, else empty."""
+def room(place: Path | str, too_few: int = _TOO_FEW) -> str:
+    """`; the disk of PLACE is full (0 bytes are free)` if fewer bytes are free, else empty."""
     with contextlib.suppress(OSError):
         found = os.statvfs(place)
         free = found.f_bavail * found.f_frsize
-        if free < _TOO_FEW:
+        if free < too_few:
             return f"; the disk of {place} is full ({free} bytes are free)"
         if found.f_files and not found.f_favail:
             return f"; the disk of {place} is full (no file can be added)"

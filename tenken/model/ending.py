@@ -15,6 +15,8 @@ FAILED_STATES = ("FAILED", "FAILURE", "ERROR")
 #: The exit status of a script whose node does not see the stage folder. It is systemd's for a working directory that
 #: cannot be entered. No program here ends with it, and it is above those of signals (up to 192) and below ssh's 255.
 NO_STAGE = 200
+#: How the reason of a test case begins that was not run, as what it needs failed.
+NOT_RUN = "not run, because a dependency failed"
 #: The exit status of a program by the status of its result.
 EXPECTED = {"ok": 0, "failed": 1, "waived": 3}
 

@@ -18,6 +18,7 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import SanityError
 from reframe.frontend.executors import Runner
 
+from tenken.archive import disk
 from tenken.machines import loader
 from tenken.paths import PROGRAMS, ROOT, SRC
 from tenken.reframe.last_words import why
@@ -25,6 +26,8 @@ from tenken.reframe.machine import Machine
 from tenken.reframe.mode import HasMode
 from tenken.reframe.outcome import Outcome, known_nodes
 
+#: With fewer free bytes in TMPDIR compilers fail.
+TOO_FEW_FOR_COMPILERS = 4 << 20
 #: What the build's job prints at its end, with its exit status.
 _END = "TENKEN-BUILD-END"
 #: The header of the build with the revision, copied next to the programs.
@@ -302,6 +305,17 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             f'echo "{_END} $tenken_status"',
         ]
 
+    def last_words(self, status: int | None) -> str:
+        """What the build printed last that explains its end, or that the disk of its files or of TMPDIR is full."""
+        job = self.build_job
+        outcome = Outcome(Path(self.stagedir), job.stdout, job.stderr, None, False)
+        # compilers speak on standard error, ninja forwards their messages to its own output
+        said = outcome.text("stderr") + outcome.text()
+        # compilers write there, and CMake reports their failure as something that it could not find
+        temporary = disk.room(os.environ.get("TMPDIR") or "/tmp", TOO_FEW_FOR_COMPILERS)
+        words = why(said, status) or "it printed nothing"
+        return f"{temporary[2:]}: {words}" if temporary else f"{words}{disk.room(self.stagedir)}"
+
     @sanity_function
     def programs_are_there(self):
         job = self.build_job
@@ -315,10 +329,8 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         ended = re.search(rf"^{_END} (\d+)$", said, re.M)
         status = int(ended[1]) if ended else None
         if status != 0:
-            errors = outcome.text("stderr")
             how = "was cut short" if status is None else f"failed with exit status {status}"
-            # compilers speak on standard error, ninja forwards their messages to its own output
-            raise SanityError(f"the build {how}: {why(errors + said, status) or 'it printed nothing'}")
+            raise SanityError(f"the build {how}: {self.last_words(status)}")
         folder = os.path.join(self.stagedir, "bin")
         return sn.assert_true(
             os.path.isdir(folder) and os.listdir(folder), f"the build installed no program into {folder}"

@@ -45,6 +45,8 @@ _ERROR = re.compile(
 )
 # `script: line 12: cmake: command not found` of bash, `sh: 1: cmake: not found` of dash, in any language
 _MISSING = re.compile(r"^[^:]*: (?:\w+ )?\d+: (?:exec: )?([\w.+/-]+): \S", re.MULTILINE)
+#: What a program prints that could not write.
+_FULL_DISK = re.compile(r"^.*(?:No space left on device|Disk quota exceeded).*$", re.MULTILINE)
 #: CMake explains below the line that names its file; the first error is the cause of those that follow.
 _CMAKE = re.compile(r"^CMake Error\b.*(?:\n(?:[ \t]+.*)?)*", re.MULTILINE)
 #: Characters of an answer.
@@ -65,6 +67,9 @@ def why(text: str, status: int | None = None) -> str:
             package = PACKAGES.get(name.rsplit("/", 1)[-1])
             hint = f": install the package {package} (apt-get install {package})" if package else ""
             return f"command '{name}' was not found{hint}"
+    full = _FULL_DISK.findall(text)
+    if full:  # whatever could not be found or built for it
+        return _short(full[-1].strip(), keep_end=True)
     blocks = _blocks(text)
     framed = _last_frame(blocks)
     if framed:

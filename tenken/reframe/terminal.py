@@ -26,6 +26,7 @@ from tenken.model.judgement import JudgedMetric
 from tenken.model.quantities import number
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVED
 from tenken.paths import CACHE
+from tenken.reframe import unjudged
 
 VARIABLE = "TENKEN_TERMINAL"
 BRIEF = "brief"
@@ -188,7 +189,8 @@ class Progress(TaskEventListener):
         self._line(task, WAIVED if waived else FAIL, reason.removeprefix("WAIVED: "))
 
     def on_task_failure(self, task: Any) -> None:
-        reason = re.sub(r"^(FAIL|INVALID): ", "", str(task.exc_info[1] or "failed without a stated reason"))
+        said = unjudged.reason_of(task) or str(task.exc_info[1] or "failed without a stated reason")
+        reason = re.sub(r"^(FAIL|INVALID): ", "", said)
         verdict = getattr(task.check, "tenken_verdict", "none")
         self._line(task, verdict if verdict in (FAIL, INVALID) else FAIL, reason)
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from reframe.core.exceptions import what
+from reframe.core.exceptions import BuildError, what
 from reframe.core.logging import getlogger
 from reframe.frontend.executors import RegressionTask
 
 from tenken.archive import disk
+from tenken.model import ending
 from tenken.reframe.full_disk import described
 
 #: Why a test case failed, builds included, by test case: the message for others that depend on it.
@@ -32,17 +33,27 @@ def register() -> None:
     def noting_skip(self):
         skip_from_deps(self)
         failed = [f"{dep.check.display_name}: {_reasons[dep]}" for dep in self.testcase.deps if dep in _reasons]
-        _note(self, f"not run, because a dependency failed: {'; '.join(failed) or 'see the run report'}")
+        _note(self, f"{ending.NOT_RUN}: {'; '.join(failed) or 'see the run report'}")
 
     RegressionTask.fail = noting_fail
     RegressionTask.skip_from_deps = noting_skip
 
 
 def _reason(task: Any) -> str:
+    """Why a task failed; of a build that ended before it could compile (a bad module, `prepare`), what it printed."""
     error = task.exc_info[1]
     if disk.is_full(error):
         return f"INVALID: {described(error, task.check.stagedir)}"
+    last_words = getattr(task.check, "last_words", None)
+    if isinstance(error, BuildError) and last_words is not None:
+        code = task.check.build_job.exitcode
+        return f"the build ended with exit code {code} before its programs were built: {last_words(code)}"
     return " ".join(str(what(*task.exc_info)).split())
+
+
+def reason_of(task: Any) -> str | None:
+    """Why a task failed, if that is more than its exception; None: it is not."""
+    return _reason(task) if isinstance(task.exc_info[1], BuildError) else None
 
 
 def _note(task: Any, reason: str) -> None:

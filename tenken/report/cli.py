@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from tenken.archive import packed
-from tenken.model.verdicts import VERDICTS
+from tenken.model.verdicts import FAIL, VERDICTS
 from tenken.report.writing import write
 
 #: Number of records from which the page of a session is a grid, with a page per node.
@@ -112,12 +113,17 @@ def table(session: Any, most: int = 60) -> str:
     from tabulate import tabulate
 
     from tenken.report.formatting import natural
+    from tenken.report.session import not_run
 
     cases = [c for c in session.counted if not (c.build and c.verdict == "PASS")]
+    kept = Counter(why for case in cases if (why := not_run(case)))
+    cases = [case for case in cases if not not_run(case)]
     left_out = max(0, len(cases) - most)
     if left_out:
         cases = sorted(cases, key=lambda c: VERDICTS.index(c.verdict))[:most]
     lines = []
+    for why, count in kept.items():
+        lines.append([FAIL, f"{count} test case{'s' if count > 1 else ''}", "", "", _line(why, 200)])
     for case in cases:
         why = next((f.message for f in case.findings), "")
         lines.append(

@@ -24,7 +24,7 @@ from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVE
 from tenken.report import formatting as words
 from tenken.report import opening, policy
 from tenken.report.rows import Row, rows_of
-from tenken.report.session import Case, Session
+from tenken.report.session import Case, Session, not_run
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -274,9 +274,20 @@ def _some(texts: Any) -> list[str]:
 def _attention(session: Session, anchors: Mapping[int, str], rows: Mapping[int, list[Row]]) -> list[dict[str, Any]]:
     """The most important results: every finding of every FAIL, then of every INVALID, each with its row."""
     found = []
+    kept: dict[str, list[Case]] = {}
+    for case in session.counted:
+        if case.verdict in (FAIL, INVALID) and (why := not_run(case)):
+            kept.setdefault(why, []).append(case)
+    for why, cases in kept.items():
+        first, *_ = cases
+        message = f"{len(cases)} test case{'s were' if len(cases) > 1 else ' was'} {why}"
+        found.append({
+            "verdict": first.verdict, "check": first.check, "where": first.where, "message": message,
+            "anchor": anchors[id(first)],
+        })  # fmt: skip
     for verdict in (FAIL, INVALID):
         for case in session.counted:
-            if case.verdict != verdict:
+            if case.verdict != verdict or not_run(case):
                 continue
             findings = [f for f in case.findings if f.verdict == verdict] or case.findings
             shown = {row.id: row.anchor for row in rows[id(case)] if row.anchor}

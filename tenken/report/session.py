@@ -14,6 +14,7 @@ from typing import Any
 
 from tenken.archive import records as archive
 from tenken.errors import ResultError
+from tenken.model import ending
 from tenken.model.files import FileError, NoFile, read_text
 from tenken.model.judgement import Finding
 from tenken.model.record import MAX_RECORD_BYTES, Record
@@ -123,6 +124,13 @@ class Session:
         if self.load_errors or any(c.verdict == FAIL for c in self.counted):
             return 1
         return 0 if self.verdict in HEALTHY else 3
+
+
+def not_run(case: Case) -> str | None:
+    """Why a case was not run, if something that it needs failed: one reason for many cases."""
+    message = case.findings[0].message if case.findings else ""
+    at = message.find(ending.NOT_RUN)
+    return message[at:] if at >= 0 else None
 
 
 def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) -> Session:
@@ -378,7 +386,7 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
                 other = by_unique_name.get(str((_list(dependency) or [""])[0]), {})
                 if other.get("result") not in ("pass", None):
                     failed.append(f"{other.get('display_name')}: {reason_of(other)}")
-            message = f"not run, because a dependency failed: {'; '.join(failed) or 'ReFrame does not say what'}"
+            message = f"{ending.NOT_RUN}: {'; '.join(failed) or 'ReFrame does not say what'}"
         elif result == "skip":
             message = "skipped by ReFrame before anything was archived; a waiver would have left a record"
         elif result == "abort":

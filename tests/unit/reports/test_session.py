@@ -4,7 +4,7 @@ import os
 import pytest
 
 from tenken.archive import records as archive
-from tenken.report import session
+from tenken.report import cli, page, session
 from tests.unit.reports import builder
 
 
@@ -265,3 +265,23 @@ def test_a_damaged_file_of_a_session_is_listed_and_not_waited_for(tmp_path, name
     path.unlink()
     path.write_text('{"runs": [], "runs"')
     assert "truncated" in session.load(root, "last").damaged[0][1]
+
+
+def test_what_a_failed_build_kept_from_running_is_one_line_with_a_count(tmp_path):
+    build = builder.testcase(
+        "build ~h200:gpu+cuda", "fail", "the build failed: no module cuda/99", "compile_wait", True,
+        unique_name="build_cuda", job_nodelist=[],
+    )  # fmt: skip
+    kept = [
+        builder.testcase(
+            f"check{i}", "fail_deps", job_nodelist=[], dependencies_actual=[["build_cuda", "h200:gpu", "cuda"]]
+        )
+        for i in range(63)
+    ]
+    found = load(tmp_path, [], [build, *kept])
+    text = cli.table(found)
+    assert len([line for line in text.splitlines() if "dependency failed" in line]) == 1
+    assert "63 test cases" in text and "no module cuda/99" in text and "check17" not in text
+    shown = page.render(found, {}, "now")
+    attention = shown.split("What needs attention")[1].split("</section>")[0]
+    assert attention.count("<li") == 2 and "63 test cases were not run, because a dependency failed" in attention
