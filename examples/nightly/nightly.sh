@@ -5,6 +5,7 @@
 #   TENKEN_POST    a command that is given the page, the log and exit status of the night, then the folder and the exit
 #                  status of the gate (see post-mail.sh)
 #   TENKEN_MODE    default nightly
+#   TENKEN_NODES   nodes of each partition that a night measures (default 1); the next night takes others
 #
 # Two nights never overlap: the second ends with 75 and leaves the first alone. On a full disk a night ends with 74
 # before anything is started. Exit status otherwise: the run's, or
@@ -49,6 +50,9 @@ export TENKEN_SESSION TENKEN_LIMIT
 log=output/nightly/$TENKEN_SESSION.log
 # what a killed night left in the queue would measure beside this one
 tenken jobs --cancel >"$log" 2>&1
+# which nodes the checks measure that any node would do for
+TENKEN_TONIGHT=$(tenken systems tonight "$system" --nodes "${TENKEN_NODES:-1}" --kept "output/nightly/$system.nodes" 2>>"$log")
+export TENKEN_TONIGHT
 sh scripts/run.sh "$system" "${TENKEN_MODE:-nightly}" "$@" >>"$log" 2>&1 &
 child=$!
 # ReFrame cancels its jobs, what ran is reported, and this script ends with it

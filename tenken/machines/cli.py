@@ -1,4 +1,4 @@
-"""`tenken systems`: list, describe, validate, check and create machine descriptions.
+"""`tenken systems`: list, describe, validate, check and create machine descriptions; tonight's nodes.
 
 Exit status: 0 done, 1 an invalid file, 2 invalid arguments (unknown system, missing file, existing file).
 """
@@ -27,7 +27,7 @@ TEMPLATES = {file.stem: file for file in sorted((Path(__file__).parent / "templa
 
 def register(subparsers: Any) -> None:
     """Add `systems` to the `tenken` command."""
-    parser = subparsers.add_parser("systems", help="machines: list, describe, validate, new")
+    parser = subparsers.add_parser("systems", help="machines: list, describe, validate, new, tonight")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     add = actions.add_parser("list", help="all machines that have a file, and this one")
@@ -49,6 +49,14 @@ def register(subparsers: Any) -> None:
     )
     add.add_argument("--partition", metavar="NAME", help="the partition of the node (default: the only one)")
     add.set_defaults(func=_check)
+
+    add = actions.add_parser(
+        "tonight", help="print the nodes that a night measures, for $TENKEN_TONIGHT, and note them"
+    )
+    add.add_argument("name", metavar="NAME")
+    add.add_argument("--kept", type=Path, required=True, metavar="FILE", help="where the nights of nodes are noted")
+    add.add_argument("--nodes", type=int, default=1, metavar="N", help="nodes of each partition (default: %(default)s)")
+    add.set_defaults(func=_tonight)
 
     add = actions.add_parser("new", help="create systems/NAME.yaml, from a commented template or by detection")
     add.add_argument("name", metavar="NAME")
@@ -240,6 +248,41 @@ def _check(arguments: argparse.Namespace) -> int:
         print(line)
     print(f"{system.name}, partition {said.name}: {len(differences)} differences from this machine")
     return int(bool(differences))
+
+
+def _tonight(arguments: argparse.Namespace) -> int:
+    from datetime import datetime, timezone
+
+    from tenken.machines import tonight
+
+    try:
+        system = loader.load(arguments.name).expand(os.environ, strict=False)
+        text = arguments.kept.read_text(encoding="utf-8", errors="replace") if arguments.kept.is_file() else ""
+        night = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+        chosen, lines = [], []
+        for name, partition in system.partitions.items():
+            nodes = tonight.nodes_of(partition) if partition.usable and not partition.remote else []
+            if not nodes:
+                print(f"partition {name}: no list of nodes, any of them is measured", file=sys.stderr)
+                continue
+            measured = tonight.kept(text, name)
+            mine = tonight.choose(nodes, measured, arguments.nodes)
+            new = len([node for node in nodes if node not in measured])
+            print(
+                f"partition {name}: {', '.join(mine)}; {new} of {len(nodes)} nodes not measured so far", file=sys.stderr
+            )
+            chosen.append(f"{name}={'+'.join(mine)}")
+            lines += [f"{night} {name} {node}\n" for node in mine]
+        with arguments.kept.open("a", encoding="utf-8") as stream:
+            stream.write("".join(lines))
+    except SystemFileError as error:
+        return _complain(error, 1)
+    except SystemsError as error:
+        return _complain(error, 2)
+    except OSError as error:
+        return _complain(f"{arguments.kept} cannot be written: {error.strerror}", 2)
+    print(",".join(chosen))
+    return 0
 
 
 def _new(arguments: argparse.Namespace) -> int:

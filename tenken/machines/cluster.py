@@ -135,7 +135,7 @@ def pbs_queues(run: Runner, unread: list[str] | None = None) -> list[Queue]:
     its answers cannot be read is appended to `unread`.
     """
     unread = [] if unread is None else unread
-    hosts = pbs_hosts(_pbs(run(["pbsnodes", "-a", "-F", "json"]), "nodes", unread))
+    hosts = pbs_hosts(pbs_nodes(run, unread))
     queues = _pbs(run(["qstat", "-Q", "-f", "-F", "json"]), "Queue", unread)
     found: dict[Queue, int] = {}
     for name, queue in queues.items():
@@ -144,7 +144,7 @@ def pbs_queues(run: Runner, unread: list[str] | None = None) -> list[Queue]:
         limit = str(_dict(queue.get("resources_max")).get("walltime", "")) or None
         usable = queue.get("enabled") != "False" and queue.get("started") != "False"
         for vnodes in hosts.values():
-            parts = [node for node in vnodes.values() if _serves(node, name)]
+            parts = [node for node in vnodes.values() if serves(node, name)]
             serving = [_dict(node.get("resources_available")) for node in parts]
             if not serving:
                 continue
@@ -168,6 +168,11 @@ def pbs_queues(run: Runner, unread: list[str] | None = None) -> list[Queue]:
     return [replace(queue, nodes=nodes) for queue, nodes in found.items()]
 
 
+def pbs_nodes(run: Runner, unread: list[str] | None = None) -> dict[str, Mapping[str, Any]]:
+    """Vnodes by name as pbsnodes reports them; empty without an answer. What cannot be read is appended to `unread`."""
+    return _pbs(run(["pbsnodes", "-a", "-F", "json"]), "nodes", [] if unread is None else unread)
+
+
 def pbs_hosts(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
     """Vnodes by the host that they are parts of, which is where a job runs: `uv[0]`, `uv[1]` are one node."""
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -186,7 +191,7 @@ def _total(values: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def _serves(node: Mapping[str, Any], queue: str) -> bool:
+def serves(node: Mapping[str, Any], queue: str) -> bool:
     """Whether jobs of a queue may run on a node: by its `queue`, or by a list of names in a resource (Qlist)."""
     if node.get("queue"):
         return bool(node["queue"] == queue)

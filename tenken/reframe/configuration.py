@@ -15,7 +15,7 @@ from typing import Any
 from tenken.archive.records import new_session, session_folder
 from tenken.errors import TenkenError
 from tenken.machines import catch_all_system as everything
-from tenken.machines import hardware, loader
+from tenken.machines import hardware, loader, tonight
 from tenken.machines.errors import SystemFileError
 from tenken.machines.model import NODE_COUNTS, OF_MODE, Environment, Partition, Patience, System, duration_seconds
 from tenken.paths import ROOT, archive_root, unusable
@@ -102,6 +102,7 @@ def _extras(partition: Partition) -> dict[str, Any]:
         "select": partition.select,
         "place": partition.place,
         "host": partition.remote,
+        "tonight": tonight.of_partition(partition.name),
         "patience": {**asdict(partition.patience), **impatience(os.environ.get("TENKEN_PATIENCE", ""))},
     }
 

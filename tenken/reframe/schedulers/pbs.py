@@ -76,6 +76,7 @@ class Pbs(Batch):
             words.append(f"-e {job.stderr}")
         if job.time_limit is not None:
             words.append(f"-l walltime={hms(job.time_limit)}")
+        self.pin_tonight(job)
         words.append(f"-l select={self.select(job, chunk)}")
         # a job whose node died must fail by name, not run again on another one
         words += [] if job.may_run_again else ["-r n"]

@@ -54,6 +54,8 @@ FULL = (
 )  # fmt: skip
 #: Seconds that a job waits before the reason is said, and until it is said again.
 SAID_AFTER_S, SAID_AGAIN_S = 60.0, 3600.0
+#: An option that requests a node by name.
+_NODE_ASKED = re.compile(r"--nodelist|(^| )-w|\b(host|vnode|hostname)=")
 #: Seconds by which the clocks of a node and of this host may differ without being named.
 CLOCK_S = 20.0
 
@@ -500,6 +502,8 @@ class Patient(JobScheduler):
     """The part of a back end that polls; placed before a ReFrame back end in the bases."""
 
     cancel_command = "qdel"
+    #: Jobs dealt out to tonight's nodes so far.
+    dealt = 0
     #: Until when a submission waited for a full queue, and nobody asked for the others.
     deaf_until = 0.0
     #: Messages of the cancel command for a job that has already gone, in lower case.
@@ -555,6 +559,15 @@ class Patient(JobScheduler):
 
     def make_job(self, *args, **kwargs):
         return PatientJob(*args, **kwargs)
+
+    def pin_tonight(self, job: PatientJob) -> None:
+        """Pin a job that any node would do for to the next of tonight's nodes."""
+        nodes = self.settings.get("tonight") or []
+        own = [*job.options, *job.cli_options]
+        if job.token is None or not nodes or job.pin_nodes or num_nodes(job) != 1 or _NODE_ASKED.search(" ".join(own)):
+            return
+        job.pin_nodes = [nodes[self.dealt % len(nodes)]]
+        self.dealt += 1
 
     def poll(self, *jobs):
         end_if_signalled()

@@ -80,6 +80,7 @@ class Slurm(Patient, SlurmJobScheduler):
         return SlurmJob(*args, **kwargs)
 
     def emit_preamble(self, job):
+        self.pin_tonight(job)
         lines = [line for line in super().emit_preamble(job) if not re.search(r" --nodes=\d+$", line)]
         # ReFrame rounds the nodes down; a job whose node died must fail by name, not run again on another one
         ours = [
