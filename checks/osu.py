@@ -13,7 +13,8 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
-from tenken.parsers.osu import BENCHMARKS, OsuFormatError, Output, document, parse_all
+from tenken.judge import judging
+from tenken.parsers.osu import BENCHMARKS, OsuFormatError, Output, document, iterations, parse_all
 from tenken.reframe import locks
 from tenken.reframe.base import RESULT_FILE
 from tenken.reframe.links import MpiBase
@@ -48,6 +49,15 @@ class MpiOsu(MpiBase):
     #: Which benchmarks.
     osu_benchmarks = variable(typ.List[str], value=["osu_latency", "osu_bw", "osu_bibw"])
 
+    #: Largest message in bytes.
+    osu_max_bytes = variable(int, value=4194304)
+
+    #: How often each size is timed; 0: 200 times, 20 windows of the bandwidths. Validation is most of a run.
+    osu_iterations = variable(int, value=0)
+
+    #: Longest time of one benchmark in seconds.
+    osu_seconds = variable(int, value=300)
+
     #: Further options of each; -c requests validation (from OSU 6.0 on), without which nothing is verified.
     osu_options = variable(str, value="-c")
 
@@ -59,8 +69,14 @@ class MpiOsu(MpiBase):
                 f"osu_benchmarks {wrong or ''}, osu_buffers {self.osu_buffers!r}: allowed: {', '.join(BENCHMARKS)}; "
                 f"H, D, M"
             )
+        if min(self.osu_max_bytes, self.osu_seconds) < 1 or self.osu_iterations < 0:
+            raise ReframeError("osu_max_bytes, osu_seconds: allowed: 1 or above; osu_iterations: 0 or above")
         self.metrics = [BENCHMARKS[b][0] for b in self.osu_benchmarks]
-        self.asked = {"implementation": "osu", "ranks": self.num_tasks, "buffers": BUFFERS[self.osu_buffers]}
+        self.asked = {
+            "implementation": "osu", "ranks": self.num_tasks, "buffers": BUFFERS[self.osu_buffers],
+            # sizes double
+            "max_bytes": 1 << (self.osu_max_bytes.bit_length() - 1),
+        }  # fmt: skip
 
     @run_before("run")
     def set_osu_commands(self):
@@ -72,9 +88,33 @@ class MpiOsu(MpiBase):
         buffers = "" if self.osu_buffers == "H" else f" -d cuda {self.osu_buffers} {self.osu_buffers}"
         self.executable_opts = []
         self.executable = locks.each_binary("OSU", folder, "TENKEN_OSU", self.osu_benchmarks)
-        self.prerun_cmds = [*self.prerun_cmds, f'tenken_run() {{ {launch} "$1" {self.osu_options}{buffers}; }}']
+        self.prerun_cmds = [*self.prerun_cmds, *self.runs(f"{self.osu_options}{buffers}", launch)]
         # the function starts the ranks itself
         self.job.launcher = getlauncher("local")()
+
+    def runs(self, options: str, launch: str) -> list[str]:
+        """Shell lines: each benchmark within its time, and a line if it did not end."""
+        cases = []
+        for name in self.osu_benchmarks:
+            times = self.osu_iterations or iterations(name)
+            cases.append(f'*/{name}) tenken_times="-i {times} -x {max(1, times // 10)}";;')
+        command = f'{launch} "$1" -m 1:{self.osu_max_bytes} $tenken_times {options}'
+        late = '[ $tenken_late != 124 ] || echo "TENKEN-OSU-LATE $(basename "$1")"'
+        return [
+            f'tenken_run() {{ case "$1" in {" ".join(cases)} esac',
+            f"  timeout -k 10 {self.osu_seconds} {command}; tenken_late=$?; {late}; return $tenken_late; }}",
+        ]
+
+    def late(self, text: str) -> str:
+        """What a benchmark that did not end within its time printed last; empty if all ended."""
+        late = re.search(r"^TENKEN-OSU-LATE (\w+)$", text, re.M)
+        if late is None:
+            return ""
+        lines = [line for line in text[: late.start()].splitlines() if line.strip()]
+        return (
+            f"{late[1]} did not end within {self.osu_seconds} s (osu_seconds; osu_iterations and osu_max_bytes make it "
+            f"shorter); it last printed {lines[-1].strip()[:80]!r}"
+        )
 
     def judgement(self):
         """Writes the result document from the output of the binaries; it is then judged like any other."""
@@ -90,9 +130,47 @@ class MpiOsu(MpiBase):
                 where = self.osu_dir or os.environ.get("TENKEN_OSU") or "osu_dir and TENKEN_OSU are unset"
                 reason = f"library missing: no {missing[1]} of the OSU Micro-Benchmarks ({where})"
                 made.update(status="waived", reason=reason)
+            elif late := self.late(text):
+                return judging.failed(f"{self.where()}: {late}", self.where()), None, late, text
             else:
                 made = document(parse_all(text), nodes[0], self.num_tasks, nodes, buffers)
             path.write_text(json.dumps(self.stamp(made)))
         except OsuFormatError as error:
             path.write_text(str(error))  # not a document: the judgement states this and keeps the text
         return super().judgement()
+
+
+@rfm.simple_test
+class MpiOsuBetweenNodes(MpiOsu):
+    """The same between two nodes, one rank on each: the network instead of the node's own links."""
+
+    descr = "the site's OSU Micro-Benchmarks between two nodes"
+    valid_systems = ["+mpi +nodes"]
+    num_tasks_per_node = 1
+
+
+@rfm.simple_test
+class MpiOsuCollectives(MpiOsu):
+    """Collectives of all cores, or with `osu_ranks` of as many ranks a node, of `osu_nodes` nodes."""
+
+    descr = "the site's OSU Micro-Benchmarks, collectives of whole nodes"
+    tags = {"links", "mpi", "osu", "acceptance"}
+    osu_benchmarks = ["osu_allreduce", "osu_alltoall", "osu_bcast"]
+    osu_max_bytes = 1048576
+
+    #: Ranks a node; 0: one for each GPU, or two.
+    osu_ranks = variable(int, value=0)
+
+    #: Nodes.
+    osu_nodes = variable(int, value=1)
+
+    @run_after("init")
+    def need_so_many(self):
+        if self.osu_nodes > 1:
+            self.need_nodes(self.osu_nodes)
+
+    @run_after("setup")
+    def place_ranks(self):
+        self.num_tasks_per_node = self.osu_ranks or max(2, self.machine.gpus or 0)
+        self.num_tasks = self.osu_nodes * self.num_tasks_per_node
+        self.asked = {**self.asked, "ranks": self.num_tasks}

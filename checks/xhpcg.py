@@ -23,8 +23,9 @@ class HpcgBinary(HpcgBase):
     """The vendor's or the site's `xhpcg` (module, container), a rank for each GPU of a node.
 
     `xhpcg` or the variable TENKEN_XHPCG is the command (waived if neither is set): a path, or a container command
-    such as `apptainer exec --nv hpc-benchmarks.sif xhpcg`. Size and duration are passed in the file hpcg.dat, which
-    the reference and NVIDIA's (with `--dat hpcg.dat` in `xhpcg_options`) read.
+    such as `apptainer exec --nv hpc-benchmarks.sif ./hpcg.sh`. Size and duration are passed in the file hpcg.dat, which
+    the reference and NVIDIA's (with `--dat hpcg.dat` in `xhpcg_options`) read. The report is the file that the program
+    writes, or what it prints.
     """
 
     descr = "the vendor's or the site's HPCG"
@@ -36,7 +37,7 @@ class HpcgBinary(HpcgBase):
     ours = False
     uses_mpi = True
     cores = 0
-    outputs = [RESULT_FILE, "*HPCG*.txt"]
+    outputs = [RESULT_FILE, "*HPCG*.txt", "*.yaml"]
     env_vars = dict(MpiBase.env_vars)
     time_limit = "1h"
 
@@ -49,16 +50,26 @@ class HpcgBinary(HpcgBase):
     #: Ranks a node; 0: one for each GPU.
     xhpcg_ranks = variable(int, value=0)
 
+    #: Nodes.
+    xhpcg_nodes = variable(int, value=1)
+
+    @run_after("init")
+    def need_so_many(self):
+        if self.xhpcg_nodes > 1:
+            self.need_nodes(self.xhpcg_nodes)
+
     @property
     def command(self) -> str:
         return f"{self.xhpcg or os.environ.get('TENKEN_XHPCG', '')} {self.xhpcg_options}".strip()
 
     @run_after("setup")
     def expect_xhpcg(self):
-        if self.xhpcg_ranks < 0:
-            raise ReframeError(f"xhpcg_ranks {self.xhpcg_ranks}: allowed: 0 or more")
+        if self.xhpcg_ranks < 0 or self.xhpcg_nodes < 1:
+            raise ReframeError(
+                f"xhpcg_ranks {self.xhpcg_ranks}, xhpcg_nodes {self.xhpcg_nodes}: allowed: 0 or more, 1 or more"
+            )
         self.num_tasks_per_node = self.xhpcg_ranks or self.machine.gpus or 1
-        self.num_tasks = self.num_tasks_per_node
+        self.num_tasks = self.xhpcg_nodes * self.num_tasks_per_node
         self.points = self.side or (self.side_for_memory() if self.machine.gpus else 104)
         sides = dict.fromkeys(("nx", "ny", "nz"), self.points)
         self.asked = {"implementation": "xhpcg", **sides, "ranks": self.num_tasks}
@@ -85,9 +96,18 @@ class HpcgBinary(HpcgBase):
             if "TENKEN-XHPCG-MISSING" in text.splitlines():
                 made = waived(nodes, self.num_tasks, self.asked)
             else:
-                _, _, printed = text.partition("TENKEN-XHPCG-REPORT")
-                made = document(parse(printed), nodes[0], nodes, self.command, {"implementation": "xhpcg"})
+                # of a report in a file, what was printed before it names the implementation
+                made = document(parse(text), nodes[0], nodes, self.command, {"implementation": "xhpcg"})
             path.write_text(json.dumps(self.stamp(made)))
         except HpcgFormatError as error:
             path.write_text(str(error))  # not a document: the judgement states this and keeps the text
         return super().judgement()
+
+
+@rfm.simple_test
+class HpcgBinaryBetweenNodes(HpcgBinary):
+    """The same on two nodes, or with `xhpcg_nodes` on more: what R10 publishes."""
+
+    descr = "the vendor's or the site's HPCG on several nodes"
+    valid_systems = ["+mpi +nodes"]
+    xhpcg_nodes = 2

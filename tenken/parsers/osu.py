@@ -31,6 +31,11 @@ BENCHMARKS: dict[str, tuple[str, str, str, int]] = {
     "osu_bcast": ("osu_bcast", "us", "lower", 0),
 }
 
+#: With -c every iteration writes and compares each of its buffers. With OMB's 1000 large messages of osu_latency, or 20
+#: windows of 64 of osu_bibw, that takes minutes, several times as much for memory of a GPU.
+ITERATIONS, ITERATIONS_OF_WINDOWS = 200, 20
+_WINDOWS = ("osu_bw", "osu_bibw", "osu_mbw_mr")
+
 _TITLE = re.compile(r"^[ \t]{0,80}# OSU [^\n]{0,200}?(?:Test|Benchmark)[^v\n]{0,100} v([0-9.]{1,20})", re.M)
 #: Of the ports to Python, which state no version.
 _PORT = re.compile(r"^[ \t]{0,80}# ((?:OMB-Py|OMB Python) )?MPI [^\n]{1,100} Test[ \t]*$", re.M)
@@ -167,8 +172,17 @@ def parse_all(text: str) -> list[Output]:
     return [parse(mark[1], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
 
 
+def iterations(benchmark: str) -> int:
+    """How often each size is timed, so that its validation ends within seconds a size; a tenth as often before that."""
+    return ITERATIONS_OF_WINDOWS if benchmark in _WINDOWS else ITERATIONS
+
+
 def document(outputs: list[Output], node: str, ranks: int, nodes: list[str], buffers: str) -> dict[str, Any]:
-    """A result document of mpi_p2p from the output of the OSU benchmarks: one sample per size, their mean."""
+    """A result document of mpi_p2p from the output of the OSU benchmarks: one sample per size, their mean.
+
+    Its parameter `max_bytes` is the largest size that each of them reached: an output that stops early differs from
+    the request.
+    """
     metrics, checks = [], []
     for output in outputs:
         name, unit, direction, _ = BENCHMARKS[output.benchmark]
@@ -181,8 +195,10 @@ def document(outputs: list[Output], node: str, ranks: int, nodes: list[str], buf
             check = {"what": f"{output.benchmark} -c, every size", "error": 1.0 if wrong else 0.0, "tolerance": 0.0}
             checks.append({**check, "passed": wrong is None, **({"detail": f"{wrong.bytes} B: Fail"} if wrong else {})})
     version = f"OSU Micro-Benchmarks {outputs[0].version}"
+    last = [output.points[-1].bytes for output in outputs if output.points]
+    reached = {"max_bytes": min(last)} if last else {}
     command = [output.benchmark for output in outputs]
     return foreign.document(
-        "mpi_p2p", "osu", version, command, node, nodes, ranks, {"buffers": buffers}, metrics, checks,
+        "mpi_p2p", "osu", version, command, node, nodes, ranks, {"buffers": buffers, **reached}, metrics, checks,
         "the OSU benchmarks report none",
     )  # fmt: skip

@@ -22,7 +22,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.containers import ContainerPlatform
 from reframe.core.exceptions import ReframeError
 
-from tenken.errors import CatalogueError, printable
+from tenken.errors import CatalogueError, TenkenError, printable
 from tenken.model import catalogue, units
 from tenken.parsers.foreign import document, sampled_metric
 from tenken.reframe.base import RESULT_FILE, JudgedCheck
@@ -135,6 +135,9 @@ class ForeignCheck(JudgedCheck):
     #: Whether a line that says `failed`, `invalid` or `faulty`, but for `failed: 0`, is a FAIL despite exit status 0.
     failure_words = variable(bool, value=True)
 
+    #: Further verifications by name, of which `wrong` states which failed.
+    own_verifications: Sequence[str] = ()
+
     #: What prints its version, of which the first line is kept; empty: the output's first match of `version_pattern`.
     version_command = variable(str, value="")
     version_pattern = variable(str, value=r"[Vv]ersion:?\s+(\S+)")
@@ -204,7 +207,7 @@ class ForeignCheck(JudgedCheck):
             "program": self.program, "title": self.descr or self.program, "section": "docs/foreign-programs.md",
             "version": self.figures_version, "identity": ["command"], "key": list(figures)[: catalogue.MOST_KEY],
             "metrics": figures, "verifications": verified,
-            "libraries": [f"command {_first_word(self.command)}", *(["containers"] if self.image else [])],
+            "libraries": [f"command {first_word(self.command)}", *(["containers"] if self.image else [])],
         }  # fmt: skip
 
     def verifications(self) -> list[str]:
@@ -214,12 +217,16 @@ class ForeignCheck(JudgedCheck):
             *(f"a line of the output matches {pattern}" for pattern in self.required_lines),
             *(f"no line of the output matches {pattern}" for pattern in self.forbidden_lines),
             *(["no line of the output states failed, invalid or faulty"] if self.failure_words else []),
+            *self.own_verifications,
         ]
 
     @run_after("setup")
     def expect_command(self):
         if self.repetitions < 1:
             raise ReframeError(f"{self.name}: repetitions is {self.repetitions}; allowed: 1 or above")
+        if (named := self.command_named()) != self.command:
+            self.command = named
+            catalogue.declare(self.declared(), f"check {self.name}")
         self.gpus = 0  # its figures are of the host or of ranks; `on_gpus` requests them from the scheduler
         self.asked = {"command": self.command, "repetitions": self.repetitions}
         self.platform = self.container() if self.image else None
@@ -251,10 +258,10 @@ class ForeignCheck(JudgedCheck):
         self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
         # a separate shell: its exports and its `exit` do not affect the script
         command = f"sh -c {shlex.quote(self.command)}"
-        first, version = _first_word(self.command), self.version_command or "true"
+        first, version = first_word(self.command), self.version_command or "true"
         if self.platform is not None:
             command = self.platform.launch_command(self.stagedir)
-            first = _first_word(command)
+            first = first_word(command)
             self.platform.command = f"sh -c {shlex.quote(version)}"
             version = self.platform.launch_command(self.stagedir) if self.version_command else "true"
             prepare = self.platform.emit_prepare_commands(self.stagedir)
@@ -272,6 +279,20 @@ class ForeignCheck(JudgedCheck):
         """Samples that no pattern can find, by name, each in its unit. A check may override this."""
         return {}
 
+    def wrong(self, output: str) -> Mapping[str, str]:
+        """Of `own_verifications` those that failed, each with a detail. A check may override this."""
+        return {}
+
+    def waived_because(self, output: str) -> str:
+        """Why the machine cannot do it, as the output of a command that ended states; empty if it can. A check may
+        override this with a reason of those that waive (docs/verdicts.md).
+        """
+        return ""
+
+    def command_named(self) -> str:
+        """The command, once the machine is known. A check may override this."""
+        return self.command
+
     def request(self):
         return replace(super().request(), declared=self.declared())
 
@@ -284,8 +305,10 @@ class ForeignCheck(JudgedCheck):
             path.write_text(json.dumps(self.stamp(self.waived_document(missing[1]))))
         elif status == 0:
             try:
-                path.write_text(json.dumps(self.stamp(self.made())))
-            except ForeignOutputError as error:
+                why = self.waived_because(self.output())
+                made = {**self.document_of([], []), "status": "waived", "reason": why} if why else self.made()
+                path.write_text(json.dumps(self.stamp(made)))
+            except (ForeignOutputError, TenkenError) as error:
                 path.write_text(str(error))  # not a document: the judgement states this and keeps the text
         return super().judgement()
 
@@ -327,12 +350,16 @@ class ForeignCheck(JudgedCheck):
         ]
         said = next((line.strip() for line in lines if _FAILURE.search(line)), "") if self.failure_words else ""
         held += [not said] if self.failure_words else []
+        wrong = self.wrong(output)
+        held += [not wrong.get(name) for name in self.own_verifications]
         checks = [
             {"what": what, "error": 0.0 if passed else 1.0, "tolerance": 0.0, "passed": passed}
             for what, passed in zip(self.verifications(), held, strict=True)
         ]
-        if said:
-            checks[-1]["detail"] = printable(said[:200])
+        for what, detail in {"no line of the output states failed, invalid or faulty": said, **wrong}.items():
+            for check in checks:
+                if check["what"] == what and detail:
+                    check["detail"] = printable(detail[:200])
         return self.document_of(metrics, checks)
 
     def waived_document(self, first: str) -> dict[str, Any]:
@@ -357,8 +384,43 @@ class ForeignCheck(JudgedCheck):
         else:
             said = re.search(self.version_pattern, self.output())
         # tabs and other blanks that a document cannot have in a version
-        words = printable((said[1] if said.re.groups else said[0]) or "") if said else ""
+        given = [group for group in said.groups() if group] if said and said.re.groups else [said[0]] if said else []
+        words = printable(given[0] if given else "")
         return " ".join(words.split())[:200] or "unknown"
+
+
+class NamedProgram(ForeignCheck):
+    """A program of the field that a site has as a module, a folder or a container command.
+
+    `usual_command` is its name on PATH. `-S named_command=...`, or the variable `named_by` of the environment or of
+    the system file, names another: a path, a folder that contains it, or a command such as `apptainer exec --nv
+    hpc-benchmarks.sif nvbandwidth`.
+    """
+
+    #: The command, or the folder with it; empty: that of the variable, else the usual one.
+    named_command = variable(str, value="")
+
+    usual_command = ""
+    named_by = ""
+
+    def program_named(self) -> str:
+        of_system = self.machine.system.values(os.environ).get(self.named_by)
+        named = self.named_command or of_system or os.environ.get(self.named_by, "") or self.usual_command
+        folder = named.endswith(os.sep) or (os.sep in named and Path(named).is_dir())
+        return str(Path(named, self.usual_command)) if folder else named
+
+    def waived_because(self, output: str) -> str:
+        """Why the machine cannot do it, as the output of a command that ended states; empty if it can. A check may
+        override this with a reason of those that waive (docs/verdicts.md).
+        """
+        return ""
+
+    def command_named(self) -> str:
+        return f"{self.program_named()} {self.options()}".strip()
+
+    def options(self) -> str:
+        """What follows the command. A check may override this."""
+        return ""
 
 
 #: What a check declares of its program.
@@ -379,8 +441,11 @@ def _wrong_pattern(what: str, pattern: str) -> Iterator[str]:
 _NO_LIMIT = "none: the program is not of this suite"
 
 
-def _first_word(command: str) -> str:
-    """The program of the command, after assignments of variables."""
-    words = shlex.split(command)
+def first_word(command: str) -> str:
+    """The program of the command, after assignments of variables; `sh` of one that only a shell can split."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = ["sh"]
     first = next((word for word in words if not re.match(r"\w+=", word)), "true")
     return shlex.quote(first if os.sep in first or re.fullmatch(r"[\w.+-]+", first) else "sh")

@@ -123,8 +123,10 @@ tenken_xhpcg() {
   printf 'HPCG benchmark input file\nwritten by tenken\n%s\n%s\n' "$2" "$3" > hpcg.dat
   tenken_run
   tenken_xhpcg_status=$?
-  echo TENKEN-XHPCG-REPORT
-  cat *HPCG*.txt
+  # 3.1 writes a text, 3.0 and Intel's a YAML of any name; NVIDIA's prints it, and writes none
+  for tenken_report in *HPCG*.txt *.yaml; do
+    [ ! -f "$tenken_report" ] || { echo TENKEN-XHPCG-REPORT; cat "$tenken_report"; }
+  done
   return $tenken_xhpcg_status
 }
 tenken_load() {

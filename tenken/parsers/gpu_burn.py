@@ -1,0 +1,76 @@
+"""Parser of gpu-burn, whose exit status is 0 although a GPU computed wrongly or stopped.
+
+The format is that of its source (gpu_burn-drv.cpp): progress on one line that a carriage return overwrites,
+`12.3%  proc'd: 4312 (52130 Gflop/s) - 4200 (51990 Gflop/s)   errors: 0 - 0   temps: 61 C - 60 C`, with `(DIED!)` and
+`(WARNING!)` behind the errors of a GPU; at the end `Tested N GPUs:` and for each `GPU i: OK` or `FAULTY`. Rates are in
+10^9 operations/s, those of the products, of each GPU since the report before.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tenken.errors import TenkenError
+from tenken.model.numbers import quantile
+from tenken.parsers.printed import naming_the_cause, plain
+
+_PROGRESS = re.compile(r"^\s*(\d{1,3}(?:\.\d)?)%\s+proc'd: (.{1,20000}?)\s+errors: (.{1,20000}?)\s+temps: ", re.M)
+_RATE = re.compile(r"(-?\d{1,18}) \((-?\d{1,12}|-?nan|-?inf) Gflop/s\)")
+_TESTED = re.compile(r"^\s*Tested (\d{1,6}) GPUs:\s*$", re.M)
+_STATE = re.compile(r"^\s*GPU (\d{1,6}): (\w{1,20})\s*$", re.M)
+
+
+class GpuBurnFormatError(TenkenError):
+    """The output is not that of gpu-burn, or not that of a whole run."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """By GPU: its state at the end, its rate in GFLOP/s (median of the reports), and the largest number of errors."""
+
+    states: tuple[str, ...]
+    rates: tuple[float, ...]
+    errors: tuple[int, ...]
+
+
+@naming_the_cause
+def parse(text: str) -> Output:
+    """Read an output. Raises GpuBurnFormatError: what is missing or contradicts itself."""
+    text = plain(text)
+    tested = list(_TESTED.finditer(text))
+    if len(tested) != 1:
+        raise GpuBurnFormatError(f"{len(tested)} lines 'Tested N GPUs:', 1 is required: it did not run to its end once")
+    states = [(int(number), word) for number, word in _STATE.findall(text[tested[0].end() :])]
+    count = int(tested[0][1])
+    if not count or [number for number, _ in states] != list(range(count)):
+        raise GpuBurnFormatError(f"{len(states)} lines 'GPU i: OK' of {count} GPUs")
+    rates: list[list[float]] = [[] for _ in range(count)]
+    errors = [0] * count
+    before = 0.0
+    reports = list(_PROGRESS.finditer(text))
+    if not reports:
+        raise GpuBurnFormatError("no line of progress (%  proc'd: ... errors: ... temps: ...)")
+    for report in reports:
+        done, processed, wrong = float(report[1]), _RATE.findall(report[2]), report[3].split(" - ")
+        if len(processed) != count or len(wrong) != count:
+            raise GpuBurnFormatError(f"a line of progress of {len(processed)} GPUs; tested: {count}")
+        if done < before:
+            raise GpuBurnFormatError(f"{done:g} % follows {before:g} %: two runs in one")
+        before = done
+        for gpu, (number, rate) in enumerate(processed):
+            if not re.fullmatch(r"-?\d+", rate):
+                raise GpuBurnFormatError(f"GPU {gpu}: {rate} Gflop/s is not a number")
+            if int(number) > 0 and int(rate) > 0:
+                rates[gpu].append(float(rate))
+            said = re.match(r"\s*(-?\d{1,18})", wrong[gpu])
+            if said is None:
+                raise GpuBurnFormatError(f"GPU {gpu}: {wrong[gpu][:40]!r} is no number of errors")
+            errors[gpu] = max(errors[gpu], abs(int(said[1])))
+    idle = next((gpu for gpu, of in enumerate(rates) if not of and states[gpu][1] == "OK"), None)
+    if idle is not None:
+        raise GpuBurnFormatError(f"GPU {idle} is OK, but no report has a rate of it above 0: it computed nothing")
+    return Output(
+        tuple(word for _, word in states), tuple(quantile(sorted(of), 0.5) if of else 0.0 for of in rates),
+        tuple(errors),
+    )  # fmt: skip

@@ -1,0 +1,88 @@
+"""Parser of perftest's ib_*_bw and ib_*_lat: a line of columns, then a line for each size, between rulers.
+
+The format is that of its sources (src/perftest_parameters.h, RESULT_FMT*, REPORT_FMT*). Bandwidths are in MiB/s (2^20)
+or, with --report_gbits, in Gb/s (10^9 bits); latencies in us. A server and its client print the same values.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from tenken.errors import TenkenError
+from tenken.parsers.printed import like_a_row, naming_the_cause, plain
+
+_COLUMNS = re.compile(r"^\s*#bytes\s+#iterations\s+(.+?)\s*$", re.M)
+_BW = re.compile(r"BW peak\[(MiB/sec|Gb/sec|MB/sec)\]\s+BW average\[(MiB/sec|Gb/sec|MB/sec)\]\s+MsgRate\[Mpps\]")
+_LAT = re.compile(r"t_min\[usec\]\s+t_max\[usec\]\s+t_typical\[usec\]\s+t_avg\[usec\]\s+t_stdev\[usec\]")
+_WRONG = re.compile(
+    r"^.*(?:Couldn't|Failed to|Unable to|Completion with error|not supported|Problem|Did not detect).*$", re.M
+)
+#: GB/s of a printed unit. Old versions call 2^20 bytes MB.
+_SCALE = {"MiB/sec": 2**20 / 1e9, "MB/sec": 2**20 / 1e9, "Gb/sec": 0.125}
+#: The mean rate and the messages a second are of the same seconds; six and two decimals.
+_AGREE = 0.01
+
+
+class PerftestFormatError(TenkenError):
+    """The output is not that of perftest, or tells of an error."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One size: mean bandwidth in GB/s, or typical latency (median) in us."""
+
+    bytes: int
+    value: float
+
+
+@naming_the_cause
+def parse(text: str) -> tuple[Point, ...]:
+    """Read one side's output. Raises PerftestFormatError: what is missing or contradicts itself."""
+    text = plain(text)
+    columns = list(_COLUMNS.finditer(text))
+    if wrong := _WRONG.search(text):
+        raise PerftestFormatError(f"it tells of an error: {' '.join(wrong[0].split())[:120]!r}")
+    if len(columns) != 1:
+        raise PerftestFormatError(
+            f"{len(columns)} lines '#bytes #iterations ...', 1 is required; the output begins {text.strip()[:80]!r}"
+        )
+    unit, latency = _BW.search(columns[0][1]), _LAT.search(columns[0][1])
+    if unit is None and latency is None:
+        raise PerftestFormatError(f"columns {columns[0][1][:80]!r}; allowed: those of bandwidths or latencies")
+    points: list[Point] = []
+    after = text[columns[0].end() :].splitlines()
+    for line in after:
+        words = line.split()
+        if not like_a_row(words):
+            continue
+        shown = repr(" ".join(words)[:100])
+        try:
+            size, iterations, *figures = (float(word) for word in words)
+        except ValueError:
+            raise PerftestFormatError(f"line {shown}: not numbers") from None
+        if not all(math.isfinite(one) and one >= 0 for one in figures) or len(figures) < (5 if latency else 3):
+            raise PerftestFormatError(f"line {shown}: finite numbers of every column are required")
+        if size != int(size) or iterations < 1 or (points and size <= points[-1].bytes):
+            raise PerftestFormatError(f"line {shown}: sizes must rise: two outputs in one")
+        points.append(Point(int(size), _value(shown, size, figures, unit)))
+    if not points:
+        raise PerftestFormatError("no line of results after the line of columns")
+    if not any(re.fullmatch(r"\s*-{20,}\s*", line) for line in after[1:]):
+        raise PerftestFormatError("no ruler after the results: it did not run to its end")
+    return tuple(points)
+
+
+def _value(shown: str, size: float, figures: list[float], unit: re.Match[str] | None) -> float:
+    if unit is None:
+        least, most, typical, mean = figures[:4]
+        if not 0 < least <= typical <= most or not least <= mean <= most:
+            raise PerftestFormatError(f"line {shown}: the typical latency is outside of least and longest")
+        return typical
+    mean, messages = figures[1] * _SCALE[unit[2]], figures[2] * 1e6 * size / 1e9
+    if not mean > 0:
+        raise PerftestFormatError(f"line {shown}: the mean bandwidth must be above 0")
+    if abs(messages - mean) > _AGREE * mean + 1e-6 * size / 1e3 + 1e-4:
+        raise PerftestFormatError(f"line {shown}: its messages a second are {messages:.4g} GB/s, printed: {mean:.4g}")
+    return mean
