@@ -6,7 +6,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from tenken.parsers import dcgm
-from tenken.reframe.foreign import Figure, NamedProgram
+from tenken.reframe.foreign import Figure, NamedProgram, first_word
 
 #: Levels by mode: -r 1 takes seconds, 2 two minutes, 3 half an hour.
 LEVELS = {"quick": "1", "nightly": "2", "acceptance": "3", "published": "3"}
@@ -58,5 +58,5 @@ class DcgmDiag(NamedProgram):
     def waived_because(self, output):
         tests = dcgm.parse(output).tests
         if all(test.state == "Skip" for test in tests):
-            return f"not supported by the device: dcgmi diag skipped all {len(tests)} tests"
+            return f"library missing: command {first_word(self.command)} skipped all {len(tests)} tests"
         return ""

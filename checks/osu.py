@@ -130,6 +130,7 @@ class MpiOsu(MpiBase):
                 where = self.osu_dir or os.environ.get("TENKEN_OSU") or "osu_dir and TENKEN_OSU are unset"
                 reason = f"library missing: no {missing[1]} of the OSU Micro-Benchmarks ({where})"
                 made.update(status="waived", reason=reason)
+                made["parameters"]["max_bytes"] = self.asked["max_bytes"]
             elif late := self.late(text):
                 return judging.failed(f"{self.where()}: {late}", self.where()), None, late, text
             else:

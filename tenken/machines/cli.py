@@ -221,7 +221,7 @@ def _validate(arguments: argparse.Namespace) -> int:
             if file == hardware.FILE:
                 hardware.load(cache_folder=None)
             else:
-                notices = loader.load_file(file, cache_folder=None).notices
+                notices = loader.load_file(file, cache_folder=None, strict=True).notices
         except SystemFileError as error:
             worst = _complain(error, 1)
         else:

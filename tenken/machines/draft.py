@@ -323,7 +323,7 @@ def write(path: Path, text: str) -> None:
     half.parent.mkdir(exist_ok=True)
     try:
         half.write_text(text, encoding="utf-8")
-        loader.load_file(half, cache_folder=None)
+        loader.load_file(half, cache_folder=None, strict=True)
         half.rename(path)
     finally:
         shutil.rmtree(half.parent, ignore_errors=True)

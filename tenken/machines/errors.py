@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tenken.errors import TenkenError
 
@@ -19,6 +19,8 @@ class Problem:
     file: str
     line: int | None
     what: str
+    #: Keys and positions from the top of the file.
+    path: tuple[str | int, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         where = self.file if self.line is None else f"{self.file}:{self.line}"

@@ -33,14 +33,19 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         sweep has the value's size, it follows from the neighbouring points (`between`).
         """
         run = run_of(result, metric)
-        known = loader.references(
-            system,
-            partition.name,
-            result.program,
-            metric=metric.name,
-            subject=metric.kind,
-            environ=environment.name,
-        )
+        known = [
+            one
+            for one in loader.references(
+                system,
+                partition.name,
+                result.program,
+                metric=metric.name,
+                subject=metric.kind,
+                environ=environment.name,
+            )
+            # of a program that its check declares nothing was known when the file was read
+            if one.unit == metric.unit
+        ]
         fitting = [one for one in known if all(run.get(k) == v for k, v in one.parameters.items())]
         found = max(fitting, key=lambda r: len(r.parameters)) if fitting else between.reference(known, run)
         return _criterion(found) if found else None
@@ -54,6 +59,8 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
             return ""
         run = run_of(result, metric)
         nearest = max(known, key=lambda one: -sum(run.get(k) != v for k, v in one.parameters.items()))
+        if nearest.unit != metric.unit:
+            return f"in {system.name}.yaml has the metric's unit {metric.unit}; the nearest is in {nearest.unit}"
         apart = ", ".join(
             f"{key} {value} (this run: {run.get(key, 'not stated')})"
             for key, value in nearest.parameters.items()

@@ -12,7 +12,7 @@ this package or a metrics.yaml changes; see `tenken.machines.cache`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -99,21 +99,24 @@ def load_file(
     cache_folder: Path | None = CACHE_FOLDER,
     rules: bytes | None = None,
     made: dict[Path, Made] | None = None,
+    strict: bool = False,
 ) -> System:
     """A system from any file; its name is the file's. Raises SystemFileError.
 
-    `rules`: `_rules(src)`, where the caller loads many files; `made`: where it loads one file again and again.
+    A reference with an error is disabled, and a notice of the system states it; `strict` raises it. One of a program
+    that is not of this suite applies once its check has declared the metric. `rules`: `_rules(src)`, where the caller
+    loads many files; `made`: where it loads one file again and again.
     """
     sheets = hardware.load(cache_folder=cache_folder)
     try:
         content = file.read_bytes()
     except OSError:
-        data = _read(file, sheets, src)  # reports why it cannot be read
+        data = _read(file, sheets, src, strict)  # reports why it cannot be read
     else:
-        key = cache.key_of([file.name.encode(), content, rules or _rules(src)])
+        key = cache.key_of([file.name.encode(), content, rules or _rules(src), *([b"strict"] if strict else [])])
         if made and file in made and made[file][:2] == (key, sheets):
             return _found_here(made[file][2])
-        data = cache.cached(cache_folder, f"system-{file.stem}", key, lambda: _read(file, sheets, src))
+        data = cache.cached(cache_folder, f"system-{file.stem}", key, lambda: _read(file, sheets, src, strict))
         if made is not None:
             made[file] = (key, sheets, _system(file.stem, data, sheets))
             return _found_here(made[file][2])
@@ -162,29 +165,53 @@ def _rules(src: Path) -> bytes:
     return cache.key_of(parts).encode()
 
 
-def _read(file: Path, sheets: Sheets, src: Path) -> Any:
+def _read(file: Path, sheets: Sheets, src: Path, strict: bool) -> Any:
     """Parse and check; returns plain data under present names, with each reference's direction from the catalogue
-    and, under `notices`, what a person should be told of the file."""
+    (empty for a program that its check declares) and, under `notices`, what a person should be told of the file."""
     from tenken.machines import validation, yamlfile
     from tenken.model import catalogue
 
     def programs() -> Mapping[str, catalogue.Program]:
-        return catalogue.load_catalogue(src)
+        # what this process happens to have declared decides nothing that is kept in the cache
+        return catalogue.load_catalogue(src) if strict else catalogue.of_suite(src)
 
     shown = f"{file.resolve().parent.name}/{file.name}"
     document = yamlfile.read(file, shown)
     problems, notices = validation.rename_former_keys(document)
     problems = problems or validation.shape(document, SCHEMA)
+    misshapen = _of_references(problems)
+    if not strict:
+        problems = [problem for problem in problems if problem.path[:2] not in misshapen]
     if not problems:
-        problems = validation.meaning(document, sheets.gpus, sheets.hosts, programs)
-    if problems:
-        raise SystemFileError(problems)
+        problems = validation.meaning(document, sheets.gpus, sheets.hosts, programs, {int(at[1]) for at in misshapen})
+    references = document.data.get("references", ())
+    wrong = _of_references(problems) if not strict else {}
+    for at in [*wrong] if references else ():
+        program = references[at[1]]["metric"].partition(".")[0]
+        if program not in programs():
+            # that its program is not known here says nothing about it: the check declares it
+            wrong[at] = [one for one in wrong[at] if one.path[2:] != ("metric",)]
+    if rest := [problem for problem in problems if problem.path[:2] not in wrong]:
+        raise SystemFileError(rest)
     notices += validation.has_a_sheet(document, sheets.gpus)
-    for reference in document.data.get("references", ()):
+    disabled = {**misshapen, **{at: found for at, found in wrong.items() if found}}
+    notices += [f"{problem} (this reference is disabled)" for found in disabled.values() for problem in found]
+    kept = [raw for index, raw in enumerate(references) if ("references", index) not in disabled]
+    for reference in kept:
         program, _, metric = reference["metric"].partition(".")
-        reference["direction"] = programs()[program].metrics[metric].direction
-    known = [one for raw in document.data.get("references", ()) for one in _points(raw)]
-    return {**document.data, **({"references": known} if known else {}), "notices": notices}
+        of = programs().get(program)
+        reference["direction"] = of.metrics[metric].direction if of else ""
+    known = [one for raw in kept for one in _points(raw)]
+    return {**document.data, "references": known, "notices": notices}
+
+
+def _of_references(problems: Iterable[Problem]) -> dict[tuple[str | int, ...], list[Problem]]:
+    """The problems of single references by their place; those of the list itself are none."""
+    found: dict[tuple[str | int, ...], list[Problem]] = {}
+    for problem in problems:
+        if problem.path[:1] == ("references",) and len(problem.path) > 1:
+            found.setdefault(problem.path[:2], []).append(problem)
+    return found
 
 
 def _points(reference: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -213,8 +240,24 @@ def _system(name: str, data: Mapping[str, Any], sheets: Sheets) -> System:
         variables={key: UserVariable(name=key, **raw) for key, raw in data.get("variables", {}).items()},
         references=tuple(_reference(raw) for raw in data.get("references", ())),
         ratios=tuple(_ratio(raw) for raw in data.get("ratios", ())),
-        notices=tuple(data["notices"]),
+        notices=(*data["notices"], *_undeclared(name, data["references"])),
     )
+
+
+def _undeclared(name: str, references: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What a person should be told of references whose program is not of this suite and was never declared here."""
+    foreign = {raw["metric"].partition(".")[0] for raw in references if not raw["direction"]}
+    if not foreign:
+        return []
+    from tenken.machines.validation import choices
+    from tenken.model import catalogue
+
+    known = catalogue.load_catalogue()
+    return [
+        f"{name}.yaml: no check has declared program '{program}' yet, of which it has references (they apply once one "
+        f"has); {choices(program, sorted(known))}"
+        for program in sorted(foreign - set(known))
+    ]
 
 
 def _environment(name: str, raw: Mapping[str, Any]) -> Environment:

@@ -195,10 +195,12 @@ def meaning(
     gpus: Collection[str],
     hosts: Collection[str],
     catalogue: Callable[[], Mapping[str, Program]],
+    without: Collection[int] = (),
 ) -> list[Problem]:
     """Rules that a schema cannot express: names defined elsewhere, units of metrics, consistent capabilities.
 
-    `document.data` already conforms to the schema. `catalogue` is only called if there are references or ratios.
+    `document.data` already conforms to the schema, but for the references `without`, which are left out. `catalogue`
+    is only called if there are references or ratios.
     """
     data = document.data
     problems: list[Problem] = []
@@ -222,7 +224,8 @@ def meaning(
     if data.get("references"):
         programs = catalogue()
         for index, reference in enumerate(data["references"]):
-            _reference(index, reference, data, programs, wrong)
+            if index not in without:
+                _reference(index, reference, data, programs, wrong)
     for index, ratio in enumerate(data.get("ratios", ())):
         path: KeyPath = ("ratios", index)
         shown = f"ratio {index + 1} ({ratio['metric']})"

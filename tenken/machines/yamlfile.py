@@ -72,7 +72,7 @@ class Document:
         return True
 
     def problem(self, path: KeyPath, what: str) -> Problem:
-        return Problem(self.file, self.line(path), what)
+        return Problem(self.file, self.line(path), what, path)
 
 
 def read(file: Path, shown: str) -> Document:

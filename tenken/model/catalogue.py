@@ -5,6 +5,9 @@ Checks derive their metrics from it, system files are validated against it, and 
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import re
 from collections import ChainMap
 from collections.abc import Mapping
@@ -17,7 +20,7 @@ from tenken.errors import CatalogueError
 from tenken.model import contract, files, units
 from tenken.model.derivation import Derivation, LimitRule, derivation, limit_rules, named_function
 from tenken.model.expectation import Expectation, expectations
-from tenken.paths import PROGRAMS
+from tenken.paths import PROGRAMS, archive_root
 
 DIRECTIONS = ("higher", "lower")
 STATISTICS = ("median", "best", "p5", "p95", "mean", "total")
@@ -443,6 +446,8 @@ def _was(raw: Any, where: str) -> dict[str, tuple[str, ...]]:
 
 #: Programs that are not of this suite, by name: declared by their checks, and by the records of their runs.
 _declared: dict[str, Program] = {}
+#: Folder of the archive with the declarations of third-party programs.
+REMEMBERED = ".declared"
 
 
 def declare(raw: Any, where: str) -> Program:
@@ -477,8 +482,41 @@ def declare_of_record(raw: Any) -> None:
 
 
 def load_catalogue(src: Path = PROGRAMS) -> Mapping[str, Program]:
-    """All programs below `src` by name, and those declared, now or later. Raises CatalogueError."""
-    return ChainMap(dict(_below(src)), _declared) if src == PROGRAMS else _below(src)
+    """All programs below `src` by name, and those declared before (`remember`), now or later. Raises CatalogueError."""
+    if src != PROGRAMS:
+        return _below(src)
+    return ChainMap(dict(_below(src)), _declared, _remembered())
+
+
+def of_suite(src: Path = PROGRAMS) -> Mapping[str, Program]:
+    """The programs below `src` alone. Raises CatalogueError."""
+    return _below(src)
+
+
+def remember(raw: Mapping[str, Any]) -> None:
+    """Keep the declaration of a third-party program beside the archive, for commands that load no check: a system file
+    and a contract name its metrics. Without an archive, or where it cannot be written, nothing is kept.
+    """
+    root = archive_root()
+    file = root / REMEMBERED / f"{raw['program']}.json"
+    text = json.dumps(raw, sort_keys=True, indent=1)
+    with contextlib.suppress(OSError):
+        if root.is_dir() and not (file.is_file() and file.read_text(encoding="utf-8") == text):
+            file.parent.mkdir(exist_ok=True)
+            temporary = file.with_name(f".{file.name}.{os.getpid()}")
+            temporary.write_text(text, encoding="utf-8")
+            os.replace(temporary, file)
+
+
+def _remembered() -> dict[str, Program]:
+    """The declarations kept by `remember`; a file that cannot be read or is malformed is left out."""
+    found = {}
+    for file in sorted((archive_root() / REMEMBERED).glob("[a-z]*.json")):
+        with contextlib.suppress(OSError, TypeError, ValueError, AttributeError, CatalogueError):
+            raw = json.loads(file.read_text(encoding="utf-8"))
+            if raw["program"] == file.stem and not (PROGRAMS / file.stem / "metrics.yaml").is_file():
+                found[file.stem] = _program(raw, file.stem, file.name)
+    return found
 
 
 @lru_cache(maxsize=4)

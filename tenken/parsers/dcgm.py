@@ -2,7 +2,8 @@
 
 The format is that of public outputs: a title, `DCGM GPU Diagnostic` (3) or `DCGM Diagnostic` (4), in it
 `test_categories`, each with `tests`, each with `results`. A result has a status (Pass, Fail, Warn, Skip, Not Run), of
-DCGM 3 `gpu_ids` or `gpu_id`, of DCGM 4 `entity_group` and `entity_id`; warnings are text, or objects with `warning`, `error_id`, `error_category` and `error_severity`. DCGM 4 adds a `test_summary`.
+DCGM 3 `gpu_ids` or `gpu_id`, of DCGM 4 `entity_group` and `entity_id`; warnings are text, or objects with `warning`,
+`error_id`, `error_category` and `error_severity`. DCGM 4 adds a `test_summary`.
 """
 
 from __future__ import annotations

@@ -165,6 +165,7 @@ class ForeignCheck(JudgedCheck):
             raise ReframeError(f"{self.name}: {mistake}")
         try:
             catalogue.declare(self.declared(), f"check {self.name}")
+            catalogue.remember(self.declared())
         except CatalogueError as error:
             raise ReframeError(str(error)) from None
         self.metrics = [name for name, figure in self.figures.items() if not figure.optional]

@@ -617,8 +617,10 @@ def _of_reference(reference: Reference, catalogue: Mapping[str, Program]) -> Dra
     program = catalogue.get(reference.program)
     metric = program.metrics.get(reference.metric) if program else None
     low, high = reference.bounds
-    target = low if reference.direction == "higher" else high
-    if metric is None or target is None:
+    if metric is None:
+        return None
+    target = low if metric.direction == "higher" else high
+    if target is None:
         return None
     return Drafted(
         f"{reference.program}.{reference.metric}", reference.subject, target, reference.unit,

@@ -85,6 +85,6 @@ def load(tmp_path: Path, src: Path) -> Callable[[str], System]:
         file = tmp_path / "systems" / "machine.yaml"
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
-        return loader.load_file(file, src=src, cache_folder=None)
+        return loader.load_file(file, src=src, cache_folder=None, strict=True)
 
     return load_text
