@@ -14,7 +14,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from tenken.judge import judging
-from tenken.parsers.osu import BENCHMARKS, OsuFormatError, Output, document, iterations, parse_all
+from tenken.parsers.osu import BENCHMARKS, OsuFormatError, Output, document, parse_all, parts
 from tenken.reframe import locks
 from tenken.reframe.base import RESULT_FILE
 from tenken.reframe.links import MpiBase
@@ -52,9 +52,6 @@ class MpiOsu(MpiBase):
     #: Largest message in bytes.
     osu_max_bytes = variable(int, value=4194304)
 
-    #: How often each size is timed; 0: 200 times, 20 windows of the bandwidths. Validation is most of a run.
-    osu_iterations = variable(int, value=0)
-
     #: Longest time of one benchmark in seconds.
     osu_seconds = variable(int, value=300)
 
@@ -69,8 +66,8 @@ class MpiOsu(MpiBase):
                 f"osu_benchmarks {wrong or ''}, osu_buffers {self.osu_buffers!r}: allowed: {', '.join(BENCHMARKS)}; "
                 f"H, D, M"
             )
-        if min(self.osu_max_bytes, self.osu_seconds) < 1 or self.osu_iterations < 0:
-            raise ReframeError("osu_max_bytes, osu_seconds: allowed: 1 or above; osu_iterations: 0 or above")
+        if min(self.osu_max_bytes, self.osu_seconds) < 1:
+            raise ReframeError("osu_max_bytes, osu_seconds: allowed: 1 or above")
         self.metrics = [BENCHMARKS[b][0] for b in self.osu_benchmarks]
         self.asked = {
             "implementation": "osu", "ranks": self.num_tasks, "buffers": BUFFERS[self.osu_buffers],
@@ -93,16 +90,19 @@ class MpiOsu(MpiBase):
         self.job.launcher = getlauncher("local")()
 
     def runs(self, options: str, launch: str) -> list[str]:
-        """Shell lines: each benchmark within its time, and a line if it did not end."""
+        """Shell lines: each benchmark in its parts, each of them within its time, and a line if one did not end."""
+        command = f'timeout -k 10 {self.osu_seconds} {launch} "$tenken_osu"'
+        late = '[ $tenken_late != 124 ] || echo "TENKEN-OSU-LATE $(basename "$tenken_osu")"'
         cases = []
         for name in self.osu_benchmarks:
-            times = self.osu_iterations or iterations(name)
-            cases.append(f'*/{name}) tenken_times="-i {times} -x {max(1, times // 10)}";;')
-        command = f'{launch} "$1" -m 1:{self.osu_max_bytes} $tenken_times {options}'
-        late = '[ $tenken_late != 124 ] || echo "TENKEN-OSU-LATE $(basename "$1")"'
+            launches = " && echo TENKEN-OSU-PART && ".join(
+                f"{command} {part} {options}" for part in parts(name, self.osu_max_bytes)
+            )
+            cases.append(f"  */{name}) {launches};;")
         return [
-            f'tenken_run() {{ case "$1" in {" ".join(cases)} esac',
-            f"  timeout -k 10 {self.osu_seconds} {command}; tenken_late=$?; {late}; return $tenken_late; }}",
+            "tenken_run() { tenken_osu=$1; case $1 in",
+            *cases,
+            f"  esac; tenken_late=$?; {late}; return $tenken_late; }}",
         ]
 
     def late(self, text: str) -> str:
@@ -112,8 +112,8 @@ class MpiOsu(MpiBase):
             return ""
         lines = [line for line in text[: late.start()].splitlines() if line.strip()]
         return (
-            f"{late[1]} did not end within {self.osu_seconds} s (osu_seconds; osu_iterations and osu_max_bytes make it "
-            f"shorter); it last printed {lines[-1].strip()[:80]!r}"
+            f"{late[1]} did not end within {self.osu_seconds} s (osu_seconds; osu_max_bytes "
+            f"makes it shorter); it last printed {lines[-1].strip()[:80]!r}"
         )
 
     def judgement(self):

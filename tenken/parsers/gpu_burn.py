@@ -46,7 +46,7 @@ def parse(text: str) -> Output:
     if not count or [number for number, _ in states] != list(range(count)):
         raise GpuBurnFormatError(f"{len(states)} lines 'GPU i: OK' of {count} GPUs")
     rates: list[list[float]] = [[] for _ in range(count)]
-    errors = [0] * count
+    errors, last = [0] * count, [0] * count
     before = 0.0
     reports = list(_PROGRESS.finditer(text))
     if not reports:
@@ -59,8 +59,11 @@ def parse(text: str) -> Output:
             raise GpuBurnFormatError(f"{done:g} % follows {before:g} %: two runs in one")
         before = done
         for gpu, (number, rate) in enumerate(processed):
-            if not re.fullmatch(r"-?\d+", rate):
-                raise GpuBurnFormatError(f"GPU {gpu}: {rate} Gflop/s is not a number")
+            if not re.fullmatch(r"\d+", rate):
+                raise GpuBurnFormatError(f"GPU {gpu}: {rate} Gflop/s; allowed: whole numbers, 0 or above")
+            if int(number) > last[gpu] and int(rate) == 0:
+                raise GpuBurnFormatError(f"GPU {gpu}: {number} products after {last[gpu]} at 0 Gflop/s")
+            last[gpu] = int(number)
             if int(number) > 0 and int(rate) > 0:
                 rates[gpu].append(float(rate))
             said = re.match(r"\s*(-?\d{1,18})", wrong[gpu])

@@ -208,6 +208,10 @@ def _hold_rates(report: Report) -> None:
             )
     rating, raw = (report.number(key) if key in report.lines else None for key in (VALID, "GFLOP/s Summary::Raw Total"))
     iterations = report.lines.get("Iteration Count Information::Optimized CG iterations per set", "50")
+    zero = next((key for key in (VALID, *(f"GFLOP/s Summary::{one}" for one in ("Raw SpMV", "Raw MG", "Raw Total")))
+                 if key in report.lines and not report.number(key) > 0), None)  # fmt: skip
+    if zero is not None:
+        raise HpcgFormatError(f"{zero}={report.lines[zero][:40]}: allowed: numbers above 0")
     # the rating is the raw performance less overheads; only fewer than 50 iterations raise it
     if rating is not None and raw is not None and iterations.isdecimal():
         most = raw * max(1.0, 50 / max(1, int(iterations)))

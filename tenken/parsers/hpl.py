@@ -163,6 +163,9 @@ def _section(text: str) -> tuple[Result, ...]:
 def _hold_summary(said: dict[str, int], results: list[Result]) -> None:
     """The lines after `Finished N tests` must not count fewer passes than the results. Raises HplFormatError."""
     passed = sum(result.passed for result in results)
+    lost = next((word for word in ("passed", "failed", "skipped") if word not in said and "checking" not in said), None)
+    if lost is not None:
+        raise HplFormatError(f"no line '... tests ... {lost}' after 'Finished': the output is cut short")
     if not results and said.get("skipped"):
         raise HplFormatError(f"{said['skipped']} tests skipped, none was solved")
     if said["finished"] != len(results) + (said.get("skipped", 0) if said["finished"] > len(results) else 0):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from tenken.errors import TenkenError
@@ -31,9 +32,10 @@ BENCHMARKS: dict[str, tuple[str, str, str, int]] = {
     "osu_bcast": ("osu_bcast", "us", "lower", 0),
 }
 
-#: With -c every iteration writes and compares each of its buffers. With OMB's 1000 large messages of osu_latency, or 20
-#: windows of 64 of osu_bibw, that takes minutes, several times as much for memory of a GPU.
-ITERATIONS, ITERATIONS_OF_WINDOWS = 200, 20
+#: With -c every iteration writes and compares each of its buffers. OMB's 1000 large messages of osu_latency and 20
+#: windows of 64 of osu_bibw take minutes by that, so that large messages are fewer here: in each part up to this size
+#: in bytes (None: to the end) so many iterations, and so many windows of the bandwidths.
+PARTS: tuple[tuple[int | None, int, int], ...] = ((8192, 1000, 100), (None, 50, 5))
 _WINDOWS = ("osu_bw", "osu_bibw", "osu_mbw_mr")
 
 _TITLE = re.compile(r"^[ \t]{0,80}# OSU [^\n]{0,200}?(?:Test|Benchmark)[^v\n]{0,100} v([0-9.]{1,20})", re.M)
@@ -50,6 +52,7 @@ _IN_FULL = re.compile(
 #: Bandwidths are printed with two decimals, and both columns of a line come from the same seconds.
 _PRINTED_MBS, _PRINTED = 0.01, 0.001
 _BEGIN = re.compile(r"^TENKEN-OSU (\w+)$", re.M)
+_PART = re.compile(r"^TENKEN-OSU-PART$", re.M)
 
 
 class OsuFormatError(TenkenError):
@@ -159,7 +162,9 @@ def _hold(benchmark: str, shown: str, size: int, figures: list[float], in_full: 
 
 
 def parse_all(text: str) -> list[Output]:
-    """The outputs of several benchmarks, each after a line `TENKEN-OSU <benchmark>`. Raises OsuFormatError."""
+    """The outputs of several benchmarks, each after a line `TENKEN-OSU <benchmark>`, its second part after
+    `TENKEN-OSU-PART`. Raises OsuFormatError.
+    """
     text = text.replace("\r\n", "\n")  # of a launcher that gives its ranks a terminal
     marks = list(_BEGIN.finditer(text))
     if not marks:
@@ -169,12 +174,33 @@ def parse_all(text: str) -> list[Output]:
     if twice is not None:
         raise OsuFormatError(f"{twice[:60]}: the job printed its output {names.count(twice)} times")
     ends = [m.start() for m in marks[1:]] + [len(text)]
-    return [parse(mark[1], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
+    return [_joined(mark[1], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
 
 
-def iterations(benchmark: str) -> int:
-    """How often each size is timed, so that its validation ends within seconds a size; a tenth as often before that."""
-    return ITERATIONS_OF_WINDOWS if benchmark in _WINDOWS else ITERATIONS
+def _joined(benchmark: str, text: str) -> Output:
+    """The output of one benchmark in one or more parts, whose sizes rise. Raises OsuFormatError."""
+    outputs = [parse(benchmark, part) for part in _PART.split(text)]
+    points = [point for output in outputs for point in output.points]
+    back = next((after for before, after in pairwise(points) if after.bytes <= before.bytes), None)
+    if back is not None or len({output.version for output in outputs}) > 1:
+        what = f"the size {back.bytes} again" if back else "another version"
+        raise OsuFormatError(f"{benchmark}: {what} in a second part: two outputs are mixed")
+    if len({point.valid is None for point in points}) > 1:
+        raise OsuFormatError(f"{benchmark}: only one of its parts has Pass or Fail")
+    return Output(benchmark, outputs[0].version, tuple(points))
+
+
+def parts(benchmark: str, most: int) -> list[str]:
+    """Options of a benchmark for sizes up to `most` bytes: a launch each, with sizes and how often each is timed."""
+    found, least = [], 1
+    for last, iterations, windows in PARTS:
+        end = min(most, last or most)
+        times = windows if benchmark in _WINDOWS else iterations
+        found.append(f"-m {least}:{end} -i {times} -x {max(1, times // 10)}")
+        least = 2 * end
+        if end == most:
+            break
+    return found
 
 
 def document(outputs: list[Output], node: str, ranks: int, nodes: list[str], buffers: str) -> dict[str, Any]:

@@ -136,6 +136,30 @@ def test_what_is_not_osu_is_refused(benchmark: str, text: str, says: str) -> Non
     assert says in str(raised.value)
 
 
+def test_two_parts_of_a_benchmark_are_one_output() -> None:
+    small, large = LATENCY.replace("4194304  ", "4  "), LATENCY.split("1     ")[0]
+    large += "4194304               520.25              Pass\n"
+    (output,) = osu.parse_all(f"TENKEN-OSU osu_latency\n{small}TENKEN-OSU-PART\n{large}")
+    assert [point.bytes for point in output.points] == [1, 2, 4, 4194304]
+    seconds = {
+        "the size 1 again": LATENCY, "another version": large.replace("v7.4", "v7.3"), "no title": "",
+        "only one of its parts": large.replace("              Pass", ""),
+    }  # fmt: skip
+    for says, second in seconds.items():
+        with pytest.raises(osu.OsuFormatError, match=says):
+            osu.parse_all(f"TENKEN-OSU osu_latency\n{small}TENKEN-OSU-PART\n{second}")
+
+
+@pytest.mark.parametrize(("benchmark", "most", "options"), [
+    ("osu_latency", 4194304, ["-m 1:8192 -i 1000 -x 100", "-m 16384:4194304 -i 50 -x 5"]),
+    ("osu_bibw", 65536, ["-m 1:8192 -i 100 -x 10", "-m 16384:65536 -i 5 -x 1"]),
+    ("osu_allreduce", 8192, ["-m 1:8192 -i 1000 -x 100"]),
+    ("osu_bw", 1024, ["-m 1:1024 -i 100 -x 10"]),
+])  # fmt: skip
+def test_large_messages_are_timed_less_often(benchmark: str, most: int, options: list[str]) -> None:
+    assert osu.parts(benchmark, most) == options
+
+
 def judged(text: str) -> Judgement:
     raw = osu.document(osu.parse_all(text), "nid001", 2, ["nid001", "nid002"], "device")
     read = document.validate(raw, "result.json")

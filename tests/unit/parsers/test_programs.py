@@ -10,7 +10,7 @@ import json
 import pytest
 
 from tenken.errors import TenkenError
-from tenken.parsers import gpu_burn, nvbandwidth
+from tenken.parsers import dcgm, gpu_burn, nvbandwidth, perftest, stream
 from tests.unit.parsers.test_outputs import kept
 
 NVBANDWIDTH = kept("nvbandwidth-two-gpus")
@@ -113,7 +113,7 @@ def test_gpu_burn_gives_rates_states_and_errors_of_each_gpu() -> None:
 @pytest.mark.parametrize(("old", "new", "says"), [
     ("Tested 2 GPUs:", "", "did not run to its end"),
     ("\tGPU 1: OK\n", "", "1 lines 'GPU i: OK' of 2 GPUs"),
-    ("(49900 Gflop/s)", "(nan Gflop/s)", "nan Gflop/s is not a number"),
+    ("(49900 Gflop/s)", "(nan Gflop/s)", "nan Gflop/s; allowed: whole numbers"),
     ("Tested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: OK", "Tested 1 GPUs:\n\tGPU 0: OK", "a line of progress of 2 GPUs"),
     ("Tested 2 GPUs", "Tested 0 GPUs", "of 0 GPUs"),
     ("100.0%", "50.0%", "50 % follows 55 %"),
@@ -128,5 +128,176 @@ def test_a_gpu_that_computed_nothing_is_not_ok() -> None:
     idle = GPU_BURN.replace("562 (50100", "0 (0").replace("1124 (50300", "0 (0")
     with pytest.raises(TenkenError, match="GPU 1 is OK, but no report has a rate of it above 0"):
         gpu_burn.parse(idle)
-    with pytest.raises(TenkenError, match="two runs in one|2 lines"):
+    with pytest.raises(TenkenError, match=r"two runs in one|2 lines"):
         gpu_burn.parse(GPU_BURN + GPU_BURN)
+
+
+# ---- dcgmi diag
+
+
+def of_dcgm3(**status: str) -> str:
+    """The JSON of DCGM 3: tests by category, of some with GPUs."""
+    tests = {"Denylist": "Pass", "PCIe": "Pass", "GPU Memory": "Pass", "Targeted Stress": "Skip", **status}
+
+    def result(name: str) -> dict[str, object]:
+        bad = {"error_id": 12, "warnings": "GPU 1's memory has a pending page retirement"}
+        return {"gpu_ids": "1", "status": tests[name], **(bad if tests[name] in ("Fail", "Warn") else {})}
+
+    whole = {
+        "DCGM GPU Diagnostic": {
+            "test_categories": [
+                {"category": "Deployment", "tests": [{"name": "Denylist", "results": [{"status": tests["Denylist"]}]}]},
+                {"category": "Hardware", "tests": [{"name": one, "results": [result(one)]} for one in [*tests][1:]]},
+            ]
+        },
+        "version": "3.3.5",
+    }
+    return "Successfully ran diagnostic\n" + json.dumps(whole, indent=1) + "\n"
+
+
+def of_dcgm4(**status: str) -> str:
+    """The JSON of DCGM 4: entities, warnings as objects, a summary of each test."""
+    tests = {"software": "Pass", "pcie": "Pass", "memory": "Pass", "targeted_stress": "Skip", **status}
+
+    def result(name: str) -> dict[str, object]:
+        bad = [{"error_category": 7, "error_id": 12, "error_severity": 2, "warning": "memory of GPU 1 is bad"}]
+        one = {"entity_group": "GPU", "entity_group_id": 1, "entity_id": 1, "status": tests[name]}
+        return one | ({"warnings": bad} if tests[name] in ("Fail", "Warn") else {})
+
+    listed = [{"name": one, "results": [result(one)], "test_summary": {"status": tests[one]}} for one in tests]
+    categories = [{"category": "Hardware", "tests": listed}]
+    return json.dumps({"DCGM Diagnostic": {"metadata": {"version": "4.2.3"}, "test_categories": categories}}, indent=1)
+
+
+@pytest.mark.parametrize(("text", "version", "failed"), [
+    (of_dcgm3(), "3.3.5", []),
+    (of_dcgm4(), "4.2.3", []),
+    (of_dcgm3(**{"GPU Memory": "Fail"}), "3.3.5",
+     ["GPU Memory GPU 1: Fail, error 12: GPU 1's memory has a pending page retirement"]),
+    (of_dcgm4(memory="Fail"), "4.2.3", ["memory GPU 1: Fail, error 12: memory of GPU 1 is bad"]),
+])  # fmt: skip
+def test_each_test_of_dcgmi_diag_has_a_state_and_the_vendors_code(text: str, version: str, failed: list[str]) -> None:
+    found = dcgm.parse(text)
+    assert (found.version, [test.told() for test in found.of("Fail")]) == (version, failed)
+    assert len(found.of("Skip")) == 1 and len(found.tests) == 4
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ("Error: unable to establish a connection to the specified host: localhost", "no JSON"),
+    (of_dcgm4()[:200], "cannot be read, or is cut short"),
+    (of_dcgm4() + "\n" + of_dcgm4(), "two documents"),
+    (of_dcgm4(memory="Maybe"), "status 'Maybe'; allowed: Fail, Pass, Skip, Warn"),
+    ('{"DCGM Diagnostic": {"runtime_error": "no GPU", "test_categories": []}}', "it tells of an error: 'no GPU'"),
+    ('{"DCGM Diagnostic": {"test_categories": []}}', "no test has a result"),
+    ('{"DCGM Diagnostic": {"test_categories": 7}}', "test_categories is not a list"),
+    ('{"DCGM Diagnostic": {"test_categories": [{"tests": [{"name": "memory", "results": []}]}]}}', "no result"),
+    ('{"other": 1}', "has no DCGM GPU Diagnostic or DCGM Diagnostic"),
+])  # fmt: skip
+def test_what_is_no_diagnostic_is_refused(text: str, says: str) -> None:
+    with pytest.raises(TenkenError, match=says):
+        dcgm.parse(text)
+
+
+# ---- perftest
+
+
+PERFTEST = """\
+---------------------------------------------------------------------------------------
+                    RDMA_Write BW Test
+ Dual-port       : OFF          Device         : mlx5_0
+ Number of qps   : 1            Transport type : IB
+---------------------------------------------------------------------------------------
+ local address: LID 0x01 QPN 0x0127 PSN 0x5f1c2d RKey 0x1fffbd VAddr 0x007f
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]
+ 2          5000             8.01               7.95                   4.168089
+ 65536      5000             46512.20           46498.11               0.743970
+ 8388608    5000             46920.10           46918.55               0.005865
+---------------------------------------------------------------------------------------
+"""
+IN_GBITS = PERFTEST.replace("MiB/sec", "Gb/sec").replace("46512.20           46498.11", "390.20             390.05")
+IN_GBITS = IN_GBITS.replace("8.01               7.95 ", "0.067              0.066689").replace(
+    "46920.10           46918.55", "393.60             393.58  "
+)
+LATENCIES = """\
+                    RDMA_Read Latency Test
+---------------------------------------------------------------------------------------
+ #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile
+ 2       1000          1.62           5.10         1.68                1.69           0.05            1.90
+ 4096    1000          2.31           6.20         2.40                2.41           0.06            2.70
+---------------------------------------------------------------------------------------
+"""
+
+
+def test_perftest_gives_means_and_typical_latencies() -> None:
+    assert [point.value for point in perftest.parse(PERFTEST)][1:] == [
+        pytest.approx(46498.11 * 2**20 / 1e9), pytest.approx(46918.55 * 2**20 / 1e9),
+    ]  # fmt: skip
+    assert perftest.parse(IN_GBITS)[1].value == pytest.approx(390.05 / 8)
+    assert [(point.bytes, point.value) for point in perftest.parse(LATENCIES)] == [(2, 1.68), (4096, 2.40)]
+
+
+@pytest.mark.parametrize(("old", "new", "says"), [
+    ("46498.11", "nan", "finite numbers of every column"),
+    ("46498.11", "93498.11", "its messages a second are"),
+    ("46498.11", "0.00", "must be above 0"),
+    (" 8388608 ", " 4096 ", "sizes must rise"),
+    (" 65536      5000", " 65536      0", "sizes must rise"),
+    ("0.743970", "", "finite numbers of every column"),
+    (" #bytes     #iterations", " #bytes", "0 lines '#bytes"),
+    (" local address", " Couldn't connect to node1:18515\n local address", "it tells of an error"),
+    (" local address", " Completion with error at client\n local address", "it tells of an error"),
+])  # fmt: skip
+def test_perftest_that_is_wrong_is_refused(old: str, new: str, says: str) -> None:
+    assert old in PERFTEST
+    with pytest.raises(TenkenError, match=says):
+        perftest.parse(PERFTEST.replace(old, new))
+    with pytest.raises(TenkenError, match=r"1 is required|no ruler"):
+        perftest.parse(PERFTEST.rsplit("\n---", 1)[0])
+
+
+# ---- STREAM
+
+
+STREAM = """\
+-------------------------------------------------------------
+STREAM version $Revision: 5.10 $
+-------------------------------------------------------------
+This system uses 8 bytes per array element.
+-------------------------------------------------------------
+Array size = 80000000 (elements), Offset = 0 (elements)
+Number of Threads counted = 64
+-------------------------------------------------------------
+Function    Best Rate MB/s  Avg time     Min time     Max time
+Copy:          256000.0     0.005100     0.005000     0.005300
+Scale:         250000.0     0.005200     0.005120     0.005400
+Add:           270000.0     0.007200     0.007111     0.007400
+Triad:         271500.0     0.007150     0.007072     0.007400
+-------------------------------------------------------------
+Solution Validates: avg error less than 1.000000e-13 on all three arrays
+-------------------------------------------------------------
+"""
+
+
+def test_stream_gives_best_rates_of_right_arrays() -> None:
+    found = stream.parse(STREAM)
+    assert found.rates == {"copy": 256.0, "scale": 250.0, "add": 270.0, "triad": 271.5}
+    assert found.version == "5.10"
+
+
+@pytest.mark.parametrize(("old", "new", "says"), [
+    ("Solution Validates: avg", "Failed Validation on array a[], AvgRelAbsErr > epsilon\navg", "its arrays are wrong"),
+    ("Solution Validates", "Solution", "not checked"),
+    ("Triad: ", "Quad: ", "rows of Copy, Scale, Add"),
+    ("271500.0", "543000.0", "Triad: 543000 MB/s"),
+    ("271500.0", "nan", "allowed: finite numbers above 0"),
+    ("0.007150", "0.001150", "the mean 0.00115 s is outside of"),
+    ("271500.0", "271,500.0", "not numbers"),
+    ("STREAM version $Revision: 5.10 $", "STREAM", "0 lines 'STREAM version"),
+])  # fmt: skip
+def test_stream_that_is_wrong_is_refused(old: str, new: str, says: str) -> None:
+    assert old in STREAM
+    with pytest.raises(TenkenError, match=says):
+        stream.parse(STREAM.replace(old, new))
+    with pytest.raises(TenkenError, match="2 lines 'STREAM version"):
+        stream.parse(STREAM + STREAM)

@@ -1,0 +1,133 @@
+"""Twenty ways in which an output is wrong, for every program: none passes, and none raises anything but a refusal.
+
+One generator doctors the honest output of each program. What is read of the rest is judged as its check would: by the
+parser's own refusal, the verification of the document, or the parameters that the request names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tenken.errors import TenkenError
+from tenken.parsers import dcgm, gpu_burn, hpcg, hpl, hpl_mxp, nccl_tests, nvbandwidth, osu, perftest, stream
+from tests.unit.parsers.test_outputs import kept
+from tests.unit.parsers.test_programs import GPU_BURN, NVBANDWIDTH, PERFTEST, STREAM, as_json, of_dcgm3, of_dcgm4
+
+
+def verified(made: dict[str, Any]) -> bool:
+    return made["status"] == "ok" and bool(made["verification"]["passed"])
+
+
+def of_hpl(text: str) -> bool:
+    return verified(hpl.document(hpl.parse(text), "xhpl", ["x"], "n", ["n"], 8, 40000, 256, 2, 4))
+
+
+def of_hpcg(text: str) -> bool:
+    made = hpcg.document(hpcg.parse(text), "n", ["n"], "x", {})
+    return verified(made) and [made["parameters"][key] for key in ("ranks", "nx", "ny", "nz")] == [4, 104, 104, 104]
+
+
+def of_mxp(text: str) -> bool:
+    return verified(hpl_mxp.document(hpl_mxp.parse(text), ["x"], "n", ["n"], 4, 131072, 2048, 2, 2, "fp16"))
+
+
+def of_nccl(text: str) -> bool:
+    output = nccl_tests.parse("all_reduce_perf", text)
+    return verified(nccl_tests.document([output], "n", ["n"], 2)) and dict(output.asked)["max_bytes"] == 1048576
+
+
+def of_osu(text: str) -> bool:
+    made = osu.document([osu.parse("osu_latency", text)], "n", 2, ["n"], "host")
+    return verified(made) and made["parameters"]["max_bytes"] == 4194304
+
+
+def of_nvbandwidth(text: str) -> bool:
+    return {"host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_local_copy"} <= set(
+        nvbandwidth.parse(text).tests
+    )
+
+
+def of_gpu_burn(text: str) -> bool:
+    found = gpu_burn.parse(text)
+    return set(found.states) == {"OK"} and not any(found.errors) and len(found.states) == 2
+
+
+def of_dcgm(text: str) -> bool:
+    found = dcgm.parse(text)
+    return len(found.of("Pass")) == 3 and not found.of("Fail")
+
+
+def of_perftest(text: str) -> bool:
+    return [point.bytes for point in perftest.parse(text)] == [2, 65536, 8388608]
+
+
+def of_stream(text: str) -> bool:
+    return len(stream.parse(text).rates) == 4
+
+
+#: Program -> its honest output, whether a check would pass it, a number that it gives, and a word of its verdict.
+PROGRAMS: dict[str, tuple[str, Callable[[str], bool], str, tuple[str, str]]] = {
+    "hpl": (kept("hpl-netlib"), of_hpl, "6.9528e+02", ("PASSED", "FAILED")),
+    "hpcg": (kept("hpcg-reference"), of_hpcg, "=12.5231", ("Result=PASSED", "Result=FAILED")),
+    "mxp": (kept("mxp-format-by-name"), of_mxp, "6.4000e+05", ("PASSED", "FAILED")),
+    "nccl": (kept("nccl-from-8-bytes"), of_nccl, "1180.08", ("values : 0 OK", "values : 9 FAILED")),
+    "osu": (kept("osu-latency"), of_osu, "469.03", ("Pass", "Fail")),
+    "nvbandwidth": (NVBANDWIDTH, of_nvbandwidth, "54.98", ("Waived: ", "Error: bad")),
+    "nvbandwidth -j": (as_json(NVBANDWIDTH), of_nvbandwidth, "54.98", ('"Passed"', '"Error"')),
+    "gpu_burn": (GPU_BURN, of_gpu_burn, "49900", (": OK", ": FAULTY")),
+    "dcgmi of 3": (of_dcgm3(), of_dcgm, '"Pass"', ('"Pass"', '"Fail"')),
+    "dcgmi of 4": (of_dcgm4(), of_dcgm, '"Pass"', ('"Pass"', '"Fail"')),
+    "perftest": (PERFTEST, of_perftest, "46498.11", (" local address", " Failed to modify QP\n local address")),
+    "stream": (STREAM, of_stream, "271500.0", ("Solution Validates", "Failed Validation")),
+}  # fmt: skip
+
+
+def doctored(program: str) -> Iterator[tuple[str, str]]:
+    """The twenty, by name."""
+    text, _, number, (good, bad) = PROGRAMS[program]
+    lines = text.splitlines(keepends=True)
+    filled = [i for i, line in enumerate(lines) if line.strip() and not line.lstrip().startswith(("-", "=", "#"))]
+    other = next(name for name in PROGRAMS if name.split()[0] != program.split()[0])
+    for share in (0, 25, 50, 75, 90):
+        yield f"cut at {share} %", text[: len(text) * share // 100]
+    yield "its last number missing", text[: text.rindex(number)]
+    yield "another's", PROGRAMS[other][0]
+    yield "two runs in one", text + text
+    yield "a second run, cut", text + text[: len(text) * 7 // 10]
+    yield "a cut run, then a whole one", text[: len(text) * 7 // 10] + text
+    yield "failed", text.replace(good, bad)
+    yield "failed once", text[: text.rindex(good)] + bad + text[text.rindex(good) + len(good) :]
+    for word in ("nan", "-inf", "1e999", "-" + number.strip('"='), "0", "12x4"):
+        quoted = word if not number.startswith(("=", '"')) else number[0] + word + ('"' if number[0] == '"' else "")
+        yield f"a number is {word}", text.replace(number, quoted)
+    yield "every line reversed", "".join(line.rstrip("\n")[::-1] + "\n" for line in lines)
+    yield "nothing but its title and a signal", "".join(lines[: filled[0] + 1]) + "Signal: Segmentation fault (11)\n"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_no_doctored_output_passes_and_none_raises(program: str) -> None:
+    text, passes, _, _ = PROGRAMS[program]
+    assert passes(text), "the honest one passes"
+    found = dict(doctored(program))
+    assert len(found) == 20 and all(one != text for one in found.values())
+    for name, one in found.items():
+        try:
+            passed = passes(one)
+        except TenkenError as error:
+            assert "\n" not in str(error) and len(str(error)) < 500, name
+        else:
+            assert not passed, f"{program}: {name}"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_bytes_of_any_kind_are_refused(program: str) -> None:
+    text, passes, _, _ = PROGRAMS[program]
+    for junk in ("\x00\x01\ufffd" * 50, "0" * 4000, "{" * 3000, "[1,0]<stdout>:" * 300, re.sub(r"\d", "9", text)):
+        try:
+            assert not passes(junk) or "9.9" in junk  # a version of nines
+        except TenkenError as error:
+            assert len(str(error)) < 500
