@@ -9,13 +9,14 @@ from pathlib import Path
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
+from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from tenken.parsers.nccl_tests import BENCHMARKS, IMPLEMENTATION, NcclTestsFormatError, Output, document, parse_all
 from tenken.reframe import locks
 from tenken.reframe.base import RESULT_FILE, TenkenCheck
-from tenken.reframe.links import FIND_NCCL
+from tenken.reframe.links import FIND_NCCL, NEAR_GPU
 
 
 @rfm.simple_test
@@ -48,17 +49,31 @@ class NcclTests(TenkenCheck):
     nccl_tests_max_bytes = variable(int, value=1 << 30)
     nccl_tests_factor = variable(int, value=4)
 
+    #: Nodes; with more than one, binaries built with MPI=1 are started as a rank for each GPU.
+    nccl_tests_nodes = variable(int, value=1)
+
     prerun_cmds = FIND_NCCL.splitlines()
+
+    @run_after("init")
+    def need_so_many(self):
+        if self.nccl_tests_nodes > 1:
+            self.need_nodes(self.nccl_tests_nodes)
+            self.uses_mpi = True
 
     @run_after("setup")
     def expect_nccl_tests(self):
+        if self.nccl_tests_nodes < 1:
+            raise ReframeError(f"nccl_tests_nodes {self.nccl_tests_nodes}: allowed: 1 or above")
+        if self.uses_mpi:
+            self.num_tasks_per_node = self.gpus or 1
+            self.num_tasks = self.nccl_tests_nodes * self.num_tasks_per_node
         wrong = [one for one in self.nccl_tests_benchmarks if one not in BENCHMARKS]
         if wrong or not self.nccl_tests_benchmarks:
             raise ReframeError(f"nccl_tests_benchmarks {wrong or 'is empty'}: allowed: {', '.join(BENCHMARKS)}")
         self.metrics = [BENCHMARKS[one][0] for one in self.nccl_tests_benchmarks]
         self.asked = {
             "implementation": IMPLEMENTATION,
-            "gpus": self.gpus,
+            "gpus": self.num_tasks if self.uses_mpi else self.gpus,
             "min_bytes": self.nccl_tests_min_bytes,
             "max_bytes": self.nccl_tests_max_bytes,
             "factor": self.nccl_tests_factor,
@@ -72,7 +87,13 @@ class NcclTests(TenkenCheck):
         sizes = f"-b {self.nccl_tests_min_bytes} -e {self.nccl_tests_max_bytes} -f {self.nccl_tests_factor}"
         self.executable_opts = []
         self.executable = locks.each_binary("NCCL-TESTS", folder, "TENKEN_NCCL_TESTS", self.nccl_tests_benchmarks)
-        run = f'tenken_run() {{ "$1" {sizes} -g {self.gpus or 1} -n 100 -w 20 -c 1; }}'
+        launch, each = "", self.gpus or 1
+        if self.uses_mpi:
+            # ReFrame sets the job only after this hook
+            self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
+            launch, each = f"{self.job.launcher.run_command(self.job)} ", 1
+            self.job.launcher = getlauncher("local")()
+        run = f'tenken_run() {{ {launch}"$1" {sizes} -g {each} -n 100 -w 20 -c 1; }}'
         self.prerun_cmds = [*self.prerun_cmds, run]
 
     def judgement(self):
@@ -84,13 +105,24 @@ class NcclTests(TenkenCheck):
         try:
             if missing:
                 empty = Output(missing[1], "none", 0, (), tuple(self.asked.items())[1:], 0, ())
-                made = document([empty], nodes[0], nodes, self.gpus or 1)
+                made = document([empty], nodes[0], nodes, self.asked["gpus"] or 1)
                 where = self.nccl_tests_dir or os.environ.get("TENKEN_NCCL_TESTS")
                 where = where or "nccl_tests_dir and TENKEN_NCCL_TESTS are unset"
                 made.update(status="waived", reason=f"library missing: no {missing[1]} of nccl-tests ({where})")
             else:
-                made = document(parse_all(text), nodes[0], nodes, self.gpus or 1)
+                made = document(parse_all(text), nodes[0], nodes, self.asked["gpus"] or 1)
             path.write_text(json.dumps(self.stamp(made)))
         except NcclTestsFormatError as error:
             path.write_text(str(error))  # not a document: the judgement states this and keeps the text
         return super().judgement()
+
+
+@rfm.simple_test
+class NcclTestsBetweenNodes(NcclTests):
+    """The same between the GPUs of two nodes, or with `nccl_tests_nodes` of more: binaries built with MPI."""
+
+    descr = "the site's nccl-tests between the GPUs of several nodes"
+    valid_systems = ["+cuda +mpi +nodes"]
+    valid_prog_environs = ["+cuda +mpi"]
+    nccl_tests_nodes = 2
+    env_vars = dict(NEAR_GPU)

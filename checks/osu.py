@@ -13,7 +13,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
-from tenken.judge import judging
+from tenken.judge import verdict
 from tenken.parsers.osu import BENCHMARKS, OsuFormatError, Output, document, parse_all, parts
 from tenken.reframe import locks
 from tenken.reframe.base import RESULT_FILE
@@ -132,7 +132,7 @@ class MpiOsu(MpiBase):
                 made.update(status="waived", reason=reason)
                 made["parameters"]["max_bytes"] = self.asked["max_bytes"]
             elif late := self.late(text):
-                return judging.failed(f"{self.where()}: {late}", self.where()), None, late, text
+                return verdict.failed(f"{self.where()}: {late}", self.where()), None, late, text
             else:
                 made = document(parse_all(text), nodes[0], self.num_tasks, nodes, buffers)
             path.write_text(json.dumps(self.stamp(made)))

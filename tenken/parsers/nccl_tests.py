@@ -29,8 +29,14 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int], float]]] = {
     "reduce_scatter_perf": ("perf_reduce_scatter", lambda n: (n - 1) / n),
     "alltoall_perf": ("perf_alltoall", lambda n: (n - 1) / n),
     "broadcast_perf": ("perf_broadcast", lambda n: 1.0),
+    "reduce_perf": ("perf_reduce", lambda n: 1.0),
+    "gather_perf": ("perf_gather", lambda n: (n - 1) / n),
+    "scatter_perf": ("perf_scatter", lambda n: (n - 1) / n),
+    "hypercube_perf": ("perf_hypercube", lambda n: 1.0),
     "sendrecv_perf": ("perf_sendrecv", lambda n: 1.0),
 }
+#: What of the printed size is moved in its time, where that is not all of it (src/hypercube.cu).
+_MOVED: dict[str, Callable[[int], float]] = {"hypercube_perf": lambda n: (n - 1) / n}
 PLACES = ("out", "in")
 #: Without an in-place mode: its columns are printed, and not compared (src/alltoall.cu, src/sendrecv.cu).
 OUT_OF_PLACE_ALONE = ("alltoall_perf", "sendrecv_perf")
@@ -180,14 +186,15 @@ def _points(benchmark: str, words: Sequence[str], ranks: int) -> list[Point]:
         if size > 0:
             if not time > 0:
                 raise NcclTestsFormatError(f"{benchmark}: line {shown}: times must be above 0")
-            rate = _rate(size, columns[0])
+            moved = size * _MOVED.get(benchmark, lambda n: 1.0)(ranks)
+            rate = _rate(moved, columns[0])
             _follows(f"{benchmark}: line {shown}: algbw", columns[1], rate, "size / time")
             factor = BENCHMARKS[benchmark][1](ranks)
             low, high = _span(columns[1])
             bus = (low * factor, high * factor)
             _follows(f"{benchmark}: line {shown}: busbw", columns[2], bus, f"algbw x {factor:.6g} for {ranks} ranks")
             # two decimals of a few bytes are 0.00: what their time says
-            busbw = busbw or size / time / 1e3 * factor
+            busbw = busbw or moved / time / 1e3 * factor
         found.append(Point(size, place, time, busbw, None if wrong is None else int(wrong)))
     return found
 
@@ -208,7 +215,7 @@ def _span(word: str) -> tuple[float, float]:
     return max(0.0, float(word) - half), float(word) + half
 
 
-def _rate(size: int, time: str) -> tuple[float, float]:
+def _rate(size: float, time: str) -> tuple[float, float]:
     """GB/s of a size in bytes within the digits of a time in us."""
     low, high = _span(time)
     return size / high / 1e3, (size / low / 1e3 if low > 0 else math.inf)
