@@ -26,6 +26,8 @@ MAY_KNOW = {
     "parsers": BELOW,
     "reframe": BETWEEN,
     "history": BETWEEN,
+    # runs as root before each job: the standard library, and the system files for `node expect` alone
+    "node": {"model", "machines"},
     "campaign": BETWEEN,
     # pages are drawn from the history too
     "report": BETWEEN | {"history", "campaign"},

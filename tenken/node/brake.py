@@ -1,0 +1,146 @@
+"""Draining a node, and not too many of them.
+
+A new driver, a fabric manager that is down, a file server that is slow make all nodes of a partition bad at once. That
+is one fault, and draining every node of it is another. So our reasons of the last hour are counted in the scheduler,
+and above a share of the partition nothing is drained. A health check runs on all nodes in the same second, when none is
+counted yet: so a node counts again after it was drained, and takes back its own where it came too late.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tenken.node import probe
+from tenken.node.verdict import PREFIX
+
+#: Runs a command and returns its output; None where it failed or did not end.
+Runner = Callable[[Sequence[str]], "str | None"]
+SHARE = 0.05
+HOUR = 3600.0
+#: Absolute: a prolog has no PATH.
+FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/slurm/bin", "/opt/pbs/bin", "/usr/sbin")
+#: Nodes of one health check come one after the other within so many seconds.
+STAGGER_S = 5.0
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The nodes of a partition, and those that were drained for our reasons: (when, node), the oldest first."""
+
+    nodes: int
+    ours: tuple[tuple[float, str], ...]
+
+
+def run_command(command: Sequence[str]) -> str | None:
+    """Output of a scheduler's command, within 3 s, from one of FOLDERS."""
+
+    def call(say: probe.Say) -> str | None:
+        for folder in FOLDERS:
+            try:
+                done = subprocess.run(
+                    [f"{folder}/{command[0]}", *command[1:]],
+                    capture_output=True, text=True, errors="replace", check=False,
+                    env={"PATH": ":".join(FOLDERS), "LC_ALL": "C", "SLURM_TIME_FORMAT": "%Y-%m-%dT%H:%M:%S"},
+                )  # fmt: skip
+            except FileNotFoundError:
+                continue
+            return done.stdout if done.returncode == 0 else None
+        return None
+
+    return probe.run({command[0]: call}, 3.0)[command[0]].value
+
+
+def slurm(partition: str, run: Runner) -> Partition | None:
+    """None where Slurm does not answer."""
+    where = ["-p", partition] if partition else []
+    names = run(["sinfo", "-h", "-N", "-o", "%N", *where])
+    reasons = run(["sinfo", "-h", "-N", "-O", "NodeHost:256,Timestamp:32,Reason:256", *where])
+    if not names or reasons is None:
+        return None
+    ours = set()
+    for line in reasons.splitlines():
+        node, when, reason = line[:256].strip(), line[256:288].strip(), line[288:].strip()
+        if reason.startswith(PREFIX.strip()):
+            ours.add((_time(when), node))
+    return Partition(len(set(names.split())), tuple(sorted(ours)))
+
+
+def pbs(partition: str, run: Runner) -> Partition | None:
+    """The same of PBS: vnodes of the queue, all without; the comment is the reason."""
+    text = run(["pbsnodes", "-a", "-F", "json"])
+    try:
+        nodes = json.loads(text or "")["nodes"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    chosen = {name: one for name, one in nodes.items() if not partition or one.get("queue") in (None, partition)}
+    ours = {
+        (float(one.get("last_state_change_time") or 0), name)
+        for name, one in chosen.items()
+        if str(one.get("comment", "")).startswith(PREFIX.strip()) and "offline" in str(one.get("state", ""))
+    }
+    return Partition(len(chosen), tuple(sorted(ours)))
+
+
+READERS = {"slurm": slurm, "pbs": pbs}
+
+
+def _time(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return float("inf")  # not known: counted as of now
+
+
+def allowed(nodes: int, share: float) -> int:
+    """How many nodes may be out for our reasons in an hour; one always."""
+    return max(1, int(nodes * share))
+
+
+def recent(partition: Partition, now: float) -> list[str]:
+    """Nodes that were drained for our reasons within the hour, the oldest first."""
+    return [node for when, node in partition.ours if now - when < HOUR]
+
+
+def holds(partition: Partition | None, node: str, share: float, now: float) -> str | None:
+    """Why this node must not be drained too; None: it may be. One whose scheduler does not answer may not."""
+    if partition is None:
+        return "the scheduler does not answer: not drained"
+    out = [name for name in recent(partition, now) if name != node]
+    if len(out) < allowed(partition.nodes, share):
+        return None
+    return f"{len(out)} of {partition.nodes} nodes drained in an hour: not drained"
+
+
+def too_late(partition: Partition | None, node: str, share: float, now: float) -> bool:
+    """Whether this node is one of those that were drained beyond the share, in the order of time and name."""
+    out = recent(partition, now) if partition else []
+    return node in out and out.index(node) >= allowed(partition.nodes if partition else 0, share)
+
+
+def drain(
+    node: str, line: str, partition: str, share: float, run: Runner = run_command,
+    sleep: Callable[[float], None] = time.sleep, now: Callable[[], float] = time.time, stagger: float = STAGGER_S,
+) -> str | None:  # fmt: skip
+    """Drains a node of Slurm with `line` as its reason; returns why not. One that is out already keeps its reason."""
+    sleep(zlib.crc32(node.encode()) % 1000 / 1000 * stagger)
+    if why := holds(slurm(partition, run), node, share, now()):
+        return why
+    shown = run(["scontrol", "show", "node", node, "--oneliner"])
+    if shown is None:
+        return "the scheduler does not answer: not drained"
+    if "+DRAIN" in shown:
+        return None
+    if run(["scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={line}"]) is None:
+        return "scontrol refused to drain it"
+    sleep(1.0)
+    after = slurm(partition, run)
+    if too_late(after, node, share, now()):
+        run(["scontrol", "update", f"NodeName={node}", "State=UNDRAIN"])
+        return f"{len(recent(after, now())) if after else 0} nodes drained at once: taken back"
+    return None

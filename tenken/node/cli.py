@@ -1,0 +1,209 @@
+"""`tenken node`: check, accept, expect. `tenken-node` is the same without the other subcommands, and starts faster."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tenken.errors import TenkenError
+from tenken.node import check as checks
+from tenken.node import expect, state
+from tenken.node.check import Machine, Outcome
+from tenken.node.state import StateError
+from tenken.node.verdict import UNSURE, Finding
+
+MOST_SECONDS = 300.0
+
+
+def register(subparsers: Any) -> None:
+    """Adds the subcommand `node` to the `tenken` command."""
+    parser = subparsers.add_parser("node", help="check a node in the seconds before a job", epilog="docs/node-check.md")
+    _options(parser)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`tenken-node`: exit status 2 for whatever cannot be told, wrong arguments too: it never drains a node."""
+    parser = argparse.ArgumentParser(prog="tenken-node", description="Check a node in the seconds before a job.")
+    _options(parser)
+    arguments = parser.parse_args(argv)
+    try:
+        return int(arguments.func(arguments))
+    except TenkenError as error:
+        print(f"tenken: {error}", file=sys.stderr)
+    except Exception as error:  # a mistake of ours is not a fault of the node: 1 would drain it
+        print(f"tenken: node check failed: {type(error).__name__}: {error}", file=sys.stderr)
+    return 2
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    check = actions.add_parser(
+        "check",
+        help="read, compare, measure: 0 good, 1 bad (one line says what), 2 cannot be told",
+        epilog="example: tenken node check --gpus 0,1 --seconds 3",
+    )
+    _common(check)
+    check.add_argument("--job", default="", help="id of the job whose GPUs they are; other jobs forbid measuring")
+    check.add_argument("--no-measure", action="store_true", help="read only")
+    check.add_argument("--drain", action="store_true", help="drain a bad node of Slurm, as `drain` of the file allows")
+    check.add_argument("--json", action="store_true", help="print all findings, values and unknown readings")
+    check.set_defaults(func=run_check)
+    accept = actions.add_parser("accept", help="what is there now is this node's good state: after a repair, an update")
+    _common(accept)
+    accept.set_defaults(func=run_accept)
+    made = actions.add_parser("expect", help="print the expectation file that follows from a system file")
+    made.add_argument("--system", required=True)
+    made.add_argument("--partition", required=True)
+    made.set_defaults(func=run_expect)
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=_seconds, default=10.0, help="deadline of all together (default 10)")
+    parser.add_argument(
+        "--gpus", type=_gpus, metavar="LIST", help="GPUs that are this job's or idle: all, or NVML indices as 0,2-3"
+    )
+    parser.add_argument("--expect", type=Path, default=expect.FILE, metavar="FILE", help=f"default {expect.FILE}")
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: 1 to {MOST_SECONDS:g}")
+    return seconds
+
+
+def _gpus(text: str) -> frozenset[int] | str | None:
+    """`all`, or numbers and ranges; nothing for a job without GPUs. What schedulers write: Slurm `0,2`, `0-3`."""
+    if text in ("", "all"):
+        return text or frozenset()
+    if not re.fullmatch(r"\d{1,3}(-\d{1,3})?(,\d{1,3}(-\d{1,3})?)*", text):
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: all, or numbers and ranges as 0,2-3")
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
+def run_check(arguments: argparse.Namespace, machine: Machine | None = None) -> int:
+    """Runs `tenken node check`: 0, 1 or 2."""
+    machine = machine or Machine()
+    refused = []
+    wanted: dict[str, Any] = {}
+    last = None
+    try:
+        wanted = expect.load(arguments.expect)
+    except StateError as error:
+        refused.append(Finding(UNSURE, "expectation", str(error)))
+    path = Path(wanted.get("state", expect.STATE))
+    try:
+        last = _state(path)
+    except StateError as error:
+        refused.append(Finding(UNSURE, "state file", str(error)))
+    outcome = checks.check(
+        machine, wanted, last, arguments.seconds, arguments.gpus, arguments.job, not arguments.no_measure
+    )
+    outcome.findings += refused
+    with state.alone(path) as alone:
+        # a user who may not write the state reads it
+        if not refused and alone and os.access(path.parent, os.W_OK) and (failed := checks.remember(path, outcome)):
+            outcome.findings.append(failed)
+    checks.apply_brake(machine, wanted, outcome, arguments.drain)
+    if "prometheus" in wanted and os.access(Path(wanted["prometheus"]).parent, os.W_OK):
+        state.write_text(Path(wanted["prometheus"]), prometheus(outcome))
+    _print(outcome, arguments.json)
+    return outcome.status
+
+
+def _state(path: Path) -> dict[str, Any] | None:
+    last = state.read(path)
+    if last is not None and (not isinstance(last, dict) or last.get("schema") != expect.SCHEMA):
+        raise StateError(f"{path}: not a state of {expect.SCHEMA}; tenken node accept writes a new one")
+    return last
+
+
+def run_accept(arguments: argparse.Namespace, machine: Machine | None = None) -> int:
+    """Runs `tenken node accept`: 0, or 1 where something stays bad whatever the last state was."""
+    wanted = expect.load(arguments.expect)
+    outcome = checks.check(machine or Machine(), wanted, None, arguments.seconds, arguments.gpus, measuring=False)
+    path = Path(wanted.get("state", expect.STATE))
+    failed = checks.remember(path, outcome, accept=True)
+    if failed:
+        raise StateError(failed.reason)
+    for one in outcome.findings:
+        print(one.line)
+    print(f"tenken: {path}: the state of now is the good one: {outcome.gpus} GPUs; nothing measured is kept")
+    return 1 if outcome.status == 1 else 0
+
+
+def run_expect(arguments: argparse.Namespace) -> int:
+    """Runs `tenken node expect`."""
+    print(json.dumps(expect.of_system(arguments.system, arguments.partition), indent=2))
+    return 0
+
+
+def _print(outcome: Outcome, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(document(outcome)))
+        return
+    print(outcome.line)
+    for one in outcome.findings[1 if outcome.status else 0 :]:
+        print(f"{one.severity}: {one.device}: {one.reason}", file=sys.stderr)
+    if outcome.braked:
+        print(f"tenken: {outcome.braked}", file=sys.stderr)
+    for name, reason in outcome.left_out.items():
+        print(f"not measured: {name}: {reason}", file=sys.stderr)
+
+
+def document(outcome: Outcome) -> dict[str, Any]:
+    """What --json prints."""
+    return {
+        "schema": "tenken-node-check/1",
+        "node": outcome.node,
+        "time": outcome.readings.get("time"),
+        "status": outcome.status,
+        "line": outcome.line,
+        "seconds": round(outcome.seconds, 3),
+        "braked": outcome.braked,
+        "findings": [
+            {"severity": f.severity, "device": f.device, "uuid": f.uuid, "reason": f.reason} for f in outcome.findings
+        ],
+        "values": {name: float(f"{value:.5g}") for name, value in outcome.values.items()},
+        "not_measured": outcome.left_out,
+        "unknown": outcome.unknown,
+    }
+
+
+def prometheus(outcome: Outcome) -> str:
+    """For node_exporter's textfile collector."""
+
+    def label(text: str) -> str:
+        return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+
+    lines = [
+        "# HELP tenken_node_status 0 good, 1 bad, 2 cannot be told",
+        "# TYPE tenken_node_status gauge",
+        f"tenken_node_status {outcome.status}",
+        "# HELP tenken_node_time_seconds end of the check, since 1970",
+        "# TYPE tenken_node_time_seconds gauge",
+        f"tenken_node_time_seconds {outcome.readings.get('time', 0):.0f}",
+        "# HELP tenken_node_unknown readings that could not be read",
+        "# TYPE tenken_node_unknown gauge",
+        f"tenken_node_unknown {len(outcome.unknown)}",
+        "# HELP tenken_node_finding one for each finding",
+        "# TYPE tenken_node_finding gauge",
+    ]
+    for severity, device, line in sorted({(f.severity, f.device, f.line) for f in outcome.findings}):
+        lines.append(f'tenken_node_finding{{severity="{severity}",device="{label(device)}",line="{label(line)}"}} 1')
+    lines += ["# HELP tenken_node_value GB/s, TFLOP/s", "# TYPE tenken_node_value gauge"]
+    lines += [f'tenken_node_value{{metric="{label(name)}"}} {value:.6g}' for name, value in outcome.values.items()]
+    return "\n".join(lines) + "\n"

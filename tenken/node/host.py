@@ -1,0 +1,236 @@
+"""What Linux tells of the node around the GPUs. None is what could not be read."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import glob
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tenken.node.counters import aer, names, number, ports, text
+from tenken.node.probe import Say
+
+ROOT = Path("/")
+#: Lines of the kernel (facility 0, which no program can write) that a check counts: kind, pattern. `device` and `code`
+#: are what the finding names.
+LOG = {
+    "xid": re.compile(r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<code>\d+)"),
+    "sxid": re.compile(r"SXid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<code>\d+), Fatal"),
+    "hardware": re.compile(r"(?P<device>)\[Hardware Error\]:\s+event severity: (?P<code>fatal|recoverable)"),
+    "memory": re.compile(r"(?P<device>)Memory failure: (?P<code>0x[0-9a-f]+):"),
+    "read-only": re.compile(r"\((?P<device>[\w-]+)\).*: Remounting filesystem (?P<code>read-only)"),
+    "medium": re.compile(r"critical (?P<code>medium|target) error, dev (?P<device>[\w-]+)"),
+}
+#: More lines of one reading than this are not kept: a storm is a finding with its first lines.
+MOST_EVENTS = 200
+_STA_UNSYNC = 0x40
+
+
+def read(say: Say | None = None, root: Path = ROOT, log: Path | None = None) -> dict[str, Any]:
+    """All of the host but file systems. `log`: the kernel's log, /dev/kmsg of the root."""
+    memory = re.search(r"^MemTotal:\s*(\d+) kB", text(root / "proc/meminfo") or "", re.MULTILINE)
+    return {
+        "boot": text(root / "proc/sys/kernel/random/boot_id"),
+        "memory_bytes": int(memory.group(1)) * 1024 if memory else None,
+        "cores": _cores(root),
+        "mce": _interrupts("MCE", root),
+        "edac": _edac(root),
+        "shm": space(root / "dev/shm"),
+        "clock": _clock() if root == ROOT else None,
+        "log": kernel_log(log or root / "dev/kmsg"),
+        "ports": {port.name: vars(port) for port in ports(root)},
+        "gpus_on_bus": gpus_on_bus(root),
+        "jobs": jobs(root),
+    }
+
+
+def _cores(root: Path) -> int | None:
+    """Physical cores that are online."""
+    found = set()
+    for spec in (text(root / "sys/devices/system/cpu/online") or "").split(","):
+        first, _, last = spec.partition("-")
+        if not first.isdigit():
+            return None
+        for cpu in range(int(first), int(last or first) + 1):
+            at = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
+            core = number(at / "core_id")
+            # cores are numbered within their socket; a die or cluster does not repeat them
+            found.add((number(at / "physical_package_id"), cpu if core is None else core))
+    return len(found) or None
+
+
+def _interrupts(name: str, root: Path) -> int | None:
+    """The sum over all CPUs of one line of /proc/interrupts."""
+    for line in (text(root / "proc/interrupts") or "").splitlines():
+        words = line.split()
+        if words and words[0] == f"{name}:":
+            return sum(int(word) for word in words[1:] if word.isdigit())
+    return None
+
+
+def _edac(root: Path) -> dict[str, dict[str, int | None]]:
+    """Corrected and uncorrected errors of each memory controller that the kernel watches."""
+    top = root / "sys/devices/system/edac/mc"
+    return {
+        name: {"corrected": number(top / name / "ce_count"), "uncorrected": number(top / name / "ue_count")}
+        for name in names(top)
+        if re.fullmatch(r"mc\d+", name)
+    }
+
+
+def space(path: Path) -> dict[str, int] | None:
+    """Bytes of a file system and how many are free for users."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return None
+    return {"bytes": found.f_blocks * found.f_frsize, "free": found.f_bavail * found.f_frsize}
+
+
+def _clock() -> dict[str, Any] | None:
+    """Whether the kernel holds its clock for synchronised, and the error it estimates (adjtimex(2), reading alone)."""
+    made = ctypes.create_string_buffer(512)
+    try:
+        if ctypes.CDLL(None, use_errno=True).adjtimex(made) < 0:
+            return None
+    except (OSError, AttributeError):
+        return None
+    numbers = ctypes.cast(made, ctypes.POINTER(ctypes.c_long))
+    status = ctypes.cast(ctypes.byref(made, 40), ctypes.POINTER(ctypes.c_int))[0]
+    return {"synchronised": not status & _STA_UNSYNC, "error_ms": numbers[4] / 1e3}
+
+
+def kernel_log(file: Path) -> dict[str, Any] | None:
+    """Events that LOG names, with their number in the log; None where it may not be read.
+
+    `first` and `last` are the numbers of the oldest and the newest line: what came before `first` is gone.
+    """
+    try:
+        opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+    first = last = None
+    events: list[list[Any]] = []
+    more = 0
+    try:
+        for line in _lines(opened):
+            head, _, message = line.partition(";")
+            fields = head.split(",")
+            if len(fields) < 3 or not (fields[0].isdigit() and fields[1].isdigit()):
+                continue  # a line of the dictionary of the one before
+            last = int(fields[1])
+            first = last if first is None else first
+            for kind, pattern in LOG.items():
+                found = pattern.search(message) if int(fields[0]) >> 3 == 0 else None
+                if found and len(events) < MOST_EVENTS:
+                    events.append([last, kind, found["device"], found["code"]])
+                elif found:
+                    more += 1
+    finally:
+        os.close(opened)
+    return {"first": first, "last": last, "events": events, "more": more}
+
+
+def _lines(opened: int) -> Any:
+    """/dev/kmsg gives one record a read; a plain file, for tests, gives all."""
+    rest = b""
+    while True:
+        try:
+            data = os.read(opened, 1 << 16)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # overwritten while it was read
+                continue
+            return  # EAGAIN: the end
+        if not data:
+            return
+        *whole, rest = (rest + data).split(b"\n")
+        for line in whole:
+            yield line.decode("utf-8", "replace")
+
+
+def gpus_on_bus(root: Path = ROOT) -> list[str]:
+    """PCI addresses of NVIDIA's display and 3D controllers, whether a driver has them or not."""
+    top = root / "sys/bus/pci/devices"
+    return [
+        name
+        for name in names(top)
+        if text(top / name / "vendor") == "0x10de" and (text(top / name / "class") or "")[:6] in ("0x0300", "0x0302")
+    ]
+
+
+def bus_errors(addresses: list[str], root: Path = ROOT) -> dict[str, dict[str, int | None]]:
+    """AER counters of the devices."""
+    return {address: aer(address, root) for address in addresses}
+
+
+#: Control groups that schedulers make for each job: Slurm with cgroup v2 and v1, PBS with both.
+_JOBS = (
+    "system.slice/*slurmstepd.scope/job_*",
+    "*/slurm*/uid_*/job_*",
+    "*/pbs_jobs.service/jobid/*",
+    "pbs_jobs.service/jobid/*",
+)
+
+
+def jobs(root: Path = ROOT) -> list[str]:
+    """Ids of the jobs that have a control group on this node."""
+    top = root / "sys/fs/cgroup"
+    found = {Path(p).name.removeprefix("job_") for pattern in _JOBS for p in glob.glob(str(top / pattern))}
+    return sorted(found)
+
+
+def file_system(wanted: dict[str, Any], root: Path = ROOT) -> dict[str, Any]:
+    """State of one file system that should be there: `path`, `type`, `write`. What may hang comes last."""
+    path = wanted["path"]
+    mounted = mount(path, root)
+    result: dict[str, Any] = {"mounted": mounted is not None, **(mounted or {})}
+    if mounted is None:
+        return result
+    at = root / path.lstrip("/")
+    found = os.statvfs(at)
+    result |= {
+        "free": found.f_bavail * found.f_frsize,
+        "bytes": found.f_blocks * found.f_frsize,
+        "files_free": found.f_favail if found.f_files else None,
+    }
+    if wanted.get("write"):
+        result["write"] = _write(at)
+    return result
+
+
+def mount(path: str, root: Path = ROOT) -> dict[str, Any] | None:
+    """Type and whether it is read-only, of what is mounted at just this path; the last one mounted counts."""
+    result = None
+    for line in (text(root / "proc/self/mountinfo") or "").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, tail = before.split(), after.split()
+        if len(fields) >= 6 and len(tail) >= 3 and fields[4].replace("\\040", " ") == path:
+            options = {*fields[5].split(","), *tail[2].split(",")}
+            result = {"type": tail[0], "read_only": "ro" in options}
+    return result
+
+
+def _write(folder: Path) -> str | None:
+    """Name of the error, `ok`, or None where this user may not write there (root_squash)."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".tenken-") as made:
+            made.write(b"\0" * 4096)
+            made.flush()
+            os.fsync(made.fileno())
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM):
+            return None
+        return errno.errorcode.get(error.errno or 0, str(error))
+    return "ok"
+
+
+def load(root: Path = ROOT) -> float | None:
+    """Mean number of running threads of the last minute."""
+    with contextlib.suppress(ValueError, IndexError):
+        return float((text(root / "proc/loadavg") or "").split()[0])
+    return None

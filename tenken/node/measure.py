@@ -1,0 +1,172 @@
+"""What seconds allow to measure, by the suite's own programs with short arguments.
+
+The programs are built beforehand; nothing is compiled here. Each runs in a child (tenken.node.probe), with an
+environment of ours alone, and writes its result document, of which the median of each series is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tenken.node import probe
+from tenken.node.probe import Say
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run of a program. `seconds` is what it takes with eight GPUs: it is not started with less left."""
+
+    program: str
+    arguments: tuple[str, ...]
+    seconds: float
+    gpus: int = 1
+    """How many it needs at least."""
+    at_once: bool = False
+    """With several GPUs, all of them at the same time."""
+    metrics: tuple[str, ...] = ()
+    """Those that are kept; empty: all."""
+
+
+#: In the order of what they find. Arrays are larger than four times the L2 of any GPU, which would hold smaller ones.
+STEPS = (
+    Step("stream", ("--backend", "cuda", "--launch", "known", "--array-bytes", "1Gi", "--repetitions", "20",
+                    "--warmup-seconds", "0.1"), 1.5, at_once=True, metrics=("triad",)),
+    Step("transfer", ("--backend", "cuda", "--kinds", "pinned", "--bytes", "256Mi", "--repetitions", "5",
+                      "--warmup-seconds", "0.05"), 1.5, metrics=("htod_pinned", "dtoh_pinned")),
+    Step("p2p", ("--transfers", "peer", "--bytes", "64Mi", "--repetitions", "5", "--warmup-seconds", "0"), 1.5,
+         gpus=2, metrics=("peer",)),
+    Step("stream", ("--backend", "host", "--array-bytes", "256Mi", "--repetitions", "5", "--warmup-seconds", "0"), 1.0,
+         gpus=0, metrics=("triad",)),
+    Step("gemm", ("--backend", "cuda", "--cases", "bf16:4096", "--data", "random", "--repetitions", "5",
+                  "--warmup-seconds", "0.1", "--sustained-seconds", "0.05"), 3.0, at_once=True, metrics=("gemm",)),
+)  # fmt: skip
+
+
+@dataclass
+class Measured:
+    """Values in GB/s and TFLOP/s by `stream.triad.gpu0`, and what went otherwise."""
+
+    values: dict[str, float] = field(default_factory=dict)
+    wrong: dict[str, str] = field(default_factory=dict)
+    """Programs whose verification failed, with their reason: the hardware computes or moves wrongly."""
+    hung: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Programs that gave nothing, with the reason."""
+
+
+def missing(folder: Path, steps: Sequence[Step] = STEPS) -> dict[str, str]:
+    """Programs that cannot be run, with the reason; a folder or program that others may write is none to root."""
+    result = {}
+    for program in dict.fromkeys(step.program for step in steps):
+        file = folder / program
+        why = "" if os.access(file, os.X_OK) and file.is_file() else f"no program {file}"
+        if not why and os.geteuid() == 0:
+            for one in (file, file.resolve(), file.resolve().parent):
+                found = os.stat(one)
+                if found.st_uid != 0 or found.st_mode & 0o022:
+                    why = f"{one} is not root's alone"
+        if why:
+            result[program] = why
+    return result
+
+
+def run(
+    folder: Path, gpus: Sequence[Mapping[str, Any]], until: float, steps: Sequence[Step] = STEPS,
+    clock: Callable[[], float] = time.monotonic,
+) -> Measured:  # fmt: skip
+    """Runs what fits before `until` (of `clock`), on the given GPUs alone, one program after the other."""
+    result = Measured()
+    unusable = missing(folder, steps)
+    scratch = Path(tempfile.mkdtemp(prefix="tenken-node-"))
+    try:
+        for number, step in enumerate(steps):
+            said = f"{step.program} {step.arguments[1]}"
+            left = until - clock()
+            if step.program in unusable:
+                result.left_out[said] = unusable[step.program]
+            elif len(gpus) < step.gpus:
+                result.left_out[said] = f"needs {step.gpus} idle GPUs"
+            elif left < step.seconds:
+                result.left_out[said] = "no time left"
+            else:
+                _one(step, said, folder, gpus, scratch / f"{number}.json", left, result)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return result
+
+
+def _one(
+    step: Step, said: str, folder: Path, gpus: Sequence[Mapping[str, Any]], file: Path, left: float, result: Measured
+) -> None:
+    command = [str(folder / step.program), *step.arguments, "--json", str(file)]
+    if step.at_once and len(gpus) > 1:
+        command.append("--at-once")
+    answer = probe.run({said: lambda say: _program(say, command, _environment(gpus), file)}, left)[said]
+    if answer.hung:
+        result.hung.append(said)
+        return
+    if answer.error:
+        result.left_out[said] = answer.error
+        return
+    document, text = answer.value
+    status, reason = document.get("status"), document.get("reason") or text
+    if status == "failed" and reason.startswith("verification: "):
+        result.wrong[said] = reason.removeprefix("verification: ")
+    elif status != "ok":
+        result.left_out[said] = reason
+    else:
+        result.values |= values(document, [gpu["index"] for gpu in gpus], step.metrics)
+
+
+def _environment(gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    return {
+        "PATH": "/usr/bin:/bin",
+        "LC_ALL": "C",
+        "CUDA_VISIBLE_DEVICES": ",".join(gpu["uuid"] for gpu in gpus),
+        # a lock that is held belongs to another measurement: nothing is gained by waiting
+        "TENKEN_LOCK_SECONDS": "0",
+    }
+
+
+def _program(say: Say, command: Sequence[str], environment: Mapping[str, str], file: Path) -> Any:
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
+    last = (done.stdout + done.stderr).strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+    document = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return [{k: document.get(k) for k in ("program", "status", "reason", "series")}, last[0]]
+
+
+def values(document: Mapping[str, Any], indices: Sequence[int], metrics: Sequence[str] = ()) -> dict[str, float]:
+    """Medians of the series: GB/s, TFLOP/s, by program, metric, subject and coordinates. GPU i of the program is
+    `indices[i]` of the node."""
+    result = {}
+    for series in document.get("series") or []:
+        if metrics and series["metric"] not in metrics:
+            continue
+        subject = _subject(series["subject"], indices)
+        at = "".join(f".{key}={value}" for key, value in sorted((series.get("at") or {}).items()))
+        if "values" in series:
+            rate = median(series["values"])
+        else:
+            (count,) = list(series["counts"].values())[:1]
+            unit = 1e12 if "operations" in series["counts"] else 1e9
+            rate = count / median(series["seconds"]) / unit
+        result[f"{document['program']}.{series['metric']}.{subject}{at}"] = rate
+    return result
+
+
+def _subject(subject: Mapping[str, int], indices: Sequence[int]) -> str:
+    if "from" in subject:
+        return f"gpu{indices[subject['from']]}-gpu{indices[subject['to']]}"
+    if "gpu" in subject:
+        return f"gpu{indices[subject['gpu']]}"
+    return "host"

@@ -1,0 +1,565 @@
+"""Expectation, last good state and readings in; findings out. Pure: nothing is read here.
+
+A finding is `bad` (the device is at fault: exit 1), `unsure` (something that should be known is not, or changed in a
+way that an operator does on purpose: exit 2, never drains) or `note` (said, decides nothing). What could not be read
+is unknown and makes no finding, unless it was asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from tenken.errors import printable
+from tenken.model.xids import HARDWARE_XIDS, PROGRAM_XIDS
+from tenken.node.counters import change
+from tenken.node.gpus import ACTIONS, LIB_RM_VERSION_MISMATCH
+from tenken.node.probe import Answer
+
+BAD, UNSURE, NOTE = "bad", "unsure", "note"
+#: Reasons in a scheduler that are ours begin so.
+PREFIX = "tenken: "
+#: Longest line of a finding: what `sinfo -R` and `pbsnodes` show whole.
+LINE = 64
+
+#: What does not answer for so long hangs. NVML starts in 2 s on eight GPUs that are not in persistence mode, and a file
+#: system under load may take as long; with less time than this a silence is not a fault.
+HUNG_S = 4.0
+#: DCGM's limits (dcgm_gpu_hardware_limits.h): PCIe replays a minute, CRC errors of NVLink a second. Its limit of one
+#: replay or recovery of an NVLink is taken for recoveries; a replay repeats one packet, ten in an hour are ours.
+PCIE_PER_MINUTE = 8
+NVLINK_CRC_PER_SECOND = 100
+NVLINK_REPLAYS_PER_HOUR = 10
+#: Link failures and recoveries of a network port: none is normal while a node is up; two make a flap, as one is also
+#: what a restart of a switch does. Symbol errors: 120 an hour is what a link of 4 x 10 Gbit/s has at the error rate of
+#: 1e-12 that the InfiniBand specification allows; faster links correct theirs before they count.
+FLAPS = 2
+PORT_ERRORS_PER_HOUR = 120
+#: Corrected errors an hour that are a storm: each costs time, and no driver hides so many for long. Ours.
+CORRECTED_PER_HOUR = 1000
+#: An idle GPU this close to the temperature where it slows down is not cooled.
+IDLE_BELOW_SLOWDOWN_C = 5
+#: Memory in use on an idle GPU without a process. What the driver keeps for itself is NVML's `reserved`, not `used`.
+LEFT_BYTES = 512 << 20
+#: A power limit reads back as it was set, to a watt.
+POWER_SHARE = 0.01
+#: The kernel and the firmware keep some memory; against the node's own last state no more than a per cent may go.
+MEMORY_KEPT, MEMORY_LOST = 0.08, 0.01
+
+#: Errors of an NVLink of which one is too many, of all links together (since NVLink 5) and of one (`recovery.3`).
+_LINK_FATAL = ("recovery", "recovery_failed", "malformed_packets", "buffer_overruns")
+_LINK_REPEATED = ("replay", "link_integrity", "effective_errors", "receive_errors")
+_PORT_FLAPS = ("link_downed", "link_error_recovery", "carrier_down_count", "hw.link_downed")
+_PORT_NOTED = ("VL15_dropped", "port_xmit_discards", "port_rcv_switch_relay_errors", "hw.roce_adp_retrans")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`device` in words that an operator finds it by: `gpu 3`, `mlx5_0/1`, `/scratch`, `host`."""
+
+    severity: str
+    device: str
+    reason: str
+    uuid: str = ""
+
+    @property
+    def line(self) -> str:
+        """At most 64 characters, of which a scheduler makes the reason of a drained node."""
+        text = printable(f"{PREFIX}{self.device}: {self.reason}").replace("\n", " ").replace('"', "'")
+        return text if len(text) <= LINE else text[: LINE - 1] + "~"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All that a verdict depends on."""
+
+    expect: Mapping[str, Any]
+    last: Mapping[str, Any] | None
+    """The state file's content: `time`, `gpus`, `driver`, `host`."""
+    answers: Mapping[str, Answer]
+    """By probe: `gpus`, `host`, `bus`, `file system PATH`."""
+    now: float = 0.0
+    """Seconds since 1970."""
+    mine: frozenset[int] | None = None
+    """GPUs that are this job's or stated to be idle; None: not stated."""
+    waited: float = 60.0
+    """How many seconds a probe had."""
+    root: bool = True
+    """An ordinary user sees the GPUs of the job alone."""
+
+    @property
+    def seconds(self) -> float:
+        """Since the last good state; a minute at least, so that a rate is one."""
+        return max(60.0, self.now - float((self.last or {}).get("time", 0)))
+
+    def host(self, when: str = "now") -> Mapping[str, Any]:
+        """The host's readings, `now` or `last`."""
+        found = self.answers["host"].value if when == "now" and "host" in self.answers else None
+        return (found or {}) if when == "now" else (self.last or {}).get("host") or {}
+
+    @property
+    def same_boot(self) -> bool:
+        """Counters of the kernel run on."""
+        return self.host("last").get("boot") is not None and self.host("last").get("boot") == self.host().get("boot")
+
+
+def findings(seen: Seen) -> list[Finding]:
+    """All findings, the worst first."""
+    found = [*_probes(seen), *_driver(seen), *_gpus(seen), *_host(seen), *_log(seen), *_ports(seen), *_files(seen)]
+    order = (BAD, UNSURE, NOTE)
+    return sorted(dict.fromkeys(found), key=lambda one: order.index(one.severity))
+
+
+def status(found: Sequence[Finding]) -> int:
+    """The exit status: 0, 1 where something is bad, 2 where it cannot be told."""
+    return 1 if any(f.severity == BAD for f in found) else 2 if any(f.severity == UNSURE for f in found) else 0
+
+
+# -- what did not answer ---------------------------------------------------------------------------------------------
+
+
+def _probes(seen: Seen) -> Iterator[Finding]:
+    for name, answer in seen.answers.items():
+        if answer.hung:
+            device = answer.at or name.removeprefix("file system ")
+            severity = BAD if seen.waited >= HUNG_S else UNSURE
+            yield Finding(severity, device, f"no answer within {seen.waited:.3g} s")
+        elif answer.error and not name.startswith("file system "):
+            yield Finding(UNSURE, name, f"cannot be read: {answer.error}")
+
+
+# -- GPUs ------------------------------------------------------------------------------------------------------------
+
+
+def _driver(seen: Seen) -> Iterator[Finding]:
+    answer = seen.answers.get("gpus")
+    system = (answer.parts.get("driver") if answer else None) or {}
+    wanted = seen.expect.get("gpus", {})
+    count = wanted.get("count", len((seen.last or {}).get("gpus") or []))
+    if why := system.get("why"):
+        if system.get("code") == LIB_RM_VERSION_MISMATCH:
+            yield Finding(BAD, "driver", "library and kernel module differ (NVML 18)")
+        elif count and (seen.last or {}).get("gpus"):
+            yield Finding(BAD, "driver", f"NVML is gone: {why}")
+        elif count:
+            yield Finding(UNSURE, "driver", f"no NVML: {why}")
+        return
+    driver, last = system.get("driver"), (seen.last or {}).get("driver")
+    if driver and wanted.get("driver") not in (None, driver):
+        yield Finding(UNSURE, "driver", f"{driver}, expected {wanted['driver']}")
+    elif driver and "driver" not in wanted and last not in (None, driver):
+        yield Finding(UNSURE, "driver", f"{driver}, was {last}; node accept confirms")
+
+
+def _gpus(seen: Seen) -> Iterator[Finding]:
+    answer = seen.answers.get("gpus")
+    system = (answer.parts.get("driver") if answer else None) or {}
+    if answer is None or system.get("why"):
+        return
+    gpus = [part for name, part in answer.parts.items() if name != "driver"]
+    before = {gpu["uuid"]: gpu for gpu in (seen.last or {}).get("gpus") or [] if gpu.get("uuid")}
+    if not answer.hung and not answer.error:
+        yield from _missing(seen, gpus, before, system.get("count"))
+    for gpu in gpus:
+        device = f"gpu {gpu['index']}"
+        was = before.get(gpu.get("uuid"))
+        mine = seen.mine is not None and gpu["index"] in seen.mine
+        if gpu.get("lost"):
+            yield Finding(BAD, device, "lost: it does not answer the driver", gpu.get("uuid") or "")
+            continue
+        if gpu.get("uuid") is None:  # no handle: a GPU of another job, where control groups hide it
+            continue
+        for severity, reason in (
+            *_settings(gpu, was, seen.expect.get("gpus", {})),
+            *_memory_errors(gpu, was, seen.seconds),
+            *_links(gpu, was, seen.expect.get("gpus", {}), seen.seconds),
+            *_pcie(gpu, was, seen),
+            *_conditions(gpu, mine),
+        ):
+            yield Finding(severity, device, reason, gpu["uuid"])
+
+
+def _missing(
+    seen: Seen, gpus: Sequence[Mapping[str, Any]], before: Mapping[str, Any], count: int | None
+) -> Iterator[Finding]:
+    """GPUs that should be there and are not, and those that came in their place."""
+    here = {gpu.get("uuid") for gpu in gpus}
+    buses = {gpu.get("bus"): gpu for gpu in gpus if gpu.get("uuid")}
+    gone = [gpu for uuid, gpu in before.items() if uuid not in here]
+    unlisted = len(gpus) - len(here - {None})
+    for gpu in gone:
+        new = buses.get(gpu.get("bus"))
+        device = f"gpu {gpu['index']}"
+        if new and new["uuid"] not in before:
+            yield Finding(UNSURE, device, f"replaced, was {gpu['uuid'][:12]}; node accept confirms", new["uuid"])
+        elif seen.root and not unlisted:
+            yield Finding(BAD, device, f"missing: {gpu['uuid'][:12]} at {gpu.get('bus')}", gpu["uuid"])
+    on_bus = seen.host().get("gpus_on_bus") or []
+    for bus in on_bus if seen.root and not unlisted else ():
+        if count is not None and bus not in buses and bus not in [gpu.get("bus") for gpu in gone]:
+            yield Finding(BAD, f"gpu {bus}", "on the bus, but the driver does not show it")
+    wanted = seen.expect.get("gpus", {}).get("count")
+    if wanted is not None and count is not None and count != wanted and not gone:
+        fewer = count < wanted
+        known = seen.root or (on_bus and len(on_bus) < wanted)
+        severity = NOTE if not known else BAD if fewer else UNSURE
+        yield Finding(severity, "node", f"{count} GPUs, expected {wanted}")
+
+
+#: Settings of a GPU: key of the reading, of the expectation, words.
+_MODES = (("ecc", "ecc", "ECC"), ("mig", "mig", "MIG"), ("persistence", "persistence", "persistence mode"))
+
+
+def _settings(
+    gpu: Mapping[str, Any], was: Mapping[str, Any] | None, wanted: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """What differs from the expectation is bad; what differs from the last state alone, somebody did: unsure."""
+    names = wanted.get("names")
+    if names and gpu["name"] and not any(re.fullmatch(name, gpu["name"]) for name in names):
+        yield BAD, f"is {gpu['name']}, expected {names[0]}"
+    for key, expected, said in _MODES:
+        mode, old = gpu[key], (was or {}).get(key)
+        if mode is None:
+            continue
+        if expected in wanted:
+            if bool(mode) != wanted[expected]:
+                yield BAD, f"{said} is {'on' if mode else 'off'}, expected {'on' if wanted[expected] else 'off'}"
+        elif old is not None and mode != old:
+            yield UNSURE, f"{said} is {'on' if mode else 'off'}, was {'on' if old else 'off'}"
+    if gpu["vbios"] and wanted.get("vbios", gpu["vbios"]) != gpu["vbios"]:
+        yield UNSURE, f"VBIOS {gpu['vbios']}, expected {wanted['vbios']}"
+    power, old = gpu["power_limit_w"], (was or {}).get("power_limit_w")
+    if power is not None:
+        if "power_limit_w" in wanted:
+            if abs(power - wanted["power_limit_w"]) > POWER_SHARE * wanted["power_limit_w"]:
+                yield BAD, f"power limit {power:.0f} W, expected {wanted['power_limit_w']:.0f} W"
+        elif old is not None and abs(power - old) > POWER_SHARE * old:
+            yield UNSURE, f"power limit {power:.0f} W, was {old:.0f} W"
+    clock, default = gpu["clock_set_mhz"], gpu["clock_default_mhz"]
+    if clock is not None and default is not None and clock < default:
+        yield BAD, f"clock set to {clock} of {default} MHz"
+    fabric = gpu["fabric"]
+    if fabric is None and wanted.get("fabric"):
+        yield UNSURE, "fabric state cannot be read"
+    elif fabric and fabric["state"] != "completed":
+        yield BAD, f"fabric: {fabric['state']}"
+    elif fabric and fabric["status"] != 0:
+        yield BAD, f"fabric: registration failed ({fabric['status']})"
+    elif fabric and fabric["degraded"]:
+        yield BAD, "fabric: bandwidth degraded"
+    elif fabric and was and was.get("fabric"):
+        for key in ("cluster", "clique"):
+            if fabric[key] != was["fabric"].get(key):
+                yield UNSURE, f"fabric: {key} {str(fabric[key])[:8]}, was {str(was['fabric'].get(key))[:8]}"
+
+
+def _memory_errors(gpu: Mapping[str, Any], was: Mapping[str, Any] | None, seconds: float) -> Iterator[tuple[str, str]]:
+    life = change((was or {}).get("ecc_uncorrected_life"), gpu["ecc_uncorrected_life"])
+    volatile, old = gpu["ecc_uncorrected"], (was or {}).get("ecc_uncorrected")
+    # without a last state all of them are new, and so are those after a reset of the counter
+    recent = None if volatile is None else volatile - old if old is not None and old <= volatile else volatile
+    if new := max(life or 0, recent or 0):
+        yield BAD, f"{new} uncorrected memory error{'s' if new > 1 else ''}"
+    corrected = change((was or {}).get("ecc_corrected"), gpu["ecc_corrected"])
+    if corrected:
+        storm = corrected > CORRECTED_PER_HOUR * max(1.0, seconds / 3600)
+        yield BAD if storm else NOTE, f"{corrected} corrected memory errors since the last check"
+    rows = gpu["remapped"] or {}
+    if rows.get("failed"):
+        yield BAD, "row remapping failed: replace it"
+    if rows.get("pending"):
+        yield BAD, "row remapping pending: reset it"
+    if gpu["retired_pending"]:
+        yield BAD, "page retirement pending: reset it"
+    action = gpu["recovery_action"]
+    if action:
+        yield BAD, f"the driver asks for: {ACTIONS.get(action, action)}"
+
+
+def _links(
+    gpu: Mapping[str, Any], was: Mapping[str, Any] | None, wanted: Mapping[str, Any], seconds: float
+) -> Iterator[tuple[str, str]]:
+    up = gpu["nvlinks"]
+    old = (was or {}).get("nvlinks") or []
+    if up is not None:
+        down = [i for i, state in enumerate(old) if state and (i >= len(up) or up[i] is False)]
+        number = sum(1 for state in up if state)
+        if down:
+            yield BAD, f"NVLink {', '.join(map(str, down[:6]))} down, was up"
+        elif "nvlinks" in wanted and number < wanted["nvlinks"]:
+            yield BAD, f"{number} of {wanted['nvlinks']} NVLinks up"
+    elif wanted.get("nvlinks") or old:
+        yield UNSURE, "NVLinks cannot be read"
+    before = (was or {}).get("nvlink_errors") or {}
+    for name, value in gpu["nvlink_errors"].items():
+        new = change(before.get(name), value)
+        if not new:
+            continue
+        kind, _, link = name.partition(".")
+        where = f"NVLink {link}" if link else "NVLinks"
+        said = f"{where}: {new} {kind.replace('_', ' ')} since the last check"
+        if kind in _LINK_FATAL:
+            limit = 0.0
+        elif kind in _LINK_REPEATED:
+            limit = NVLINK_REPLAYS_PER_HOUR * max(1.0, seconds / 3600)
+        else:
+            limit = NVLINK_CRC_PER_SECOND * seconds
+        yield BAD if new > limit else NOTE, said
+
+
+def _pcie(gpu: Mapping[str, Any], was: Mapping[str, Any] | None, seen: Seen) -> Iterator[tuple[str, str]]:
+    wanted = seen.expect.get("gpus", {})
+    width, most = gpu["pcie_width"], wanted.get("pcie_width", gpu["pcie_width_max"])
+    if width is not None and most is not None and width < most:
+        yield BAD, f"PCIe x{width} of x{most}"
+    ability, full = gpu["pcie_generation_max"], wanted.get("pcie_generation")
+    old = (was or {}).get("pcie_generation_max")
+    if ability is not None and ability < (full or old or 0):
+        yield BAD, f"PCIe Gen{ability} at most, {'expected' if full else 'was'} Gen{full or old}"
+    now = gpu["pcie_generation"]
+    # an idle link may train down: only what ran faster in the same state of power says something
+    if was and was.get("pstate") == gpu["pstate"] == 0 and now is not None and now < (was.get("pcie_generation") or 0):
+        yield BAD, f"PCIe Gen{now}, was Gen{was['pcie_generation']}"
+    bus = seen.answers.get("bus")
+    counted = {
+        "replays": ((was or {}).get("pcie_replay"), gpu["pcie_replay"]),
+        **{k: (((was or {}).get("pcie_errors") or {}).get(k), v) for k, v in gpu["pcie_errors"].items()},
+    }
+    of_kernel = ((bus.value if bus else None) or {}).get(gpu["bus"]) or {}
+    before = ((seen.last or {}).get("bus") or {}).get(gpu["bus"]) or {} if seen.same_boot else {}
+    counted |= {f"AER {k}": (before.get(k), v) for k, v in of_kernel.items()}
+    for name, (first, last) in counted.items():
+        new = change(first, last)
+        if new:
+            limit = 0.0 if name.endswith("fatal") else PCIE_PER_MINUTE * seen.seconds / 60
+            unit = name if name == "replays" else f"{name} errors"
+            # a link that changes its speed recovers each time
+            severity = BAD if new > limit and name != "l0_to_recovery" else NOTE
+            yield severity, f"PCIe: {new} {unit} since the last check"
+
+
+def _conditions(gpu: Mapping[str, Any], mine: bool) -> Iterator[tuple[str, str]]:
+    slow = gpu["slowdowns"] or []
+    # a hot GPU under another job's load slows down by software: that is no fault of the device
+    hard = [reason for reason in slow if reason != "sw_thermal" or mine]
+    if hard:
+        yield BAD, f"slowed down: {', '.join(hard)}"
+    elif slow:
+        yield NOTE, f"slowed down: {', '.join(slow)}"
+    if not mine:
+        return
+    left = gpu["processes"] or []
+    if left:
+        yield BAD, f"process {', '.join(map(str, left[:4]))} left on it"
+    elif (gpu["memory_used_bytes"] or 0) > LEFT_BYTES:
+        yield BAD, f"{gpu['memory_used_bytes'] / 2**30:.1f} GiB not freed"
+    hot, limit = gpu["temperature_c"], gpu["slowdown_c"]
+    if not left and hot is not None and limit and hot > limit - IDLE_BELOW_SLOWDOWN_C:
+        yield BAD, f"{hot} C without load, slows down at {limit}"
+
+
+# -- host ------------------------------------------------------------------------------------------------------------
+
+
+def _host(seen: Seen) -> Iterator[Finding]:
+    now, last, wanted = seen.host(), seen.host("last"), seen.expect.get("host", {})
+    if not now:
+        return
+    memory, old = now.get("memory_bytes"), last.get("memory_bytes")
+    if memory is not None:
+        gib = wanted.get("memory_gib")
+        if old is not None and memory < old * (1 - MEMORY_LOST):
+            yield Finding(BAD, "host", f"{memory / 2**30:.0f} GiB of memory, was {old / 2**30:.0f}")
+        elif gib is not None and memory < gib * 2**30 * (1 - MEMORY_KEPT):
+            yield Finding(BAD, "host", f"{memory / 2**30:.0f} GiB of memory, expected {gib:.0f}")
+    cores, full = now.get("cores"), wanted.get("cores", last.get("cores"))
+    if cores is not None and full is not None and cores < full:
+        yield Finding(BAD, "host", f"{cores} of {full} cores online")
+    if seen.same_boot:
+        mce = change(last.get("mce"), now.get("mce"))
+        if mce:
+            yield Finding(BAD, "host", f"{mce} machine check exceptions since the last check")
+    elif now.get("mce"):
+        yield Finding(BAD, "host", f"{now['mce']} machine check exceptions since the start")
+    yield from _edac(seen, now, last)
+    shm, share = now.get("shm"), wanted.get("shm_free_share", 0.1)
+    if shm and shm["bytes"] and shm["free"] < share * shm["bytes"]:
+        yield Finding(BAD, "/dev/shm", f"{shm['free'] / 2**30:.1f} of {shm['bytes'] / 2**30:.1f} GiB free")
+    limit, clock = wanted.get("clock_error_ms"), now.get("clock")
+    if limit is not None:
+        if not clock or not clock["synchronised"]:
+            yield Finding(UNSURE, "clock", "the kernel does not hold it for synchronised")
+        elif clock["error_ms"] > limit:
+            yield Finding(BAD, "clock", f"error {clock['error_ms']:.0f} ms, allowed {limit:.0f}")
+
+
+def _edac(seen: Seen, now: Mapping[str, Any], last: Mapping[str, Any]) -> Iterator[Finding]:
+    for name, counts in (now.get("edac") or {}).items():
+        before = (last.get("edac") or {}).get(name) or {}
+        # since the start all of them are new
+        new = counts["uncorrected"]
+        lost = change(before.get("uncorrected"), new) if seen.same_boot else new
+        if lost:
+            yield Finding(BAD, f"memory {name}", f"{lost} uncorrected errors since the last check")
+        if seen.same_boot and (found := change(before.get("corrected"), counts["corrected"])):
+            storm = found > CORRECTED_PER_HOUR * max(1.0, seen.seconds / 3600)
+            yield Finding(BAD if storm else NOTE, f"memory {name}", f"{found} corrected errors since the last check")
+
+
+def _log(seen: Seen) -> Iterator[Finding]:
+    log, last = seen.host().get("log"), seen.host("last").get("log") or {}
+    if not log:
+        return
+    known = last.get("last") if seen.same_boot else None
+    if known is not None and log["first"] is not None and log["first"] > known + 1:
+        yield Finding(NOTE, "kernel log", f"{log['first'] - known - 1} lines were overwritten before they were read")
+    if log.get("more"):
+        yield Finding(NOTE, "kernel log", f"{log['more']} more events of hardware")
+    answer = seen.answers.get("gpus")
+    at = {
+        (part.get("bus") or "").rpartition(".")[0]: part["index"]
+        for name, part in (answer.parts if answer else {}).items()
+        if name != "driver"
+    }
+    for number, kind, where, code in log["events"]:
+        if known is not None and number <= known:
+            continue
+        if kind == "xid":
+            bus = where.lower().rpartition(".")[0] if "." in where else where.lower()
+            device = f"gpu {at[bus]}" if bus in at else f"gpu {where}"
+            meaning = HARDWARE_XIDS.get(int(code))
+            if meaning:
+                yield Finding(BAD, device, f"XID {code}: {meaning}")
+            else:
+                what = PROGRAM_XIDS.get(int(code), "not known as one of the hardware")
+                yield Finding(NOTE, device, f"XID {code}: {what}")
+        elif kind == "sxid":
+            yield Finding(BAD, f"NVSwitch {where}", f"SXid {code}, fatal")
+        elif kind == "hardware":
+            yield Finding(BAD, "host", f"hardware error in the kernel log: {code}")
+        elif kind == "memory":
+            yield Finding(BAD, "host", f"memory failure at page {code}")
+        else:
+            said = "file system became read-only" if kind == "read-only" else f"critical {code} error"
+            yield Finding(BAD, f"disk {where}", said)
+
+
+# -- network ---------------------------------------------------------------------------------------------------------
+
+
+def _ports(seen: Seen) -> Iterator[Finding]:
+    now, last = seen.host().get("ports"), seen.host("last").get("ports") or {}
+    if now is None:
+        return
+    wanted = {one["name"]: one for one in seen.expect.get("ports", [])}
+    for name in wanted.keys() | last.keys():
+        expected = name in wanted
+        was_up = bool((last.get(name) or {}).get("up"))
+        port = now.get(name)
+        if port is None:
+            if expected or was_up:
+                yield Finding(BAD, name, "port is missing")
+            continue
+        if port["up"] is False and (expected or was_up):
+            yield Finding(BAD, name, "link is down")
+            continue
+        rate, full = port["gbit_s"], wanted.get(name, {}).get("gbit_s", (last.get(name) or {}).get("gbit_s"))
+        if rate is not None and full is not None and rate < full and (expected or was_up):
+            yield Finding(BAD, name, f"{rate:g} Gbit/s, {'expected' if expected else 'was'} {full:g}")
+        elif rate is None and expected and "gbit_s" in wanted[name]:
+            yield Finding(UNSURE, name, "rate cannot be read")
+        if seen.same_boot and (was_up or expected):
+            yield from _port_errors(seen, name, (last.get(name) or {}).get("counters") or {}, port["counters"])
+
+
+def _port_errors(
+    seen: Seen, name: str, before: Mapping[str, int | None], counters: Mapping[str, int | None]
+) -> Iterator[Finding]:
+    for counter, value in counters.items():
+        new = change(before.get(counter), value)
+        if not new:
+            continue
+        if counter in _PORT_NOTED:  # what congestion does too
+            severity = NOTE
+        elif counter in _PORT_FLAPS:
+            severity = BAD if new >= FLAPS else NOTE
+        else:
+            severity = BAD if new > PORT_ERRORS_PER_HOUR * max(1.0, seen.seconds / 3600) else NOTE
+        yield Finding(severity, name, f"{new} {counter} since the last check")
+
+
+# -- file systems ----------------------------------------------------------------------------------------------------
+
+
+def _files(seen: Seen) -> Iterator[Finding]:
+    for wanted in seen.expect.get("file_systems", []):
+        path = wanted["path"]
+        answer = seen.answers.get(f"file system {path}")
+        if answer is None or answer.hung:
+            continue
+        if answer.error:
+            yield Finding(BAD, path, answer.error)
+            continue
+        found = answer.value
+        if not found["mounted"]:
+            yield Finding(BAD, path, "not mounted")
+            continue
+        if "type" in wanted and found["type"] != wanted["type"]:
+            yield Finding(BAD, path, f"is {found['type']}, expected {wanted['type']}")
+        if found["read_only"] and wanted.get("write"):
+            yield Finding(BAD, path, "mounted read-only")
+            continue
+        least = wanted.get("free_gib", 0) * 2**30
+        if found["free"] < least or (wanted.get("write") and found["free"] == 0):
+            yield Finding(BAD, path, f"{found['free'] / 2**30:.1f} GiB free, expected {wanted.get('free_gib', 0):g}")
+        elif wanted.get("write") and found.get("files_free") == 0:
+            yield Finding(BAD, path, "no inodes free")
+        written = found.get("write", "ok")
+        if written is None:
+            yield Finding(NOTE, path, "this user may not write there: not tried")
+        elif written != "ok" and found["free"] >= least:
+            yield Finding(BAD, path, f"cannot be written: {written}")
+
+
+# -- what was measured -----------------------------------------------------------------------------------------------
+
+#: Values of good checks that a node is held against, the first ones: a reference that follows a slow fall says nothing.
+KEPT, ENOUGH = 20, 5
+#: Least tolerance by the first part of a name; 60 processes on one H200 scatter by 0.07 % and less in all of them (the
+#: host, by the machine): the rest is for days and temperatures.
+TOLERANCE = {"stream.triad.gpu": 0.03, "transfer": 0.05, "p2p": 0.05, "gemm": 0.08, "stream.triad.host": 0.15}
+#: GPUs of a node measured at once agree within 1-2 %; this far below the median of at least four is another GPU.
+SIBLINGS = 0.05
+
+
+def bound(name: str, expect: Mapping[str, Any], history: Mapping[str, Sequence[float]]) -> tuple[float, str] | None:
+    """The least value of `stream.triad.gpu0` that is good, and what it follows from; None: nothing is known."""
+    program, metric, subject = name.split(".", 2)
+    kind = "pair" if "-" in subject else subject.rstrip("0123456789")
+    reference = expect.get("references", {}).get(f"{program}.{metric}.{kind}")
+    if reference:
+        return reference["value"] * (1 + reference.get("lower", -0.05)), "reference"
+    values = list(history.get(name) or [])[:KEPT]
+    if len(values) < ENOUGH:
+        return None
+    middle = median(values)
+    spread = 1.4826 * median(abs(v - middle) for v in values) / middle
+    least = next(share for start, share in TOLERANCE.items() if name.startswith(start))
+    return middle * (1 - max(least, 6 * spread)), f"median of its {len(values)} good checks {middle:.4g}"
+
+
+def low(
+    values: Mapping[str, float], expect: Mapping[str, Any], history: Mapping[str, Sequence[float]]
+) -> Iterator[tuple[str, str]]:
+    """Names of values that are too low, with the reason."""
+    of_gpus = {name: value for name, value in values.items() if name.startswith("stream.triad.gpu")}
+    middle = median(of_gpus.values()) if len(of_gpus) >= 4 else None
+    for name, value in values.items():
+        known = bound(name, expect, history)
+        if known and value < known[0]:
+            yield name, f"{value:.4g} below {known[0]:.4g} ({known[1]})"
+        elif middle and name in of_gpus and value < middle * (1 - SIBLINGS):
+            yield name, f"{value:.4g}, its siblings {middle:.4g}"

@@ -1,0 +1,535 @@
+"""Deadlines, trusted files, counters, the brake, what is measured, and the command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenken.node import brake, cli, expect, host, measure, probe, state
+from tenken.node import check as checks
+from tenken.node.brake import Partition
+from tenken.node.counters import change, changes, value
+from tenken.node.gpus import Nvml
+from tenken.node.measure import Step
+from tenken.node.state import StateError
+from tenken.node.verdict import BAD, LINE, NOTE, Finding, bound, low
+from tests.unit.node.fakes import Node
+
+# -- probes ----------------------------------------------------------------------------------------------------------
+
+
+def stopped(say: probe.Say) -> None:
+    say("gpu 2", {"index": 2})
+    say("gpu 3")
+    os.kill(os.getpid(), signal.SIGSTOP)  # as dead to its parent as one in state D, but for SIGKILL
+
+
+def stubborn(say: probe.Say) -> None:
+    subprocess.run(["sleep", "60"], check=False)
+
+
+def test_no_probe_is_waited_for_past_its_deadline() -> None:
+    began = time.monotonic()
+    answers = probe.run(
+        {"hangs": stopped, "sleeps": stubborn, "reads": lambda say: 7, "fails": lambda say: 1 // 0,
+         "none": lambda say: None, "dies": lambda say: os._exit(3)}, 0.3,
+    )  # fmt: skip
+    assert time.monotonic() - began < 1.0
+    assert answers["hangs"].hung and answers["hangs"].at == "gpu 3" and answers["hangs"].parts == {
+        "gpu 2": {"index": 2}
+    }  # fmt: skip
+    assert answers["sleeps"].hung
+    assert answers["reads"].value == 7 and not answers["reads"].hung
+    assert answers["fails"].error.startswith("ZeroDivisionError")
+    assert answers["none"].value is None and not answers["none"].error
+    assert answers["dies"].error == "ended without an answer"
+
+
+def test_a_child_holds_nothing_that_a_scheduler_waits_for() -> None:
+    """Our output ends with us, though a child of ours cannot be killed."""
+    code = """
+import os, signal
+from tenken.node import probe
+def hangs(say):
+    say(" ".join(sorted(os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if n in "012")))
+    signal.pause()
+print(probe.run({"hangs": hangs}, 0.2)["hangs"].at)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "/dev/null /dev/null /dev/null\n"
+
+
+# -- counters --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "known"),
+    [
+        ("symbol_error", 65535, None), ("symbol_error", 65534, 65534), ("link_downed", 255, None),
+        ("link_downed", 254, 254), ("local_link_integrity_errors", 15, None), ("symbol_error", 70000, 70000),
+        ("rx_crc_errors", 2**32 - 1, 2**32 - 1), ("symbol_error", None, None), ("symbol_error", -1, None),
+    ],
+)  # fmt: skip
+def test_a_saturated_counter_is_unknown(name: str, read: int | None, known: int | None) -> None:
+    assert value(name, read) == known
+
+
+def test_a_reset_or_missing_counter_is_unknown_and_never_0() -> None:
+    assert (change(5, 8), change(5, 5), change(5, 4), change(None, 4), change(5, None)) == (3, 0, None, None, None)
+    assert changes({"a": 1, "b": 9}, {"a": 4, "b": 2, "c": 3}) == {"a": 3, "b": None, "c": None}
+
+
+# -- trusted files ---------------------------------------------------------------------------------------------------
+
+
+def test_what_others_could_have_written_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    file = tmp_path / "state.json"
+    assert state.read(file) is None
+    state.write(file, {"a": 1})
+    assert state.read(file) == {"a": 1} and stat.S_IMODE(file.stat().st_mode) == 0o644
+    file.chmod(0o666)
+    with pytest.raises(StateError, match="mode 666 lets others write"):
+        state.read(file)
+    link = tmp_path / "link.json"
+    link.symlink_to(file)
+    with pytest.raises(StateError, match="a link is not followed"):
+        state.read(link)
+    os.mkfifo(tmp_path / "pipe")  # would be waited for
+    with pytest.raises(StateError, match="not a file"):
+        state.read(tmp_path / "pipe")
+    file.chmod(0o644)
+    file.write_text("{")
+    with pytest.raises(StateError, match="not JSON"):
+        state.read(file)
+    tmp_path.chmod(0o777)
+    for attempt in (lambda: state.read(file), lambda: state.write(file, {})):
+        with pytest.raises(StateError, match="mode 777 lets others write"):
+            attempt()
+    tmp_path.chmod(0o755)
+    (tmp_path / "folder").symlink_to(tmp_path)
+    with pytest.raises(StateError, match="not a folder but a link"):
+        state.write(tmp_path / "folder" / "state.json", {})
+    if os.geteuid() == 0:
+        file.write_text("{}")
+        os.chown(file, 1234, 1234)
+        with pytest.raises(StateError, match="belongs to user 1234; allowed: root"):
+            state.read(file)
+
+
+def test_a_link_that_a_job_put_there_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "state.json").symlink_to(victim)
+    state.write(tmp_path / "state.json", {"a": 1})
+    assert victim.read_text() == "mine" and not (tmp_path / "state.json").is_symlink()
+
+
+def test_two_checks_at_once(tmp_path: Path) -> None:
+    with state.alone(tmp_path / "s") as first, state.alone(tmp_path / "s") as second:
+        assert first and not second
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({}, "schema is None; allowed: tenken-node/1"),
+        ({"gpu": {}}, "unknown key gpu; allowed: schema, system"),
+        ({"gpus": {"count": "8"}}, "gpus.count is '8'; allowed: a int"),
+        ({"gpus": {"count": True}}, "gpus.count is True"),
+        ({"gpus": {"names": "x"}}, "gpus.names is no list"),
+        ({"host": {"memory_gib": "all"}}, "host.memory_gib is 'all'; allowed: a number"),
+        ({"ports": [{"gbit_s": 400}]}, r"ports\[0\] has no name"),
+        ({"state": "state.json"}, "state is 'state.json'; allowed: an absolute path"),
+        ({"file_systems": [{"path": "scratch"}]}, "allowed: an absolute path"),
+        ({"drain": {"scheduler": "lsf"}}, "drain.scheduler is 'lsf'; allowed: slurm, pbs"),
+        ({"drain": {"scheduler": "slurm", "share": 0}}, "drain.share is 0; allowed: above 0 to 1"),
+        ({"references": {"stream.triad.gpu": {"value": 4400, "lower": 3}}}, "needs a value above 0 and a lower"),
+        ([], "the file is no object"),
+    ],
+)
+def test_a_bad_expectation_is_one_line(tmp_path: Path, content: Any, said: str) -> None:
+    tmp_path.chmod(0o755)
+    if isinstance(content, dict) and content:
+        content = {"schema": expect.SCHEMA} | content
+    state.write(tmp_path / "node.json", content)
+    with pytest.raises(StateError, match=said):
+        expect.load(tmp_path / "node.json")
+
+
+def test_what_a_system_file_states_becomes_an_expectation(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    made = expect.of_system("miyabi", "gpu")
+    assert made["gpus"] == {"count": 1, "names": ["NVIDIA GH200 (120|480)GB"]} and made["host"]["cores"] == 72
+    state.write(tmp_path / "node.json", made)
+    assert expect.load(tmp_path / "node.json") == made
+    with pytest.raises(StateError, match="miyabi has no partition cpu; allowed: gpu"):
+        expect.of_system("miyabi", "cpu")
+
+
+# -- the host --------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_system_is_tried_by_writing(tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "scratch").mkdir()
+    line = "40 22 0:35 / {} rw,nosuid shared:9 - lustre server:/scratch {}\n"
+    (tmp_path / "proc/self/mountinfo").write_text(line.format("/scratch", "rw"))
+    found = host.file_system({"path": "/scratch", "write": True}, tmp_path)
+    assert found["write"] == "ok" and found["type"] == "lustre" and not found["read_only"]
+    assert not list((tmp_path / "scratch").iterdir())
+    assert host.file_system({"path": "/home"}, tmp_path) == {"mounted": False}
+    (tmp_path / "proc/self/mountinfo").write_text(line.format("/scratch", "ro"))
+    assert host.mount("/scratch", tmp_path) == {"type": "lustre", "read_only": True}
+
+
+def test_jobs_of_all_control_groups_are_seen(tmp_path: Path) -> None:
+    for folder in (
+        "system.slice/slurmstepd.scope/job_12", "memory/slurm/uid_1000/job_13", "cpuset/slurm_n1/uid_5/job_14",
+        "memory/pbs_jobs.service/jobid/15.server", "system.slice/n1_slurmstepd.scope/job_16",
+    ):  # fmt: skip
+        (tmp_path / "sys/fs/cgroup" / folder).mkdir(parents=True)
+    assert host.jobs(tmp_path) == ["12", "13", "14", "15.server", "16"]
+
+
+def test_a_storm_in_the_kernel_log_is_cut_and_counted(tmp_path: Path) -> None:
+    lines = [f"3,{i},5,-;NVRM: Xid (PCI:0000:13:00): 79, pid=1" for i in range(1000)]
+    (tmp_path / "kmsg").write_text("\n".join(lines) + "\n")
+    log = host.kernel_log(tmp_path / "kmsg")
+    assert log and len(log["events"]) == host.MOST_EVENTS and log["more"] == 800 and log["last"] == 999
+
+
+# -- the brake -------------------------------------------------------------------------------------------------------
+
+
+class Slurm:
+    """Answers of sinfo and scontrol for `nodes` nodes; a drain is kept."""
+
+    def __init__(self, nodes: int, when: float) -> None:
+        self.nodes = [f"n{i:03}" for i in range(nodes)]
+        self.drained: dict[str, tuple[float, str]] = {}
+        self.now = when
+        self.silent = False
+
+    def run(self, command: Sequence[str]) -> str | None:
+        if self.silent:
+            return None
+        if command[0] == "sinfo" and "-o" in command:
+            return "\n".join(self.nodes) + "\n"
+        if command[0] == "sinfo":
+            lines = []
+            for node in self.nodes:
+                when, reason = self.drained.get(node, (0, "none"))
+                text = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(when)) if when else "Unknown"
+                lines.append(f"{node:<256}{text:<32}{reason:<256}")
+            return "\n".join(lines) + "\n"
+        if command[:2] == ["scontrol", "show"]:
+            return f"NodeName={command[3]} State=IDLE{'+DRAIN' if command[3] in self.drained else ''} "
+        node = command[2].partition("=")[2]
+        if "State=UNDRAIN" in command:
+            del self.drained[node]
+        else:
+            self.drained[node] = (self.now, command[4].partition("=")[2])
+        return ""
+
+    def drain(self, node: str, line: str = "tenken: driver: library and kernel module differ") -> str | None:
+        return brake.drain(node, line, "gpu", 0.05, self.run, lambda _: None, lambda: self.now)
+
+
+def test_a_fault_of_all_nodes_drains_a_share_of_them() -> None:
+    slurm = Slurm(40, 1_800_000_000)
+    said = [slurm.drain(node) for node in slurm.nodes]
+    assert len(slurm.drained) == 2 == brake.allowed(40, 0.05)
+    assert said[:2] == [None, None] and set(said[2:]) == {"2 of 40 nodes drained in an hour: not drained"}
+    slurm.now += 3601
+    assert slurm.drain("n030") is None  # an hour later there is room again
+
+
+def test_nodes_that_were_drained_in_the_same_second_are_taken_back() -> None:
+    slurm = Slurm(40, 1_800_000_000)
+    counted = brake.slurm("gpu", slurm.run)
+    assert counted == Partition(40, ())
+    for node in slurm.nodes[:20]:  # each counted before any was drained
+        slurm.drained[node] = (slurm.now, "tenken: gpu 3: lost")
+    after = brake.slurm("gpu", slurm.run)
+    late = [node for node in slurm.nodes if brake.too_late(after, node, 0.05, slurm.now)]
+    assert late == slurm.nodes[2:20]
+
+
+def test_other_reasons_do_not_count_and_are_kept() -> None:
+    slurm = Slurm(10, 1_800_000_000)
+    slurm.drained = {node: (slurm.now, "maintenance") for node in slurm.nodes[:5]}
+    assert slurm.drain("n000") is None and slurm.drained["n000"][1] == "maintenance"
+    assert slurm.drain("n007") is None and slurm.drained["n007"][1].startswith("tenken: ")
+    slurm.silent = True
+    assert slurm.drain("n008") == "the scheduler does not answer: not drained"
+
+
+def test_pbs_counts_offline_nodes_with_our_comment() -> None:
+    nodes = {
+        "a": {"state": "offline", "comment": "tenken: gpu 3: lost", "last_state_change_time": 1000},
+        "b": {"state": "free", "comment": "tenken: gpu 3: lost", "last_state_change_time": 1000},
+        "c": {"state": "offline", "comment": "fan", "last_state_change_time": 1000, "queue": "gpu"},
+        "d": {"state": "free", "queue": "other"},
+    }
+    assert brake.pbs("gpu", lambda _: json.dumps({"nodes": nodes})) == Partition(3, ((1000.0, "a"),))
+    assert brake.pbs("", lambda _: "no JSON") is None and brake.pbs("", lambda _: None) is None
+
+
+# -- measuring -------------------------------------------------------------------------------------------------------
+
+PROGRAM = """#!/bin/sh
+while [ $# -gt 0 ]; do [ "$1" = --json ] && file=$2; shift; done
+{body}
+"""
+SERIES = {"metric": "triad", "subject": {"gpu": 1}, "counts": {"bytes": 4400}, "seconds": [1e-6, 1e-6, 3e-6]}
+
+
+def program(folder: Path, name: str, body: str = "", **document: Any) -> None:
+    text = json.dumps({"program": name, "status": "ok", "reason": "", "series": [SERIES]} | document)
+    file = folder / name
+    file.write_text(PROGRAM.format(body=body or f"cat > $file <<'END'\n{text}\nEND"))
+    file.chmod(0o755)
+
+
+IDLE = [{"index": 4, "uuid": "GPU-a"}, {"index": 6, "uuid": "GPU-b"}]
+STEPS = (Step("stream", ("--backend", "cuda"), 0.1, at_once=True), Step("p2p", ("--transfers", "peer"), 0.1, gpus=3))
+
+
+def test_values_are_medians_of_the_node_s_own_gpus(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    program(tmp_path, "stream")
+    found = measure.run(tmp_path, IDLE, time.monotonic() + 5, STEPS)
+    assert found.values == {"stream.triad.gpu6": pytest.approx(4.4)}
+    assert found.left_out == {"p2p peer": f"no program {tmp_path / 'p2p'}"}
+    program(tmp_path, "p2p")
+    assert measure.run(tmp_path, IDLE, time.monotonic() + 5, STEPS).left_out == {"p2p peer": "needs 3 idle GPUs"}
+
+
+@pytest.mark.parametrize(
+    ("document", "body", "where", "said"),
+    [
+        ({"status": "failed", "reason": "verification: c: error 1"}, "", "wrong", "c: error 1"),
+        ({"status": "failed", "reason": "out of memory"}, "", "left_out", "out of memory"),
+        ({"status": "waived", "reason": "no CUDA device"}, "", "left_out", "no CUDA device"),
+        ({}, "echo 'stream: --launch: unknown' >&2; exit 2", "left_out", "stream: --launch: unknown"),
+        ({}, "sleep 60", "hung", None),
+    ],
+)
+def test_what_a_program_says_otherwise(
+    tmp_path: Path, document: dict[str, Any], body: str, where: str, said: str | None
+) -> None:
+    tmp_path.chmod(0o755)
+    program(tmp_path, "stream", body, **document)
+    found = measure.run(tmp_path, IDLE, time.monotonic() + 0.5, STEPS[:1])
+    assert getattr(found, where) == (["stream cuda"] if said is None else {"stream cuda": said}) and not found.values
+
+
+def test_nothing_starts_that_the_time_does_not_hold(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    program(tmp_path, "stream")
+    assert measure.run(tmp_path, IDLE, time.monotonic() + 0.05, STEPS[:1]).left_out == {"stream cuda": "no time left"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root refuses what others may write")
+def test_root_runs_no_program_that_others_may_write(tmp_path: Path) -> None:
+    program(tmp_path, "stream")
+    (tmp_path / "stream").chmod(0o777)
+    assert "is not root's alone" in measure.missing(tmp_path, STEPS)["stream"]
+
+
+#: Relative scatter of 60 processes on one quiet H200, which is all that the short runs are held against so far.
+SCATTER = {"stream.triad": 0.0007, "transfer.htod_pinned": 0.0005, "transfer.dtoh_pinned": 0.0003, "p2p.peer": 0.0002}
+
+
+def test_no_false_alarm_in_ten_thousand_checks_and_a_real_loss_is_one() -> None:
+    noise = random.Random(46)
+    history = {
+        f"{name}.gpu{i}": [noise.gauss(1000 + 5 * i, 1000 * s) for _ in range(20)]
+        for name, s in SCATTER.items()
+        for i in range(8)
+    }
+    limits = {name: bound(name, {}, history) for name in history}
+    for _ in range(10_000):
+        for name, s in SCATTER.items():
+            for i in range(8):
+                known = limits[f"{name}.gpu{i}"]
+                assert known and noise.gauss(1000 + 5 * i, 1000 * s) > known[0]
+    lost = {"stream.triad.gpu3": 1015 * 0.96, "transfer.htod_pinned.gpu0": 940.0, "stream.triad.gpu4": 1020.0}
+    assert [name for name, _ in low(lost, {}, history)] == ["stream.triad.gpu3", "transfer.htod_pinned.gpu0"]
+
+
+def test_a_reference_comes_first_and_siblings_need_no_history() -> None:
+    wanted = {"references": {"stream.triad.gpu": {"value": 4400, "lower": -0.02}, "p2p.peer.pair": {"value": 395}}}
+    assert bound("stream.triad.gpu11", wanted, {}) == (pytest.approx(4312), "reference")
+    assert bound("p2p.peer.gpu0-gpu1", wanted, {}) == (pytest.approx(375.25), "reference")
+    assert bound("stream.triad.gpu1", {}, {"stream.triad.gpu1": [1.0] * 4}) is None
+    four = {f"stream.triad.gpu{i}": 4400.0 for i in range(4)} | {"stream.triad.gpu2": 4000.0}
+    assert [name for name, _ in low(four, {}, {})] == ["stream.triad.gpu2"]
+
+
+# -- the check and the command ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    tmp_path.chmod(0o755)
+    made = Node(tmp_path / "root")
+    (tmp_path / "bin").mkdir(mode=0o755)
+    made.expect |= {"state": str(tmp_path / "state.json"), "prometheus": str(tmp_path / "tenken.prom")}
+    yield made
+
+
+def run(node: Node, *options: str, steps: Sequence[Step] = STEPS[:1]) -> int:
+    folder = node.root.parent
+    state.write(folder / "node.json", node.expect)
+    parser = argparse.ArgumentParser()
+    cli._options(parser)
+    machine = node.machine
+    machine.steps = steps
+    arguments = parser.parse_args([options[0], "--expect", str(folder / "node.json"), *options[1:]])
+    return {"check": cli.run_check, "accept": cli.run_accept}[options[0]](arguments, machine)
+
+
+def test_good_then_bad_then_accepted(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = node.root.parent
+    node.expect["programs"] = str(folder / "bin")
+    program(folder / "bin", "stream", series=[SERIES | {"subject": {"gpu": i}} for i in range(8)])
+    assert run(node, "check", "--gpus", "all", "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["status"] == 0 and len(said["values"]) == 8 and said["findings"] == []
+    assert "host.clock" in said["unknown"]
+    first = json.loads((folder / "state.json").read_text())
+    assert first["measured"]["stream.triad.gpu7"] == [pytest.approx(4.4)] and len(first["gpus"]) == 8
+    node.nvml.gpus[3]["links"][5] = 0
+    assert run(node, "check", "--gpus", "all") == 1
+    out = capsys.readouterr()
+    assert out.out == "tenken: gpu 3: NVLink 5 down, was up\n"
+    assert json.loads((folder / "state.json").read_text()) == first  # the last good one
+    page = (folder / "tenken.prom").read_text()
+    assert "tenken_node_status 1\n" in page
+    assert 'severity="bad",device="gpu 3",line="tenken: gpu 3: NVLink 5 down, was up"} 1' in page
+    node.expect["gpus"]["nvlinks"] = 17
+    assert run(node, "accept") == 0
+    assert "the state of now is the good one: 8 GPUs" in capsys.readouterr().out
+    assert run(node, "check", "--no-measure") == 0
+
+
+def test_a_slow_gpu_is_measured_again_before_it_is_said(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = node.root.parent
+    node.expect["programs"] = str(folder / "bin")
+    node.expect["references"] = {"stream.triad.gpu": {"value": 4.4, "lower": -0.03}}
+    slow = [SERIES | {"subject": {"gpu": i}, "counts": {"bytes": 4000 if i == 6 else 4400}} for i in range(8)]
+    program(folder / "bin", "stream", series=slow)
+    assert run(node, "check", "--gpus", "0-7") == 1
+    assert capsys.readouterr().out == "tenken: gpu 6: stream triad 4 below 4.268 (reference)\n"
+    # only the first run is slow
+    text = json.dumps({"program": "stream", "status": "ok", "series": slow})
+    body = f"f={folder}/once; [ -e $f ] && n=4400 || n=4000; touch $f; echo '{text}' | sed s/4000/$n/ > $file"
+    program(folder / "bin", "stream", body)
+    assert run(node, "check", "--gpus", "0-7") == 0
+    assert "good when repeated" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("plant", "options", "said"),
+    [
+        (lambda n: n.nvml.gpus[5].update(compute=[77]), ["--gpus", "0,1"], "gpu 5 is in use"),
+        (lambda n: (n.root / "sys/fs/cgroup/system.slice/slurmstepd.scope/job_9").mkdir(parents=True), [],
+         "job 9 is on the node"),
+        (lambda n: (n.root / "sys/fs/cgroup/system.slice/slurmstepd.scope/job_9").mkdir(parents=True),
+         ["--job", "9"], None),
+        (lambda n: n.nvml.gpus[5].update(compute=None, graphics=None), [], "processes of gpu 5 cannot be read"),
+    ],
+)  # fmt: skip
+def test_nothing_is_measured_beside_another_job(
+    node: Node, capsys: pytest.CaptureFixture[str], plant: Any, options: list[str], said: str | None
+) -> None:
+    folder = node.root.parent
+    node.expect["programs"] = str(folder / "bin")
+    program(folder / "bin", "stream")
+    plant(node)
+    assert run(node, "check", "--json", *options) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert out["not_measured"] == ({"all": said} if said else {}) and bool(out["values"]) == (said is None)
+
+
+def test_a_driver_that_hangs_and_a_refused_state(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    node.nvml.hang = "nvmlDeviceGetNvLinkState"
+    began = time.monotonic()
+    assert run(node, "check", "--seconds", "1") == 2  # half a second of silence is no fault yet
+    assert time.monotonic() - began < 1.5
+    assert capsys.readouterr().out == "tenken: gpu 0: no answer within 0.5 s\n"
+    node.nvml.hang = None
+    Path(node.expect["state"]).symlink_to(node.root / "proc/meminfo")
+    assert run(node, "check", "--no-measure") == 2
+    assert capsys.readouterr().out.startswith("tenken: state file: /")
+    assert Path(node.expect["state"]).is_symlink()
+
+
+def test_the_brake_turns_bad_into_cannot_tell(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    slurm = Slurm(20, time.time())
+    node.nvml.gpus[3]["status"] = 15
+    node.expect["drain"] = {"scheduler": "slurm", "partition": "gpu", "share": 0.05}
+    outcome = checks.Outcome("n001", [Finding(BAD, "gpu 3", "lost")])
+    machine = node.machine
+    machine.run, machine.name = slurm.run, "n001"
+    checks.apply_brake(machine, node.expect, outcome, draining=True)
+    assert outcome.status == 1 and slurm.drained["n001"][1] == "tenken: gpu 3: lost"
+    machine.name = "n002"
+    checks.apply_brake(machine, node.expect, outcome, draining=False)
+    assert outcome.status == 2 and outcome.braked == "1 of 20 nodes drained in an hour: not drained"
+
+
+def test_a_line_is_short_and_steers_no_terminal() -> None:
+    line = Finding(BAD, "gpu 3", 'is \x1b[31m"NVIDIA" ' + "x" * 80).line
+    assert len(line) == LINE and "\x1b" not in line and '"' not in line
+    assert Finding(NOTE, "a", "b").line == "tenken: a: b"
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [("all", "all"), ("", frozenset()), ("0,2-4", {0, 2, 3, 4}), ("7", {7}), ("0;rm", None), ("-1", None), ("a", None)],
+)
+def test_lists_of_gpus(text: str, gpus: Any) -> None:
+    if gpus is None:
+        with pytest.raises(argparse.ArgumentTypeError, match="allowed: all, or numbers"):
+            cli._gpus(text)
+    else:
+        assert cli._gpus(text) == gpus
+
+
+def test_a_library_that_cannot_be_loaded(tmp_path: Path) -> None:
+    empty = tmp_path / "libnvidia-ml.so.1"
+    empty.write_bytes(b"")
+    assert "file too short" in Nvml(str(empty)).why
+    assert Nvml(str(tmp_path / "none.so")).why
+
+
+def test_a_mistake_of_ours_drains_no_node(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(cli.checks, "check", lambda *_: 1 // 0)
+    assert cli.main(["check", "--expect", "/nonexistent/node.json"]) == 2
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_check_imports_the_standard_library_alone() -> None:
+    """What makes it start in a tenth of a second: no YAML, no schema, no entry points."""
+    code = "import sys, tenken.node.cli; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "tenken.node.verdict" in loaded and not {"importlib.metadata", "tenken.machines"} & loaded
+    foreign = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) - {"tenken"}
+    assert {name for name in foreign if not name.startswith("_")} == set()

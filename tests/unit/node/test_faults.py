@@ -1,0 +1,318 @@
+"""Planted faults: each is found, and named in one line; a healthy node has none."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tenken.node.probe import Answer
+from tenken.node.verdict import BAD, LINE, NOTE, UNSURE, status
+from tests.unit.node.fakes import AER, IB, Node, bus, files
+
+Plant = Callable[[Node], Any]
+
+
+def of_gpu(index: int = 3, **changed: Any) -> Plant:
+    """One GPU reads otherwise."""
+    return lambda node: node.nvml.gpus[index].update(changed)
+
+
+def field(number: int, value: int) -> Plant:
+    return lambda node: node.nvml.gpus[3]["fields"].update({number: value})
+
+
+def link_error(link: int, code: int, value: int) -> Plant:
+    return lambda node: node.nvml.gpus[3]["link_errors"].update({(link, code): value})
+
+
+def file(name: str, content: str | None) -> Plant:
+    return lambda node: node.put(name, content)
+
+
+def log(*messages: str, facility: int = 0) -> Plant:
+    return lambda node: node.log(*messages, facility=facility)
+
+
+def expect(section: str, **changed: Any) -> Plant:
+    return lambda node: node.expect[section].update(changed)
+
+
+def answer(name: str, **changed: Any) -> Plant:
+    return lambda node: node.answers.update({name: Answer(**changed)})
+
+
+def scratch(**changed: Any) -> Plant:
+    good = {"mounted": True, "type": "lustre", "read_only": False, "free": 1 << 44, "bytes": 1 << 45,
+            "files_free": 1000, "write": "ok"}  # fmt: skip
+    return answer("file system /scratch", value=good | changed, ended=True)
+
+
+def both(*plants: Plant) -> Plant:
+    return lambda node: [plant(node) for plant in plants]
+
+
+def without_gpu(index: int, on_bus: bool) -> Plant:
+    def plant(node: Node) -> None:
+        del node.nvml.gpus[index]
+        if not on_bus:
+            node.put(f"sys/bus/pci/devices/{bus(index)}/vendor", None)
+
+    return plant
+
+
+def init(code: int) -> Plant:
+    return lambda node: setattr(node.nvml, "init", code)
+
+
+XID = "NVRM: Xid (PCI:0000:13:00): {}, pid='<unknown>', name=<unknown>, and its words"
+
+#: What, how, and the line of it. In the order of docs/node-check.md.
+FAULTS: list[tuple[str, Plant, str]] = [
+    ("GPU gone from the bus", without_gpu(7, False), "gpu 7: missing: GPU-00000007 at 0000:17:00.0"),
+    ("GPU on the bus, not in the driver", without_gpu(7, True), "gpu 7: missing: GPU-00000007 at 0000:17:00.0"),
+    ("GPU lost", of_gpu(status=15), "gpu 3: lost: it does not answer the driver"),
+    ("GPU wants a reset", of_gpu(status=16), "gpu 3: lost: it does not answer the driver"),
+    ("another model", of_gpu(name="NVIDIA H100 80GB HBM3"), "gpu 3: is NVIDIA H100 80GB HBM3, expected NVIDIA H200"),
+    ("driver and library differ", init(18), "driver: library and kernel module differ (NVML 18)"),
+    ("driver not loaded", init(9), "driver: NVML is gone: nvmlInit answers 9"),
+    ("ECC off", of_gpu(ecc=0), "gpu 3: ECC is off, expected on"),
+    ("MIG on", of_gpu(mig=1), "gpu 3: MIG is on, expected off"),
+    ("persistence off", both(of_gpu(persistence=0), expect("gpus", persistence=True)),
+     "gpu 3: persistence mode is off, expected on"),
+    ("uncorrected error", of_gpu(ecc_uncorrected=1, ecc_uncorrected_life=3), "gpu 3: 1 uncorrected memory error"),
+    ("uncorrected errors, counter of the life alone", of_gpu(ecc_uncorrected=None, ecc_uncorrected_life=4),
+     "gpu 3: 2 uncorrected memory errors"),
+    ("storm of corrected errors", of_gpu(ecc_corrected=5003),
+     "gpu 3: 5000 corrected memory errors since the last check"),
+    ("row remapping pending", of_gpu(remapped=[1, 0, 1, 0]), "gpu 3: row remapping pending: reset it"),
+    ("row remapping failed", of_gpu(remapped=[1, 0, 0, 1]), "gpu 3: row remapping failed: replace it"),
+    ("page retirement pending", of_gpu(retired=1), "gpu 3: page retirement pending: reset it"),
+    ("driver asks for a reset", field(230, 1), "gpu 3: the driver asks for: reset"),
+    ("driver asks for a reboot", field(230, 2), "gpu 3: the driver asks for: reboot"),
+    ("XID 79", log(XID.format(79)), "gpu 3: XID 79: GPU has fallen off the bus"),
+    ("XID 48", log(XID.format(48)), "gpu 3: XID 48: double-bit ECC error"),
+    ("XID 119 in newer words", log("NVRM: Xid (PCI:0000:13:00.0): 119, Timeout after 6s"),
+     "gpu 3: XID 119: GSP does not answer"),
+    ("XID of a GPU that is not listed", log("NVRM: Xid (PCI:0000:99:00): 95, pid=1"),
+     "gpu 0000:99:00: XID 95: uncontained memory error"),
+    ("fatal SXid", log("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Fatal, Link 32 egress"),
+     "NVSwitch 0000:c1:00.0: SXid 12028, fatal"),
+    ("NVLink down", of_gpu(links=[1] * 5 + [0] + [1] * 12), "gpu 3: NVLink 5 down, was up"),
+    ("NVLinks down since ever", both(of_gpu(links=[1] * 16 + [0, 0]), lambda n: setattr(n, "last", None)),
+     "gpu 3: 16 of 18 NVLinks up"),
+    ("NVLink recovery", link_error(5, 1, 1), "gpu 3: NVLink 5: 1 recovery since the last check"),
+    ("NVLink replays", link_error(5, 0, 40), "gpu 3: NVLink 5: 40 replay since the last check"),
+    ("NVLink CRC errors", link_error(5, 2, 400_000), "gpu 3: NVLink 5: 400000 crc flit since the last check"),
+    ("NVLink 5 failed recovery", both(field(214, 1), lambda n: n.last["gpus"][3]["nvlink_errors"].update(
+        recovery_failed=0)), "gpu 3: NVLinks: 1 recovery failed since the last check"),
+    ("PCIe width", of_gpu(width=8), "gpu 3: PCIe x8 of x16"),
+    ("PCIe generation of the slot", of_gpu(generation=4, generation_max=4, pstate=2),
+     "gpu 3: PCIe Gen4 at most, was Gen5"),
+    ("PCIe generation", of_gpu(generation=1), "gpu 3: PCIe Gen1, was Gen5"),
+    ("PCIe replays", of_gpu(replay=5004), "gpu 3: PCIe: 5000 replays since the last check"),
+    ("PCIe fatal by NVML", field(180, 1), "gpu 3: PCIe: 1 fatal errors since the last check"),
+    ("AER nonfatal", file(f"sys/bus/pci/devices/{bus(3)}/aer_dev_nonfatal", "TOTAL_ERR_NONFATAL 2\n"),
+     "gpu 3: PCIe: 2 AER nonfatal errors since the last check"),
+    ("AER correctable storm", file(f"sys/bus/pci/devices/{bus(3)}/aer_dev_correctable", "TOTAL_ERR_COR 9000\n"),
+     "gpu 3: PCIe: 9000 AER correctable errors since the last check"),
+    ("thermal slow-down", of_gpu(reasons=0x48), "gpu 3: slowed down: hw_slowdown, hw_thermal"),
+    ("power brake", of_gpu(reasons=0x88), "gpu 3: slowed down: hw_slowdown, hw_power_brake"),
+    ("slow-down by software on an idle GPU", of_gpu(reasons=0x20), "gpu 3: slowed down: sw_thermal"),
+    ("clock left at a lower value", of_gpu(clock_set=1200), "gpu 3: clock set to 1200 of 1980 MHz"),
+    ("power limit", both(of_gpu(power_limit=500_000), expect("gpus", power_limit_w=700)),
+     "gpu 3: power limit 500 W, expected 700 W"),
+    ("hot without load", of_gpu(temperature=89), "gpu 3: 89 C without load, slows down at 92"),
+    ("fabric not started", of_gpu(fabric={"state": 1, "status": 0, "clique": 0, "cluster": bytes(16), "health": 0}),
+     "gpu 3: fabric: not started"),
+    ("fabric failed", of_gpu(fabric={"state": 3, "status": 999, "clique": 0, "cluster": bytes(16), "health": 0}),
+     "gpu 3: fabric: registration failed (999)"),
+    ("fabric degraded", of_gpu(fabric={"state": 3, "status": 0, "clique": 1, "cluster": bytes(range(16)), "health": 1}),
+     "gpu 3: fabric: bandwidth degraded"),
+    ("process left over", of_gpu(compute=[4711]), "gpu 3: process 4711 left on it"),
+    ("process of drawing left over", of_gpu(graphics=[4712]), "gpu 3: process 4712 left on it"),
+    ("memory not freed", of_gpu(used=5 << 30), "gpu 3: 5.0 GiB not freed"),
+    ("driver hangs", answer("gpus", hung=True, at="gpu 3"), "gpu 3: no answer within 5 s"),
+    ("memory module lost", file("proc/meminfo", "MemTotal: 2047000000 kB\n"), "host: 1952 GiB of memory, was 2015"),
+    ("memory less than the system file says", both(file("proc/meminfo", "MemTotal: 1100000000 kB\n"),
+     lambda n: n.last["host"].update(memory_bytes=None)), "host: 1049 GiB of memory, expected 2015"),
+    ("core offline", file("sys/devices/system/cpu/online", "0-2\n"), "host: 3 of 4 cores online"),
+    ("EDAC uncorrected", file("sys/devices/system/edac/mc/mc0/ue_count", "1\n"),
+     "memory mc0: 1 uncorrected errors since the last check"),
+    ("EDAC storm", file("sys/devices/system/edac/mc/mc0/ce_count", "9005\n"),
+     "memory mc0: 9000 corrected errors since the last check"),
+    ("machine check", file("proc/interrupts", " MCE: 1 0 Machine check exceptions\n"),
+     "host: 1 machine check exceptions since the last check"),
+    ("hardware error of the firmware", log("{1}[Hardware Error]: event severity: recoverable"),
+     "host: hardware error in the kernel log: recoverable"),
+    ("memory failure", log("Memory failure: 0x12ab: recovery action for dirty LRU page: Recovered"),
+     "host: memory failure at page 0x12ab"),
+    ("disk read-only", log("EXT4-fs (nvme0n1p1): Remounting filesystem read-only"),
+     "disk nvme0n1p1: file system became read-only"),
+    ("bad sector", log("critical medium error, dev nvme0n1, sector 12 op 0x0"), "disk nvme0n1: critical medium error"),
+    ("/dev/shm full", both(expect("host", shm_free_share=0.5), lambda n: n.answers.update(
+        host=Answer(value=n.read()["host"].value | {"shm": {"bytes": 1 << 40, "free": 1 << 30}}, ended=True))),
+     "/dev/shm: 1.0 of 1024.0 GiB free"),
+    ("clock", both(expect("host", clock_error_ms=50), lambda n: n.answers.update(host=Answer(value=n.read()[
+        "host"].value | {"clock": {"synchronised": True, "error_ms": 900.0}}, ended=True))),
+     "clock: error 900 ms, allowed 50"),
+    ("file system not mounted", scratch(mounted=False), "/scratch: not mounted"),
+    ("another file system", scratch(type="nfs4"), "/scratch: is nfs4, expected lustre"),
+    ("file system read-only", scratch(read_only=True), "/scratch: mounted read-only"),
+    ("file system full", scratch(free=0), "/scratch: 0.0 GiB free, expected 0"),
+    ("no inodes", scratch(files_free=0), "/scratch: no inodes free"),
+    ("file system cannot be written", scratch(write="EIO"), "/scratch: cannot be written: EIO"),
+    ("stale handle", answer("file system /scratch", error="OSError: [Errno 116] Stale file handle", ended=True),
+     "/scratch: OSError: [Errno 116] Stale file handle"),
+    ("file system hangs", answer("file system /scratch", hung=True, at="/scratch"), "/scratch: no answer within 5 s"),
+    ("port missing", lambda n: [n.put(f"{IB}/{f}", None) or (n.root / IB).rename(n.root / "ib") for f in ["state"]],
+     "mlx5_0/1: port is missing"),
+    ("link down", file(f"{IB}/state", "1: DOWN\n"), "mlx5_0/1: link is down"),
+    ("link initialising", file(f"{IB}/state", "2: INIT\n"), "mlx5_0/1: link is down"),
+    ("slower link", file(f"{IB}/rate", "200 Gb/sec (4X HDR)\n"), "mlx5_0/1: 200 Gbit/s, expected 400"),
+    ("link flaps", file(f"{IB}/counters/link_downed", "4\n"), "mlx5_0/1: 3 link_downed since the last check"),
+    ("symbol errors", file(f"{IB}/counters/symbol_error", "9000\n"),
+     "mlx5_0/1: 9000 symbol_error since the last check"),
+    ("Ethernet down", file("sys/class/net/eth0/operstate", "down\n"), "eth0: link is down"),
+    ("Ethernet flaps", file("sys/class/net/eth0/carrier_down_count", "9\n"),
+     "eth0: 8 carrier_down_count since the last check"),
+    ("Slingshot errors", file("sys/class/cxi/cxi0/device/telemetry/hni_pcs_uncorrected_cw", "500@1.2\n"),
+     "cxi0: 500 hni_pcs_uncorrected_cw since the last check"),
+]  # fmt: skip
+
+#: What an operator does on purpose, or what cannot be read though it was asked for: never drains.
+CHANGES: list[tuple[str, Plant, str]] = [
+    ("driver updated", lambda n: setattr(n.nvml, "driver", "590.10"),
+     "driver: 590.10, was 580.159.04; node accept confirms"),
+    ("driver not the expected one", expect("gpus", driver="590.10"), "driver: 580.159.04, expected 590.10"),
+    ("GPU replaced", of_gpu(uuid="GPU-99999999-0000-0000-0000-000000000000"),
+     "gpu 3: replaced, was GPU-00000003; node accept confirms"),
+    ("GPU more", lambda n: n.expect["gpus"].update(count=4), "node: 8 GPUs, expected 4"),
+    ("power limit lowered", of_gpu(power_limit=500_000), "gpu 3: power limit 500 W, was 700 W"),
+    ("persistence switched off", of_gpu(persistence=0), "gpu 3: persistence mode is off, was on"),
+    ("VBIOS", expect("gpus", vbios="97"), "gpu 0: VBIOS 96.00.A5.00.1A, expected 97"),
+    ("fabric unreadable", of_gpu(fabric=None), "gpu 3: fabric state cannot be read"),
+    ("another clique", of_gpu(fabric={"state": 3, "status": 0, "clique": 2, "cluster": bytes(range(16)), "health": 2}),
+     "gpu 3: fabric: clique 2, was 1"),
+    ("NVLinks unreadable", of_gpu(links=[]), "gpu 3: NVLinks cannot be read"),
+    ("no library, no last state", lambda n: (setattr(n, "last", None), setattr(n.nvml, "init", 12)),
+     "driver: no NVML: nvmlInit answers 12"),
+    ("clock not synchronised", expect("host", clock_error_ms=50),
+     "clock: the kernel does not hold it for synchronised"),
+    ("the reader of the host died", answer("host", error="ended without an answer"),
+     "host: cannot be read: ended without an answer"),
+    ("rate unreadable", file(f"{IB}/rate", ""), "mlx5_0/1: rate cannot be read"),
+    ("silent for a second and a half", lambda n: (setattr(n, "waited", 1.5), n.answers.update(
+        gpus=Answer(hung=True, at="gpu 3"))), "gpu 3: no answer within 1.5 s"),
+]  # fmt: skip
+
+#: What is no fault, though a careless check takes it for one.
+HARMLESS: list[tuple[str, Plant]] = [
+    ("nothing", lambda n: None),
+    ("no last state", lambda n: setattr(n, "last", None)),
+    ("another boot, all counters new", lambda n: n.last["host"].update(boot="another")),
+    ("counters that were reset", lambda n: [g.update(replay=0, ecc_corrected=0) for g in n.nvml.gpus]),
+    ("few corrected errors", of_gpu(ecc_corrected=9)),
+    ("one replay", link_error(3, 0, 1)),
+    ("few CRC errors", link_error(3, 2, 50)),
+    ("few PCIe replays", of_gpu(replay=20)),
+    ("recoveries of a link that saves power", field(169, 5000)),
+    ("an idle link that trained down", of_gpu(generation=1, pstate=8)),
+    ("a program's XID", log(XID.format(31), XID.format(13), XID.format(43))),
+    ("an XID that a program wrote into the log", log(XID.format(79), facility=1)),
+    ("corrected error of the firmware", log("{1}[Hardware Error]: event severity: corrected")),
+    ("a saturated counter", file(f"{IB}/counters/link_downed", "255\n")),
+    ("one loss of the link", file(f"{IB}/counters/link_downed", "2\n")),
+    ("discards by congestion", file(f"{IB}/counters/port_xmit_discards", "9999\n")),
+    ("a port that never was up", both(file("sys/class/net/eth0/operstate", "down\n"),
+                                      lambda n: n.last["host"]["ports"]["eth0"].update(up=False))),
+    ("power capped by software", of_gpu(reasons=0x4)),
+    ("another job's GPU at work", both(of_gpu(compute=[99], used=70 << 30, reasons=0x24, temperature=90),
+                                       lambda n: setattr(n, "mine", frozenset({0, 1})))),
+    ("GPUs that control groups hide from a user", lambda n: (setattr(n, "root_user", False), [
+        g.update(status=4) for g in n.nvml.gpus[2:]])),
+    ("a container with two of eight GPUs", lambda n: (setattr(n, "root_user", False), n.nvml.gpus.__delitem__(
+        slice(2, 8)))),
+    ("no EDAC, no MCE, no AER", lambda n: [n.put(name, None) for name in (
+        "sys/devices/system/edac/mc/mc0/ce_count", "sys/devices/system/edac/mc/mc0/ue_count", "proc/interrupts",
+        f"sys/bus/pci/devices/{bus(3)}/aer_dev_fatal")]),
+    ("no kernel log", file("dev/kmsg", None)),
+    ("an old library", lambda n: n.nvml.lacks.update({
+        "nvmlDeviceGetFieldValues", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetCurrentClocksEventReasons"})),
+    ("a user who may not write", scratch(write=None)),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Node:
+    return Node(tmp_path_factory.mktemp("node"))
+
+
+@pytest.fixture
+def node(one: Node) -> Iterator[Node]:
+    yield one
+    if (one.root / "ib").exists():
+        (one.root / "ib").rename(one.root / IB)
+    one.heal()
+
+
+def test_there_are_sixty() -> None:
+    assert len({line for _, _, line in FAULTS}) >= 60
+    assert len({what for what, _, _ in FAULTS}) == len(FAULTS)
+    assert set(AER) == {"correctable", "nonfatal", "fatal"} and files()
+
+
+@pytest.mark.parametrize(("what", "plant", "line"), FAULTS, ids=[what for what, _, _ in FAULTS])
+def test_a_fault_is_named_in_one_line(node: Node, what: str, plant: Plant, line: str) -> None:
+    plant(node)
+    found = node.findings()
+    assert [f.reason for f in found if f.severity == BAD][:1] == [line.partition(": ")[2]], found
+    assert {f.device for f in found if f.severity == BAD} == {line.partition(": ")[0]}
+    assert status(found) == 1
+    assert len(found[0].line) <= LINE and found[0].line.startswith(f"tenken: {line}"[: LINE - 1])
+
+
+@pytest.mark.parametrize(("what", "plant", "line"), CHANGES, ids=[what for what, _, _ in CHANGES])
+def test_a_change_is_said_and_drains_nobody(node: Node, what: str, plant: Plant, line: str) -> None:
+    plant(node)
+    found = node.findings()
+    assert status(found) == 2, found
+    assert f"{found[0].device}: {found[0].reason}" == line
+    assert found[0].severity == UNSURE
+
+
+@pytest.mark.parametrize(("what", "plant"), HARMLESS, ids=[what for what, _ in HARMLESS])
+def test_what_is_no_fault_is_none(node: Node, what: str, plant: Plant) -> None:
+    plant(node)
+    found = node.findings()
+    assert {f.severity for f in found} <= {NOTE} and status(found) == 0, found
+
+
+def test_fields_that_a_gpu_does_not_have_are_unknown_and_no_fault(node: Node) -> None:
+    """Each field alone, and all of them: a virtual machine, a consumer's card, an old driver."""
+    node.expect["gpus"] = {"count": 8, "names": ["NVIDIA H200"], "ecc": True}
+    keys = [key for key in node.nvml.gpus[3] if key not in ("uuid", "bus", "status", "link_errors", "fields", "links")]
+    node.last["gpus"][3]["nvlinks"] = None
+    node.nvml.gpus[3] |= {"links": [], "fields": {}}
+    for key in [*keys, None]:
+        kept = dict(node.nvml.gpus[3])
+        node.nvml.gpus[3] |= dict.fromkeys(keys if key is None else [key])
+        assert status(node.findings()) == 0, (key, node.findings())
+        node.nvml.gpus[3] = kept
+
+
+def test_healthy_readings_that_move_as_they_do_are_good(node: Node) -> None:
+    """Temperatures, clocks, idle links, single corrected errors, counters of traffic: seeded, whole readings."""
+    noise = random.Random(46)
+    for _ in range(20):
+        for gpu in node.nvml.gpus:
+            idle = noise.random() < 0.5
+            gpu |= {
+                "temperature": noise.randint(24, 60), "pstate": 8 if idle else 0, "generation": 1 if idle else 5,
+                "clock": 345 if idle else 1980, "replay": 4 + noise.randint(0, 3), "used": noise.randint(0, 64) << 20,
+                "reasons": noise.choice((0, 1, 4)), "ecc_corrected": 3 + noise.randint(0, 2),
+            }  # fmt: skip
+        node.put(f"{IB}/counters/symbol_error", f"{noise.randint(0, 5)}\n")
+        assert status(node.findings()) == 0, node.findings()
