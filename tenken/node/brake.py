@@ -144,3 +144,20 @@ def drain(
         run(["scontrol", "update", f"NodeName={node}", "State=UNDRAIN"])
         return f"{len(recent(after, now())) if after else 0} nodes drained at once: taken back"
     return None
+
+
+def reason(scheduler: str, node: str, run: Runner) -> str:
+    """Why a node is out, in the scheduler's words; empty where it does not say."""
+    if scheduler == "slurm":
+        return (run(["sinfo", "-h", "-N", "-n", node, "-O", "Reason:256"]) or "").partition("\n")[0].strip()
+    try:
+        return str(json.loads(run(["pbsnodes", "-F", "json", node]) or "")["nodes"][node].get("comment", ""))
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def resume(scheduler: str, node: str) -> str:
+    """The command that gives a node back to its scheduler."""
+    if scheduler == "slurm":
+        return f"scontrol update NodeName={node} State=RESUME"
+    return f"pbsnodes -C '' -r {node}" if scheduler == "pbs" else "the scheduler's own command"

@@ -20,6 +20,8 @@ from tenken.node.verdict import BAD, KEPT, NOTE, UNSURE, Finding, Seen, findings
 READING = 0.5
 #: Kept for the verdict, the state file and the output.
 RESERVE_S = 0.3
+#: What is bad is read a second time after this: processes of a job that ended take a moment to leave, a link to train.
+PAUSE_S = 1.0
 
 
 @dataclass
@@ -31,7 +33,7 @@ class Machine:
     log: Path | None = None
     run: brake.Runner = brake.run_command
     sleep: Callable[[float], None] = time.sleep
-    name: str = field(default_factory=lambda: os.uname().nodename)
+    name: str = field(default_factory=lambda: os.uname().nodename.partition(".")[0])
     privileged: bool = field(default_factory=lambda: os.geteuid() == 0)
     steps: Sequence[measure.Step] = measure.STEPS
 
@@ -106,15 +108,13 @@ def check(
 ) -> Outcome:  # fmt: skip
     """Reads, judges and measures within `seconds`. `mine`: GPUs of this job or idle, `all`, None: not stated."""
     began = time.monotonic()
-    waited = seconds * READING
-    answers = run(probes(machine, wanted), waited)
-    gpus = [part for name, part in answers["gpus"].parts.items() if name != "driver"]
-    if mine == "all":
-        mine = frozenset(gpu["index"] for gpu in gpus)
-    assert not isinstance(mine, str)
-    seen = Seen(wanted, last, answers, time.time(), mine, waited, machine.privileged)
-    outcome = Outcome(machine.name, findings(seen), gpus=len(gpus), unknown=unknown(answers))
-    outcome.readings = readings(answers, seen.now, last)
+    outcome, answers, mine = _read(machine, wanted, last, seconds * READING, mine)
+    read = time.monotonic() - began
+    bad = any(one.severity == BAD for one in outcome.findings)
+    if bad and not any(one.hung for one in answers.values()) and 2 * read + PAUSE_S + RESERVE_S < seconds:
+        machine.sleep(PAUSE_S)
+        outcome, answers, mine = _read(machine, wanted, last, seconds - (time.monotonic() - began) - RESERVE_S, mine)
+    gpus = _gpus(answers)
     if measuring and not any(one.severity == BAD for one in outcome.findings):
         busy = occupied(gpus, mine, answers["host"].value or {}, job)
         idle = [gpu for gpu in gpus if (mine is None or gpu["index"] in mine) and gpu.get("uuid")]
@@ -127,6 +127,25 @@ def check(
     outcome.findings.sort(key=lambda one: (BAD, UNSURE, NOTE).index(one.severity))
     outcome.seconds = time.monotonic() - began
     return outcome
+
+
+def _gpus(answers: Mapping[str, Answer]) -> list[Any]:
+    return [part for name, part in answers["gpus"].parts.items() if name != "driver"]
+
+
+def _read(
+    machine: Machine, wanted: Mapping[str, Any], last: Mapping[str, Any] | None, seconds: float,
+    mine: frozenset[int] | str | None,
+) -> tuple[Outcome, dict[str, Answer], frozenset[int] | None]:  # fmt: skip
+    answers = run(probes(machine, wanted), seconds)
+    gpus = _gpus(answers)
+    if mine == "all":
+        mine = frozenset(gpu["index"] for gpu in gpus)
+    assert not isinstance(mine, str)
+    seen = Seen(wanted, last, answers, time.time(), mine, seconds, machine.privileged)
+    outcome = Outcome(machine.name, findings(seen), gpus=len(gpus), unknown=unknown(answers))
+    outcome.readings = readings(answers, seen.now, last)
+    return outcome, answers, mine
 
 
 def occupied(
@@ -190,16 +209,37 @@ def _named(name: str) -> tuple[str, str]:
 
 def readings(answers: Mapping[str, Answer], now: float, last: Mapping[str, Any] | None) -> dict[str, Any]:
     """What becomes the node's last good state if it is good."""
-    parts = answers["gpus"].parts
     return {
         "schema": expect.SCHEMA,
         "time": now,
-        "driver": (parts.get("driver") or {}).get("driver"),
-        "gpus": [part for name, part in parts.items() if name != "driver"],
+        "driver": (answers["gpus"].parts.get("driver") or {}).get("driver"),
+        "gpus": _gpus(answers),
         "host": answers["host"].value,
         "bus": answers["bus"].value,
         "measured": dict((last or {}).get("measured") or {}),
+        "returns": list((last or {}).get("returns") or []),
     }
+
+
+#: Readings of a GPU that count.
+_COUNTERS = ("ecc_corrected", "ecc_uncorrected", "ecc_uncorrected_life", "pcie_replay", "pcie_errors", "nvlink_errors")
+
+
+def recounted(last: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """The last good state, but with the counters of now: what a fault counted before it was repaired is over. What
+    the node was (GPUs, links, rates, memory, settings) and what it reached stay those of the last good state."""
+    new = {gpu.get("uuid"): gpu for gpu in now["gpus"]}
+    gpus = [
+        gpu | {key: new[gpu["uuid"]][key] for key in _COUNTERS} if new.get(gpu.get("uuid")) else gpu
+        for gpu in last.get("gpus") or []
+    ]
+    host_now, host_then = now.get("host") or {}, last.get("host") or {}
+    ports = {
+        name: port | {"counters": (host_now.get("ports") or {}).get(name, port)["counters"]}
+        for name, port in (host_then.get("ports") or {}).items()
+    }
+    kept = host_then | {key: host_now.get(key) for key in ("boot", "mce", "edac", "log")} | {"ports": ports}
+    return dict(last) | {"gpus": gpus, "host": kept, "bus": now.get("bus"), "time": now["time"]}
 
 
 def unknown(answers: Mapping[str, Answer]) -> list[str]:
@@ -233,7 +273,11 @@ def remember(path: Path, outcome: Outcome, accept: bool = False) -> Finding | No
 def apply_brake(machine: Machine, wanted: Mapping[str, Any], outcome: Outcome, draining: bool) -> None:
     """Where a scheduler is configured: says why a bad node is not taken out, or takes it out."""
     configured = wanted.get("drain")
-    if configured is None or status(outcome.findings) != 1:
+    if status(outcome.findings) != 1:
+        return
+    if configured is None:
+        # a prolog that ends with 1 drains: only where the site said how many
+        outcome.braked = "`drain` is not in the expectation file: not drained" if draining else ""
         return
     share, partition = configured.get("share", brake.SHARE), configured.get("partition", "")
     if draining and configured["scheduler"] == "slurm":

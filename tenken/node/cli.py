@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from tenken.errors import TenkenError
+from tenken.node import brake, expect, state
 from tenken.node import check as checks
-from tenken.node import expect, state
 from tenken.node.check import Machine, Outcome
 from tenken.node.state import StateError
-from tenken.node.verdict import UNSURE, Finding
+from tenken.node.verdict import PREFIX, UNSURE, Finding
 
 MOST_SECONDS = 300.0
+#: A repaired node is checked so often; one that came back so often for one reason is named.
+RETURNS, REPEATED = 3, 3
 
 
 def register(subparsers: Any) -> None:
@@ -50,6 +52,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     )
     _common(check)
     check.add_argument("--job", default="", help="id of the job whose GPUs they are; other jobs forbid measuring")
+    check.add_argument("--node", metavar="NAME", help="its name in the scheduler (default: the host name's first part)")
     check.add_argument("--no-measure", action="store_true", help="read only")
     check.add_argument("--drain", action="store_true", help="drain a bad node of Slurm, as `drain` of the file allows")
     check.add_argument("--json", action="store_true", help="print all findings, values and unknown readings")
@@ -57,6 +60,10 @@ def _options(parser: argparse.ArgumentParser) -> None:
     accept = actions.add_parser("accept", help="what is there now is this node's good state: after a repair, an update")
     _common(accept)
     accept.set_defaults(func=run_accept)
+    back = actions.add_parser("return", help="after a repair: check several times, then say how the node is resumed")
+    back.add_argument("node", metavar="NODE", help="the node that this runs on, by its name in the scheduler")
+    _common(back)
+    back.set_defaults(func=run_return)
     made = actions.add_parser("expect", help="print the expectation file that follows from a system file")
     made.add_argument("--system", required=True)
     made.add_argument("--partition", required=True)
@@ -97,6 +104,7 @@ def _gpus(text: str) -> frozenset[int] | str | None:
 def run_check(arguments: argparse.Namespace, machine: Machine | None = None) -> int:
     """Runs `tenken node check`: 0, 1 or 2."""
     machine = machine or Machine()
+    machine.name = arguments.node or machine.name
     refused = []
     wanted: dict[str, Any] = {}
     last = None
@@ -143,6 +151,40 @@ def run_accept(arguments: argparse.Namespace, machine: Machine | None = None) ->
         print(one.line)
     print(f"tenken: {path}: the state of now is the good one: {outcome.gpus} GPUs; nothing measured is kept")
     return 1 if outcome.status == 1 else 0
+
+
+def run_return(arguments: argparse.Namespace, machine: Machine | None = None) -> int:
+    """Runs `tenken node return`: 0 where it may be resumed, 1 where it is bad, 2 where it cannot be told."""
+    machine = machine or Machine()
+    wanted = expect.load(arguments.expect)
+    path = Path(wanted.get("state", expect.STATE))
+    last = _state(path)
+    configured = wanted.get("drain", {})
+    scheduler = configured.get("scheduler", "")
+    reason = brake.reason(scheduler, arguments.node, machine.run) if scheduler else ""
+    if last is None:
+        raise StateError(f"{path}: no good state to compare with; tenken node accept makes one")
+    # what counted before the repair is over: only what rises from here on says something
+    before = checks.check(machine, wanted, last, arguments.seconds, arguments.gpus, measuring=False)
+    known = checks.recounted(last, before.readings)
+    outcome = before
+    for number in range(1, RETURNS + 1):
+        outcome = checks.check(machine, wanted, known, arguments.seconds, arguments.gpus or "all")
+        print(f"{number} of {RETURNS}: {outcome.line}")
+        for name, why in outcome.left_out.items():
+            print(f"not measured: {name}: {why}")
+        if outcome.status:
+            return outcome.status
+    cause = re.sub(r"\d+", "N", reason.removeprefix(PREFIX))
+    returns = [*known.get("returns", []), [outcome.readings["time"], cause, reason]]
+    times = sum(1 for _, one, _ in returns if one == cause)
+    outcome.readings["returns"] = returns
+    if failed := checks.remember(path, outcome):
+        raise StateError(failed.reason)
+    if reason and times >= REPEATED:
+        print(f"tenken: repeater: {times} times back after: {reason}")
+    print(f"tenken: good {RETURNS} times: resume with: {brake.resume(scheduler, arguments.node)}")
+    return 0
 
 
 def run_expect(arguments: argparse.Namespace) -> int:

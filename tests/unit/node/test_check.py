@@ -227,6 +227,8 @@ class Slurm:
     def run(self, command: Sequence[str]) -> str | None:
         if self.silent:
             return None
+        if command[0] == "sinfo" and "-n" in command:
+            return self.drained.get(command[4], (0, "none"))[1] + "\n"
         if command[0] == "sinfo" and "-o" in command:
             return "\n".join(self.nodes) + "\n"
         if command[0] == "sinfo":
@@ -533,3 +535,44 @@ def test_a_check_imports_the_standard_library_alone() -> None:
     assert "tenken.node.verdict" in loaded and not {"importlib.metadata", "tenken.machines"} & loaded
     foreign = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) - {"tenken"}
     assert {name for name in foreign if not name.startswith("_")} == set()
+
+
+# -- back after a repair ---------------------------------------------------------------------------------------------
+
+
+def back(node: Node, slurm: Slurm) -> int:
+    folder = node.root.parent
+    state.write(folder / "node.json", node.expect)
+    parser = argparse.ArgumentParser()
+    cli._options(parser)
+    machine = node.machine
+    machine.steps, machine.run = STEPS[:1], slurm.run
+    return cli.run_return(parser.parse_args(["return", "n001", "--expect", str(folder / "node.json")]), machine)
+
+
+def test_a_repaired_node_comes_back_and_a_repeater_is_named(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    slurm = Slurm(4, time.time())
+    node.expect["drain"] = {"scheduler": "slurm"}
+    with pytest.raises(StateError, match="no good state to compare with"):
+        back(node, slurm)
+    assert run(node, "check", "--no-measure") == 0
+    for times in range(1, 4):
+        slurm.drained["n001"] = (slurm.now, f"tenken: gpu 3: {times} uncorrected memory errors")
+        node.nvml.gpus[3].update(ecc_uncorrected_life=2 + times, remapped=[1, times, 1, 0])
+        assert back(node, slurm) == 1  # not reset yet
+        assert "1 of 3: tenken: gpu 3: row remapping pending: reset it\n" in capsys.readouterr().out
+        node.nvml.gpus[3].update(remapped=[1, times, 0, 0])
+        assert back(node, slurm) == 0
+        said = capsys.readouterr().out
+        assert "good 3 times: resume with: scontrol update NodeName=n001 State=RESUME" in said
+        assert ("repeater: 3 times back" in said) == (times == 3)
+    node.nvml.gpus[3]["links"][4] = 0  # what it was stays what it should be
+    assert back(node, slurm) == 1
+    assert "gpu 3: NVLink 4 down, was up" in capsys.readouterr().out
+
+
+def test_what_is_bad_for_a_moment_is_read_again(node: Node) -> None:
+    node.nvml.gpus[3]["compute"] = [4711]
+    machine = node.machine
+    machine.sleep = lambda _: node.nvml.gpus[3].update(compute=[])
+    assert checks.check(machine, node.expect, node.last, mine="all").status == 0

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Installs the node check for root: nothing of it lies where a user can write. As root, on each node or in its image:
+#     install.sh WHEEL [FOLDER with the built programs]
+# Removed by: rm -r /opt/tenken /etc/tenken /var/lib/tenken
+set -eu
+umask 022
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+[ "$(id -u)" = 0 ] || { echo "install.sh: must be run by root" >&2; exit 1; }
+wheel=${1:?usage: install.sh WHEEL [FOLDER of programs]}
+here=$(dirname "$(readlink -f "$0")")
+
+python3 -m venv /opt/tenken
+# the check needs the standard library alone: no dependency comes to a compute node
+/opt/tenken/bin/python -m pip install --quiet --no-index --no-deps --force-reinstall "$wheel"
+install -d -m 755 /opt/tenken/programs /opt/tenken/hooks /etc/tenken /var/lib/tenken
+if [ $# -gt 1 ]; then
+    for program in stream transfer p2p gemm; do
+        [ ! -x "$2/$program" ] || install -m 755 "$2/$program" /opt/tenken/programs/
+    done
+fi
+install -m 755 "$here"/node-check "$here"/slurm-prolog "$here"/slurm-epilog "$here"/slurm-health "$here"/sge-prolog \
+    "$here"/pbs_hook.py /opt/tenken/hooks/
+chown -R root:root /opt/tenken /etc/tenken /var/lib/tenken
+chmod -R go-w /opt/tenken /etc/tenken /var/lib/tenken
+# folders above must not let anybody put others in their place
+for folder in / /opt /etc /var /var/lib; do
+    [ "$(stat -c %u "$folder")" = 0 ] && [ -z "$(find "$folder" -maxdepth 0 -perm /022)" ] ||
+        { echo "install.sh: $folder is not root's alone" >&2; exit 1; }
+done
+/opt/tenken/bin/python -I -m tenken.node --help > /dev/null
+echo "installed; next: /etc/tenken/node.json (tenken node expect --system NAME --partition NAME)"
