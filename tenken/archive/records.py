@@ -19,7 +19,7 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 
-from tenken.archive import disk, seal
+from tenken.archive import disk, durable, seal
 from tenken.errors import ArchiveError, RecordError
 from tenken.model import files
 from tenken.model.record import MAX_RECORD_BYTES, Record, parse
@@ -69,10 +69,10 @@ def _patiently(write: Callable[[], None], path: Path, size: int) -> None:
 
 
 def _write_once(path: Path, content: bytes) -> None:
-    temporary = seal.write_temporary(path, content)
+    temporary = durable.temporary(path, content)
     try:
         os.rename(temporary, path)
-        seal.sync_folder(path.parent)
+        durable.sync_folder(path.parent)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

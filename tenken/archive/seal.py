@@ -23,16 +23,15 @@ import fcntl
 import hashlib
 import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tenken.archive import durable
 from tenken.errors import ArchiveError
 
 MANIFEST = "manifest.sha256"
 SESSIONS = ".sessions"
-TEMPORARY = ".tmp-"
 _HEAD = "# tenken-manifest/1 "
 _CONTINUES = re.compile(r"# continues (\S+) (\d{1,15}) ([0-9a-f]{64})")
 _UNSEALED = re.compile(r"# unsealed (\S+)")
@@ -141,45 +140,20 @@ def put(root: Path, session: str, path: Path, content: bytes, instead_of: bytes 
     if not _belongs(below, session):
         raise ArchiveError(f"{path}: is not a place for a file of session {session}")
     lines = f"{sha256(content)}  {below}\n"
-    temporary = write_temporary(path, content)
+    temporary = durable.temporary(path, content)
     try:
-        sync_folder(path.parent)
+        durable.sync_folder(path.parent)
         with _opened(root, session) as manifest:
             if instead_of is not None:
                 if path.read_bytes() != instead_of:
                     raise ArchiveError(f"{path}: was changed a moment ago")
                 lines = f"# pruned {sha256(instead_of)}  {below}\n{lines}"
-            with _appended(manifest, lines.encode()):
+            with durable.appended(manifest, lines.encode()):
                 os.rename(temporary, path)
-            sync_folder(path.parent)
+            durable.sync_folder(path.parent)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-def write_temporary(path: Path, content: bytes) -> Path:
-    """A file beside `path` with this content, on the disk; nothing remains if it cannot be written. Raises OSError."""
-    temporary = path.parent / f"{TEMPORARY}{path.name[:80]}.{os.getpid()}.{secrets.token_hex(4)}"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    return temporary
-
-
-def sync_folder(folder: Path) -> None:
-    """Names in a folder are on the disk afterwards."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -199,29 +173,14 @@ def _opened(root: Path, session: str) -> Iterator[int]:
         if len(whole(end)) < len(end):
             os.ftruncate(descriptor, size - len(end) + len(whole(end)))  # it never was a line
         if not whole(end):
-            with _appended(descriptor, _heading(root, session).encode()):
-                sync_folder(path.parent)
+            with durable.appended(descriptor, _heading(root, session).encode()):
+                durable.sync_folder(path.parent)
         for temporary, target in pending(root, end):
             os.rename(temporary, target)
-            sync_folder(target.parent)
+            durable.sync_folder(target.parent)
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _appended(descriptor: int, lines: bytes) -> Iterator[None]:
-    """Lines at the end of a manifest, on the disk; taken back if they, or what follows, cannot be written."""
-    before = os.fstat(descriptor).st_size
-    try:
-        if os.write(descriptor, lines) != len(lines):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fsync(descriptor)
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.ftruncate(descriptor, before)
-        raise
 
 
 def _heading(root: Path, session: str) -> str:
@@ -257,7 +216,7 @@ def pending(root: Path, content: bytes) -> Iterator[tuple[Path, Path]]:
     target = root / listed[2]
     if target.exists() and not _PRUNED.fullmatch(before):
         return
-    start = f"{TEMPORARY}{target.name[:80]}."
+    start = f"{durable.TEMPORARY}{target.name[:80]}."
     for one in sorted(target.parent.iterdir()) if target.parent.is_dir() else ():
         if one.name.startswith(start) and one.is_file() and sha256(one.read_bytes()) == listed[1]:
             yield one, target

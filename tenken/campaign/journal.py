@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tenken.archive import disk
+from tenken.archive import disk, durable
 from tenken.campaign.file import CampaignError
 
 FILE = "journal.jsonl"
@@ -141,6 +141,7 @@ class Journal:
         """Read what there is and hold it. Raises CampaignError where another process does."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._stream = self.path.open("ab")
+        durable.sync_folder(self.folder)
         try:
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -162,15 +163,8 @@ class Journal:
         text = (json.dumps(line, separators=(",", ":")) + "\n").encode()
 
         def write() -> None:
-            before = self._stream.seek(0, os.SEEK_END)
-            try:
-                self._stream.write(text)
-                self._stream.flush()
-                os.fsync(self._stream.fileno())
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.ftruncate(self._stream.fileno(), before)
-                raise
+            with durable.appended(self._stream.fileno(), text):
+                pass
 
         try:
             disk.patiently(write, self.folder)
