@@ -18,7 +18,7 @@ function(tenken_program name)
     endif()
   endforeach()
 
-  add_executable(${name} ${arg_SOURCES})
+  add_executable(${name} ${arg_SOURCES} ${TENKEN_CATALOGUE_SOURCES}/${name}.cpp)
   target_link_libraries(${name} PRIVATE tenken_common ${arg_LIBRARIES})
   foreach(backend CUDA OPENACC MPI)
     if(TENKEN_${backend} AND arg_${backend}_SOURCES)

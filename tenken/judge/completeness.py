@@ -15,13 +15,14 @@ from itertools import product
 from typing import Any
 
 from tenken.model.catalogue import Program
-from tenken.model.contract import Contract, Counted, Listed, Points, Sweep, Verified, With
+from tenken.model.contract import JOINED, Contract, Counted, Listed, Points, Sweep, Verified, With
 from tenken.model.judgement import Finding
 from tenken.model.machine import Machine
 from tenken.model.quantities import plain, same
 from tenken.model.request import Request
-from tenken.model.result import Check, MetricValue, Result
+from tenken.model.result import MetricValue, Result
 from tenken.model.subject import Subject
+from tenken.model.verification import Check
 
 #: A key of `where` that names no parameter: the kinds of subject, of which any metric must be reported.
 SUBJECT = "subject"
@@ -272,8 +273,6 @@ def _alike(entry: Points, have: Mapping[tuple[str, str], Mapping[str, set[At]]])
 
 #: Placeholders that stand for what every metric has.
 _OF_METRIC = ("metric", "subject", "pair")
-#: {m_x_n}: the coordinates m and n as far as there are any, with an x between them.
-JOINED = "_x_"
 
 
 def _of_metrics(name: str) -> bool:
@@ -285,15 +284,15 @@ def verifications(result: Result, program: Program) -> Iterator[str]:
     declared = program.contract.verifications
     if not declared:
         return
-    matched: dict[int, list[tuple[Check, Mapping[str, str]]]] = {i: [] for i in range(len(declared))}
+    matched: dict[int, list[tuple[Check, Mapping[str, Any]]]] = {i: [] for i in range(len(declared))}
     for check in result.verification.checks:
-        found = next(((i, m) for i, one in enumerate(declared) if (m := one.pattern.fullmatch(check.what))), None)
+        found = program.contract.find(check)
         if found is None:
             known = "; ".join(one.what for one in declared[:6])
             yield f"verification {check.what[:120]!r} is not declared by {program.name}; allowed: {known}"
             continue
         one = declared[found[0]]
-        matched[found[0]].append((check, found[1].groupdict()))
+        matched[found[0]].append((check, found[1]))
         if check.tolerance > one.tolerance * (1 + 1e-9):
             yield (f"verification of {check.what}: its tolerance is {check.tolerance:g}; declared: {one.tolerance:g}")
         elif check.error is not None and check.error > one.tolerance * (1 + 1e-9):
@@ -315,7 +314,7 @@ def verifications(result: Result, program: Program) -> Iterator[str]:
 
 
 def _twice(
-    result: Result, contract: Contract, one: Verified, came: list[tuple[Check, Mapping[str, str]]],
+    result: Result, contract: Contract, one: Verified, came: list[tuple[Check, Mapping[str, Any]]],
     measured: list[MetricValue],
 ) -> Iterator[str]:  # fmt: skip
     """A verification occurs once for each of its points, which its text may not distinguish."""
@@ -340,7 +339,7 @@ def _twice(
             yield f"verification {what!r} is reported {count} times; allowed: at most {allowed}"
 
 
-def _is_of(metric: MetricValue, said: Mapping[str, Any], groups: Mapping[str, str]) -> bool:
+def _is_of(metric: MetricValue, said: Mapping[str, Any], groups: Mapping[str, Any]) -> bool:
     """Whether a verification with these placeholders belongs to a metric, as far as both are known."""
     return all(
         _of_check(name, text) == _of_metric(name, metric, said)
@@ -394,7 +393,7 @@ def _brings(result: Result, contract: Contract, name: str, values: tuple[Any, ..
 
 
 def _each_point(
-    contract: Contract, one: Verified, came: list[tuple[Check, Mapping[str, str]]], measured: list[MetricValue]
+    contract: Contract, one: Verified, came: list[tuple[Check, Mapping[str, Any]]], measured: list[MetricValue]
 ) -> Iterator[str]:
     """A verification for each point of the metrics, and a point for each verification."""
     if not one.of:
@@ -428,8 +427,8 @@ def _each_point(
         yield f"verified, but without any metric: {'; '.join(stray[:NAMED])}{more}"
 
 
-def _of_check(name: str, text: str) -> Any:
-    return text.strip().lower() if _of_metrics(name) else plain(text)
+def _of_check(name: str, text: Any) -> Any:
+    return str(text).strip().lower() if _of_metrics(name) else plain(text)
 
 
 def _of_metric(name: str, metric: MetricValue, said: Mapping[str, Any]) -> Any:
@@ -443,14 +442,14 @@ def _of_metric(name: str, metric: MetricValue, said: Mapping[str, Any]) -> Any:
 
 
 def _each_count(
-    result: Result, contract: Contract, one: Verified, came: list[tuple[Check, Mapping[str, str]]]
+    result: Result, contract: Contract, one: Verified, came: list[tuple[Check, Mapping[str, Any]]]
 ) -> Iterator[str]:
     """Every repetition, every trial: from 1 to the parameter."""
     for name, counter in one.each.items():
         count = _count(result, contract, counter)
         if count is None:
             continue
-        groups: dict[tuple[tuple[str, str], ...], set[float]] = {}
+        groups: dict[tuple[tuple[str, Any], ...], set[float]] = {}
         for _, said in came:
             rest = tuple(sorted((k, v) for k, v in said.items() if k != name))
             number = plain(said[name])

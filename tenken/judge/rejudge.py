@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 
 from tenken.errors import CatalogueError
 from tenken.judge import attempt, verdict
+from tenken.judge.bounds import NOTE
 from tenken.model import ending, engine, verdicts
+from tenken.model.catalogue import Program
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.job import JobAccount, short
 from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Finding, Judgement, Limit
@@ -79,9 +81,19 @@ def of_result(result: Result, request: Request | None, machine: Machine, job: Jo
         return verdict.failed(f"{result.node}: {error}", result.node)
     result = engine.completed(result, declared)
     if request is not None:
-        return verdict.judge(result, declared, request, machine, job.marked, job.held())
+        return _noted(verdict.judge(result, declared, request, machine, job.marked, job.held()), result, declared)
     asked = Request(None, result.program, subjects=_kinds(result), arguments=attempt.without_files(result.command[1:]))
-    return verdict.unrequested(verdict.judge(result, declared, asked, machine, job.marked, job.held()))
+    judgement = verdict.judge(result, declared, asked, machine, job.marked, job.held())
+    return _noted(verdict.unrequested(judgement), result, declared)
+
+
+def _noted(judgement: Judgement, result: Result, program: Program) -> Judgement:
+    """With a note on a build whose catalogue was another one, as that of every older record is."""
+    stale = engine.stale(result, program)
+    if stale is None:
+        return judgement
+    note = Finding(verdicts.RECORDED, f"{result.node}: {stale}", node=result.node, kind=NOTE)
+    return replace(judgement, findings=(*judgement.findings, note))
 
 
 def _kinds(result: Result) -> tuple[str, ...]:

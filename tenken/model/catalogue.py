@@ -6,13 +6,14 @@ Checks derive their metrics from it, system files are validated against it, and 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
 from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,14 @@ class Program:
     contract: contract.Contract = field(default_factory=contract.Contract)
     #: Numbers of the hardware by the names of common.yaml, for formulas.
     tables: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def digest(self) -> str:
+        """Of what a program is built with: its version, names and units of metrics, tolerances of verifications."""
+        units = {name: metric.unit for name, metric in self.metrics.items()}
+        tolerances = {one.name: one.tolerance for one in self.contract.verifications}
+        stated = json.dumps([self.name, self.version, units, tolerances], sort_keys=True)
+        return hashlib.sha256(stated.encode()).hexdigest()[:16]
 
     def metric_named(self, name: str) -> Metric | None:
         """A metric by its name or a former one; None if there is none."""

@@ -8,9 +8,10 @@ A section of metrics.yaml each, read by `read` and compared with a result by ten
     points:                              where metrics are reported; those of one entry at the same points
       - metrics: [all_reduce, all_reduce_time]
         at: {bytes: {from: min_bytes, to: max_bytes, by: factor}}
-    verifications:                       what is verified; {x} is a coordinate, {metric} or {subject}
-      - {what: "{metric}, {bytes}, every element, exact", of: [all_reduce], tolerance: 0}
-      - {what: "{metric} by {way}", of: [write], repeats: 3, others: true, tolerance: 0}   at most 3 alike; others too
+    verifications:                       what is verified; {x} is a coordinate, {metric}, {subject} or {pair}
+      - {name: elements, what: "{metric}, {bytes}, every element, exact", of: [all_reduce], tolerance: 0}
+      - {name: words, what: "{metric} by {way}", of: [write], repeats: 3, others: true, tolerance: 0}   at most 3 alike;
+                                         others too
     paths:                               choices that a setting of the machine can change, and those that are allowed
       fp64_emulation: ["off"]
       cufile: {allowed: [GPUDirect Storage], claimed: gds}      only where the system file claims it
@@ -31,9 +32,12 @@ from typing import Any
 
 from tenken.errors import CatalogueError
 from tenken.model.verdicts import FAIL, INVALID
+from tenken.model.verification import Check
 
 #: Values of a coordinate that the program finds itself: matrices by the memory, formats that the GPU has.
 OWN = "own"
+#: Between coordinates of which a text has the values with an x between them.
+JOINED = "_x_"
 #: The parameter by which a test injects a fault.
 INJECTED = "inject_fault"
 
@@ -91,12 +95,14 @@ class Points:
 class Verified:
     """A required verification: one for each point of the metrics `of`, or at least one.
 
+    `name` is what results state since version 2. `what` describes it for people, and names it in results of before.
     `each` maps a placeholder to the parameter that counts it: {repetition} from 1 to `repetitions`. `where`:
     parameters with which it is required, each with its permitted values; `subject`: the kinds of subject of which any
     metric must be reported. `count`: how many for each point (0: once
     for all points).
     """
 
+    name: str
     what: str
     tolerance: float
     of: tuple[str, ...] = ()
@@ -112,11 +118,12 @@ class Verified:
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         parts = re.split(r"\{(\w+)\}", self.what)
-        text = "".join(
-            re.escape(part) if i % 2 == 0 else (r"\d+" if part == "any" else f"(?P<{part}>.+?)")
-            for i, part in enumerate(parts)
-        )
+        text = "".join(re.escape(part) if i % 2 == 0 else f"(?P<{part}>.+?)" for i, part in enumerate(parts))
         return re.compile(text, re.S)
+
+    def text(self, where: Mapping[str, Any]) -> str:
+        """`what` with the coordinates of one comparison; those that it lacks stay as they are."""
+        return re.sub(r"\{(\w+)\}", lambda m: str(where.get(m[1], m[0])), self.what)
 
 
 @dataclass(frozen=True)
@@ -150,6 +157,28 @@ class Contract:
     on_gpu: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     #: "first rank": the GPUs of other ranks are read before and after the run alone.
     watched_by: str = ""
+
+    @cached_property
+    def _named(self) -> dict[str, int]:
+        return {one.name: number for number, one in enumerate(self.verifications)}
+
+    def find(self, check: Check) -> tuple[int, Mapping[str, Any]] | None:
+        """Which of `verifications` a comparison is, and its coordinates: by the name that it states, otherwise (of
+        earlier results) by its text. None: not declared."""
+        if check.name:
+            number = self._named.get(check.name)
+            if number is None:
+                return None
+            subject, where = check.subject, dict(check.at)
+            if subject is not None:
+                where |= {"subject": subject.id, "from": subject.first, "to": subject.second}
+                where["pair"] = f"GPU {subject.first} -> GPU {subject.second}"
+            for name in self.verifications[number].pattern.groupindex:
+                parts = name.split(JOINED)
+                where.setdefault(name, "x".join(str(check.at[part]) for part in parts if part in check.at))
+            return number, {name: where[name] for name in self.verifications[number].pattern.groupindex}
+        matches = ((number, one.pattern.fullmatch(check.what)) for number, one in enumerate(self.verifications))
+        return next(((number, found.groupdict()) for number, found in matches if found), None)
 
 
 KEYS = (
@@ -254,13 +283,18 @@ def _values_by_name(raw: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
 
 
 def _verified(raw: Any, metrics: Mapping[str, Any], where: str) -> Verified:
-    _only(raw, ("what", "tolerance", "of", "each", "optional", "where", "count", "repeats", "others"), where)
+    _only(raw, ("name", "what", "tolerance", "of", "each", "optional", "where", "count", "repeats", "others"), where)
     if not isinstance(raw.get("what"), str) or not isinstance(raw.get("tolerance"), (int, float)):
         raise CatalogueError(f"{where}: each has a text `what` and a number `tolerance`")
     if not raw["tolerance"] >= 0:
         raise CatalogueError(f"{where}: tolerance is {raw['tolerance']}; allowed: 0 or above")
+    name = str(raw.get("name", raw["what"]))
     return Verified(
-        raw["what"], float(raw["tolerance"]), _named(raw.get("of", []), metrics, where), dict(raw.get("each") or {}),
+        name,
+        raw["what"],
+        float(raw["tolerance"]),
+        _named(raw.get("of", []), metrics, where),
+        dict(raw.get("each") or {}),
         bool(raw.get("optional", False)),
         _where(raw),
         int(raw.get("count", 1)),

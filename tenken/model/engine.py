@@ -16,9 +16,10 @@ from tenken.model.derivation import Derivation
 from tenken.model.formula import ITSELF, Formula, Unknown
 from tenken.model.judgement import Limit
 from tenken.model.numbers import quantiles
-from tenken.model.result import SCHEMA, Result, Verification
+from tenken.model.result import SCHEMA, Result
 from tenken.model.subject import Coordinates, Subject
 from tenken.model.values import MetricValue, Series
+from tenken.model.verification import Verification
 
 #: What a unit counts, and how many of them it has: "GB/s" are 10^9 bytes a second.
 _RATES: Mapping[str, tuple[str, float]] = {
@@ -71,17 +72,32 @@ def completed(result: Result, program: Program) -> Result:
     return replace(result, metrics=run.metrics, limits=limits, verification=verified(result, program))
 
 
+def stale(result: Result, program: Program) -> str | None:
+    """Why the program that wrote a result was built with other entries of the catalogue; None: with these, or it does
+    not state with which (results of before, other programs)."""
+    if not result.catalogue or result.catalogue == program.digest:
+        return None
+    return (
+        f"stale build: {program.name} was built with the catalogue {result.catalogue[:40]}, this is {program.digest} "
+        "(names, units, tolerances, version)"
+    )
+
+
 def verified(result: Result, program: Program) -> Verification:
-    """The comparisons of a result of version 2 with the tolerances of the catalogue; one that it does not declare has
-    none, and has not passed."""
+    """The comparisons of a result of version 2 with text and tolerance of the catalogue; one that it does not declare
+    has none, and has not passed."""
     if result.schema != SCHEMA:
         return result.verification
     checks = []
     for check in result.verification.checks:
-        declared = (one for one in program.contract.verifications if one.pattern.fullmatch(check.what))
-        tolerance = next((one.tolerance for one in declared), math.nan)
-        passed = check.error is not None and check.error <= tolerance
-        checks.append(replace(check, tolerance=tolerance, passed=passed))
+        found = program.contract.find(check)
+        if found is None:
+            checks.append(check)
+            continue
+        declared = program.contract.verifications[found[0]]
+        what = declared.text(found[1]) if check.name else check.what
+        passed = check.error is not None and check.error <= declared.tolerance
+        checks.append(replace(check, what=what, tolerance=declared.tolerance, passed=passed))
     return Verification(bool(checks) and all(check.passed for check in checks), tuple(checks))
 
 

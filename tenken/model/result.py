@@ -21,6 +21,7 @@ from tenken.model import files
 from tenken.model.judgement import Limit
 from tenken.model.subject import Coordinates, Subject
 from tenken.model.values import MetricValue, Series
+from tenken.model.verification import Check, Verification
 
 FIRST, SCHEMA = "tenken-result/1", "tenken-result/2"
 
@@ -229,27 +230,6 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Check:
-    """One verification: what was compared, the error found (None: not finite), the first wrong element. The tolerance
-    is the catalogue's (NaN: not looked up yet); results of version 1 state it.
-    """
-
-    what: str
-    error: float | None
-    tolerance: float
-    passed: bool
-    detail: str = ""
-
-
-@dataclass(frozen=True)
-class Verification:
-    """The verification of the program's own output."""
-
-    passed: bool
-    checks: tuple[Check, ...] = ()
-
-
-@dataclass(frozen=True)
 class Link:
     """How two GPUs are connected: active links (None: unknown) and their kind ("NVLink", "NVLink through a switch")."""
 
@@ -447,12 +427,29 @@ class _StatedLimit(msgspec.Struct):
     unknown: str | None = None
 
 
+class _StatedCheck(msgspec.Struct):
+    what: str
+    error: float | None
+    tolerance: float
+    passed: bool
+    detail: str = ""
+
+
+class _StatedVerification(msgspec.Struct):
+    passed: bool
+    checks: tuple[_StatedCheck, ...] = ()
+
+    def typed(self) -> Verification:
+        checks = (Check(one.what, one.error, one.tolerance, one.passed, one.detail) for one in self.checks)
+        return Verification(self.passed, tuple(checks))
+
+
 class _First(_Common, kw_only=True):
     """A result of version 1: it states values, limits, tolerances."""
 
     metrics: tuple[_Metric, ...]
     limits: dict[str, _StatedLimit]
-    verification: Verification
+    verification: _StatedVerification
     path: dict[str, Any]
 
     def typed(self, text: str) -> Result:
@@ -468,7 +465,7 @@ class _First(_Common, kw_only=True):
                 name: Limit.of({k: v for k, v in msgspec.structs.asdict(one).items() if v is not None})
                 for name, one in self.limits.items()
             },
-            verification=self.verification,
+            verification=self.verification.typed(),
             path=self.path,
         )
 
@@ -493,9 +490,23 @@ class _Series(msgspec.Struct, omit_defaults=True):
 
 
 class _Verified(msgspec.Struct, omit_defaults=True):
+    """`first_wrong`: the index of the first wrong element, its value, the expected one. The first results of version 2
+    had a text as name and as first wrong element, and no subject."""
+
     name: str
     error: float | None
-    first_wrong: str = ""
+    subject: dict[str, int] | None = None
+    at: _At = {}
+    first_wrong: str | dict[str, _Scalar] = ""
+
+    def typed(self) -> Check:
+        if self.subject is None:
+            return Check(self.name, self.error, math.nan, False, str(self.first_wrong))
+        wrong = self.first_wrong.items() if isinstance(self.first_wrong, dict) else ()
+        detail = ", ".join(f"{key} {value}" for key, value in wrong)
+        return Check(
+            self.name, self.error, math.nan, False, detail, self.name, Subject.of(self.subject), Coordinates.of(self.at)
+        )
 
 
 class _Link(msgspec.Struct):
@@ -521,12 +532,11 @@ class _Second(_Common, kw_only=True):
             if one.id in seen:
                 raise ResultError(f"series {one.id} appears twice")
             seen.add(one.id)
-        checks = tuple(Check(one.name, one.error, math.nan, False, one.first_wrong) for one in self.verification)
         return self.result(
             text,
             metrics=(),
             limits={},
-            verification=Verification(False, checks),
+            verification=Verification(False, tuple(one.typed() for one in self.verification)),
             path=self.provenance,
             series=series,
             catalogue=self.catalogue,

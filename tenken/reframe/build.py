@@ -20,6 +20,7 @@ from reframe.frontend.executors import Runner
 
 from tenken.archive import disk
 from tenken.machines import loader
+from tenken.model import headers
 from tenken.paths import PROGRAMS, ROOT, SRC
 from tenken.reframe.last_words import why
 from tenken.reframe.machine import Machine
@@ -233,7 +234,11 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         launchers = ['-DCMAKE_CXX_COMPILER_LAUNCHER="$tenken_launcher"']
         if self.machine.nvcc:
             launchers.append('-DCMAKE_CUDA_COMPILER_LAUNCHER="$tenken_cuda_launcher"')
-        options = " ".join([*self.machine.cmake_options(), *launchers, self.cmake_options]).strip()
+        # written here: the node that builds may have no Python, or be of another architecture
+        entries = ROOT / ".build" / "catalogue"
+        headers.write(PROGRAMS, entries)
+        stated = f"-DTENKEN_CATALOGUE={shlex.quote(str(entries))}"
+        options = " ".join([*self.machine.cmake_options(), *launchers, stated, self.cmake_options]).strip()
         # one flock for configure, build and install: another session may build the same tree at this moment
         configure = f'cmake -G "$tenken_generator" -S {shlex.quote(str(SRC))} -B {tree} -DCMAKE_BUILD_TYPE=Release'
         where = (self.current_partition.fullname, self.current_environ.name)

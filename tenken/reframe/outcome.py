@@ -217,7 +217,9 @@ class Outcome:
             return verdict.failed(f"{where}: {raised}", where), result, error, text
         result = engine.completed(result, declared)
         judgement = verdict.judge(result, declared, request, machine, status, joblines.account(self.told))
-        return verdict.extended(judgement, self.disturbance()), result, error, text
+        stale = engine.stale(result, declared)
+        built = [Finding(verdicts.FAIL, f"{result.node}: {stale}", node=result.node)] if stale else []
+        return verdict.extended(judgement, [*built, *self.disturbance()]), result, error, text
 
 
 def captured(folder: Path, facts: Mapping[str, Any]) -> dict[str, bytes]:

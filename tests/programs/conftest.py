@@ -70,7 +70,7 @@ def configure(folder: Path, *options: str, source: Path = ROOT / "src") -> None:
     command = [tool("cmake"), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"]
     # named as a system file would name it: ccache keeps what compilers of two names made apart
     compiler = os.environ.get("CXX", "g++")
-    command.append(f"-DCMAKE_CXX_COMPILER={compiler}")
+    command += [f"-DCMAKE_CXX_COMPILER={compiler}", f"-DTENKEN_PYTHON={sys.executable}"]
     cache = folder / "CMakeCache.txt"
     if cache.exists() and f"/{Path(compiler).name}\n" not in cache.read_text():
         # CMake would begin anew, and forget the other options

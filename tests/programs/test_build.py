@@ -37,6 +37,9 @@ def test_a_new_program_is_a_new_folder_and_installs(build_dir: Path, tmp_path: P
     (tmp_path / "tree" / "REVISION").write_text("v7-of-a-tarball\n")
     programs = source / "programs"
     shutil.copytree(programs / "daxpy", programs / "newcomer")
+    for name, of in (("metrics.yaml", "program: {}"), ("daxpy.cpp", '#include "catalogue/{}.h"')):
+        file = programs / "newcomer" / name
+        file.write_text(file.read_text().replace(of.format("daxpy"), of.format("newcomer")))
     (programs / "newcomer" / "CMakeLists.txt").write_text(
         "tenken_program(newcomer SOURCES daxpy.cpp)\ntenken_program(needs_gpu NEEDS CUDA SOURCES absent.cu)\n"
     )

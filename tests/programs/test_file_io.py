@@ -235,7 +235,7 @@ def test_a_flipped_byte_is_named_with_offset_and_rank(go: Run, program: str) -> 
     assert outcome.code == 1 and outcome.document is not None
     assert outcome.document["reason"].startswith("verification: ")
     wrong = [check for check in outcome.document["verification"]["checks"] if not check["passed"]]
-    pattern = r"/\S+ at offset \d+: word \d+ is 0x[0-9a-f]{8}, expected 0x[0-9a-f]{8} \(rank 3\)"
+    pattern = r"file /\S+, offset \d+, word \d+, value 0x[0-9a-f]{8}, expected 0x[0-9a-f]{8}, rank 3"
     assert wrong and re.fullmatch(pattern, wrong[0]["detail"]), wrong
 
 
@@ -244,7 +244,7 @@ def test_the_offset_of_a_flipped_byte_is_where_it_was_flipped(go: Run) -> None:
     document = go("storage_map", *arguments, "--inject-fault", "element").document
     assert document is not None
     (wrong,) = [check for check in document["verification"]["checks"] if not check["passed"]]
-    assert " at offset 131072: word 32768 is " in wrong["detail"] and wrong["error"] == 1
+    assert ", offset 131072, word 32768, value " in wrong["detail"] and wrong["error"] == 1
 
 
 @pytest.mark.parametrize("candidate", ["posix_64ki_1", "direct_64ki_2", "mapped_64ki_2"])
@@ -402,7 +402,7 @@ def test_hdf5_writes_and_reads_past_the_page_cache(go: Run, build_dir: Path, dir
 
     outcome = go("snapshot_io", "--methods", "hdf5_direct", "--inject-fault", "element", env=direct_hdf5)
     assert outcome.code == 1 and outcome.document is not None and not outcome.document["verification"]["passed"]
-    assert re.search(r"\.h5 at offset \d+: word \d+ is ", outcome.document["reason"])
+    assert re.search(r"\.h5, offset \d+, word \d+, value ", outcome.document["reason"])
 
     refusing = {**direct_hdf5, **bad_disk(build_dir, no_direct="1")}
     outcome = go("snapshot_io", "--methods", "hdf5_direct", env=refusing)
@@ -556,9 +556,9 @@ def test_training_data_come_by_every_way_each_sample_once_an_epoch(go: Run) -> N
 @pytest.mark.parametrize(
     ("fault", "what"),
     [
-        ("element", r"samples whose checksum differs.*sample0\.(bin|h5) at offset \d+: word 1024 is "),
-        ("stale-sample", r"checksum differs.*(bin|h5) is as it was written, .* in repetition 0, epoch 1 is not"),
-        ("sample-twice", r"samples not read once an epoch.*repetition 0, epoch 1: sample \d+ was read [02] times"),
+        ("element", r"checksum\..*file .*sample0\.(bin|h5), offset \d+, word 1024, value "),
+        ("stale-sample", r"checksum\..*(bin|h5), as_written true, read_in repetition 0, epoch 1"),
+        ("sample-twice", r"once_an_epoch\..*read_in repetition 0, epoch 1, sample \d+, times [02]"),
     ],
 )
 def test_a_sample_that_is_wrong_stale_or_missing_is_noticed(go: Run, fault: str, what: str, method: str) -> None:

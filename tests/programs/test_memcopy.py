@@ -55,7 +55,9 @@ def test_the_published_count_is_the_default(run: Run) -> None:
 def test_a_flipped_element_is_noticed(run: Run, size: str) -> None:
     outcome = run("memcopy", *QUICK, "--bytes", size, "--inject-fault", "element")
     assert outcome.code == 1 and outcome.document is not None
-    assert re.search(r"host_pageable, every element, exact: .* \(element \d+ is 2\.", outcome.document["reason"])
+    assert re.search(
+        r"host_copy\.host\.metric=host_pageable\.trial=1: .* \(element \d+, value 2\.", outcome.document["reason"]
+    )
 
 
 @pytest.mark.parametrize("copies", ["", "kernel", "host_pageable,host_pageable", "host", "host_pageable;"])

@@ -198,7 +198,12 @@ def test_a_series_of_trials_is_complete_or_refused(run: Run, program: str, argum
 @pytest.mark.parametrize(
     ("how", "program", "code", "reason"),
     [
-        ("tail", "access_patterns", 1, r"verification: pattern 5.*element 9999 is 0\.79.*, expected 1\.79"),
+        (
+            "tail",
+            "access_patterns",
+            1,
+            r"copied\.gpu0\.pattern=5.*element 9999, value 0\.79.*, expected 1\.79",
+        ),
         (
             "misplaced",
             "access_patterns",
@@ -206,7 +211,7 @@ def test_a_series_of_trials_is_complete_or_refused(run: Run, program: str, argum
             r"the pages of the destination should lie on the device, but they are: host",
         ),
         ("no_sam", "access_patterns", 3, r"^no pageable memory access: cudaDevAttrPageableMemoryAccess is 0 \(gpu0"),
-        ("misplaced", "migration", 1, r"trial 1: the pages of the destination should lie on the device"),
+        ("misplaced", "migration", 1, r"trial=1: the pages of the destination should lie on the device"),
         ("no_sam", "migration", 3, r"^no pageable memory access: "),
     ],
 )

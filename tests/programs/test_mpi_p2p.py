@@ -57,7 +57,8 @@ def test_one_flipped_bit_in_one_rank_is_seen(run: Callable[..., Outcome], test: 
     outcome = run(3, *QUICK, "--tests", test, "--inject-fault", "element")
     assert outcome.code == 1 and outcome.document is not None
     assert outcome.document["status"] == "failed"
-    assert outcome.document["reason"].startswith(f"verification: host buffers, {test}, ")
+    assert outcome.document["reason"].startswith("verification: messages.ranks3.buffers=host-host.bytes=")
+    assert f".metric={test}: error " in outcome.document["reason"]
 
 
 def test_a_launcher_that_starts_fewer_ranks_fails(run: Callable[..., Outcome]) -> None:

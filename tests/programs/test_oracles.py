@@ -369,9 +369,8 @@ def test_hpl_phases(clocked: Clocked, blas: str) -> None:
 
 def test_hpl_residual(clocked: Clocked, blas: str) -> None:
     document, _ = clocked("hpl", *FEW, "--n", "300", "--nb", "32", "--backend", "host", TENKEN_BLAS=blas)
-    for check in document["verification"]["checks"]:
-        r, a, x, b = (float(text) for text in re.findall(r"\|\|[^|]*\|\| ([-+.\de]+)", check["detail"]))
-        close(check["error"], r / (2.0**-53 * (a * x + b) * 300), 1e-5)
+    for check, norms in zip(document["verification"]["checks"], document["path"]["norms"], strict=True):
+        close(check["error"], norms["r"] / (2.0**-53 * (norms["a"] * norms["x"] + norms["b"]) * 300), 1e-12)
         assert check["tolerance"] == 16
 
 

@@ -85,7 +85,7 @@ def test_a_matrix_with_a_fault_fails_the_verification(run: Run, broken: str, pre
         assert outcome.code == 1
         return
     assert outcome.code == 1 and outcome.document is not None
-    assert outcome.document["reason"].startswith("verification: csr of tridiagonal_500 on host, every row")
+    assert outcome.document["reason"].startswith("verification: rows.host.matrix=tridiagonal_500.variant=csr: ")
 
 
 def test_a_flipped_bit_of_a_float_is_seen(run: Run) -> None:

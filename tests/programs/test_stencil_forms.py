@@ -42,7 +42,7 @@ def test_a_formulation_computes_the_same_cells_as_one_step_at_a_time(run: Run, f
 def test_a_flipped_bit_fails_every_formulation(run: Run, form: str) -> None:
     outcome = run("stencil_forms", "--form", form, *SMALL, "--inject-fault", "element")
     assert outcome.code == 1 and outcome.document is not None
-    assert re.match(r"verification: 9 steps of a small grid .*\(element \d+ is ", outcome.document["reason"])
+    assert re.match(r"verification: small\.host\.steps=9: .*\(element \d+, value ", outcome.document["reason"])
 
 
 @pytest.mark.parametrize("parts", ["1", "3", "21"])

@@ -22,8 +22,8 @@ void place(double* array, const CopyTrial& trial, MemorySpace space, int pattern
 
 void require_space(const Residence& found, MemorySpace wanted, const char* which, const CopyTrial& trial) {
     if (!found.contradicts(wanted)) return;
-    throw std::runtime_error(trial.what + ": the pages of the " + which + " should lie on the " +
-                             name_of(wanted) + ", but they are: " + found.text());
+    throw std::runtime_error(id_of("trial", trial.subject, trial.at) + ": the pages of the " + which +
+                             " should lie on the " + name_of(wanted) + ", but they are: " + found.text());
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ CopySeries run_copy_trial(const CopyTrial& trial, CopyGpu* gpu) {
     }
     series.check = (gpu != nullptr ? gpu->compare(to.get(), trial.elements, trial.pattern)
                                    : compare_on_host(to.get(), trial.elements, trial.pattern))
-                       .check(trial.what + ", every element, exact");
+                       .check(trial.verified, trial.subject, trial.at);
     return series;
 }
 

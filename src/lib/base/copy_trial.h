@@ -17,7 +17,9 @@ struct CopyPhase {
 };
 
 struct CopyTrial {
-    std::string what;  ///< for messages: "pattern 5, sam, trial 1"
+    Verified verified = {"", 0};
+    Subject subject = Subject::host();
+    At at = {};
     std::size_t elements = 0;
     Method method = Method::sam;
     MemorySpace source = MemorySpace::host;

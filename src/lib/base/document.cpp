@@ -40,11 +40,11 @@ std::string column(const char* format, double value) {
 /// One line for display: the median, of seconds as the rate of what was counted. `tenken show` prints all
 /// that follows.
 std::string row_of(const std::string& id, const Metric& metric) {
-    const double median = order_statistics(metric.samples, Direction::higher).median;
-    std::string text = column("%.6g", median) + (metric.seconds ? " s" : "");
+    const double middle = tenken::median(metric.samples);
+    std::string text = column("%.6g", middle) + (metric.seconds ? " s" : "");
     for (const auto& count : metric.counts) {
-        if (metric.seconds && median > 0)
-            text += ", " + column("%.6g", count.second / median / 1e9) + " G" + count.first + "/s";
+        if (metric.seconds && middle > 0)
+            text += ", " + column("%.6g", count.second / middle / 1e9) + " G" + count.first + "/s";
     }
     char row[320];
     std::snprintf(row, sizeof row, "%-48s %7zu  %s", id.c_str(), metric.samples.size(), text.c_str());
@@ -57,32 +57,9 @@ std::runtime_error file_error(const std::string& option, const std::string& path
 
 }  // namespace
 
-Limit Limit::known(double value, const std::string& unit, const std::string& basis) {
-    Limit limit;
-    limit.json_ = Json::object().set("value", value).set("unit", unit).set("basis", basis);
-    limit.text_ = column("%.6g", value);
-    return limit;
-}
-
-Limit Limit::unknown(const std::string& reason) {
-    Limit limit;
-    limit.json_ = Json::object().set("unknown", reason);
-    limit.text_ = "unknown";
-    return limit;
-}
-
-std::string Metric::id() const {
-    std::string id = name + "." + subject.text();
-    std::vector<std::pair<std::string, std::string>> coordinates;
-    for (const auto& coordinate : at) {
-        std::string value = coordinate.second.dump();
-        value.erase(std::remove_if(value.begin(), value.end(), [](char c) { return c == '"' || c == '\n'; }),
-                    value.end());
-        coordinates.emplace_back(coordinate.first, value);
-    }
-    std::sort(coordinates.begin(), coordinates.end());
-    for (const auto& coordinate : coordinates) id += "." + coordinate.first + "=" + coordinate.second;
-    return id;
+// that of a program replaces it
+__attribute__((weak)) const char* catalogue_digest() {
+    return "";
 }
 
 Document::Document(std::string program, int argc, char** argv)
@@ -124,9 +101,9 @@ void Document::add(const Metric& measured) {
 void Document::add(const Check& check) {
     checks_.push_back(check);
     if (check.passed()) return;
-    std::string reason = "verification: " + check.what + ": error " + column("%.3g", check.error) +
-                         " above the tolerance " + column("%.3g", check.tolerance);
-    if (!check.detail.empty()) reason += " (" + check.detail + ")";
+    std::string reason = "verification: " + check.id() + ": error " + column("%.3g", check.error) +
+                         " above the tolerance " + column("%.3g", check.of.tolerance);
+    if (!check.first_wrong.is_null()) reason += " (" + check.first_wrong.listed() + ")";
     fail(reason);
 }
 
@@ -162,6 +139,7 @@ Json Document::json() const {
 
     Json json = Json::object();
     json.set("schema", "tenken-result/2").set("program", program_).set("version", version());
+    json.set("catalogue", catalogue_digest());
     json.set("token", token).set("command", command_).set("started", started_).set("finished", utc_now());
     json.set("host", describe_host().json()).set("build", build_json);
     json.set("status", name_of(status_)).set("reason", reason_);
@@ -184,7 +162,8 @@ std::string Document::table() const {
     for (const std::string& row : rows_) out += row + "\n";
     for (const Check& check : checks_) {
         if (!check.passed())
-            out += "wrong: " + check.what + (check.detail.empty() ? "" : ": " + check.detail) + "\n";
+            out += "wrong: " + check.id() +
+                   (check.first_wrong.is_null() ? "" : ": " + check.first_wrong.listed()) + "\n";
     }
     return out + program_ + ": " + name_of(status_) + (reason_.empty() ? "" : ": " + reason_) + "\n";
 }

@@ -17,37 +17,16 @@
 
 namespace tenken {
 
-/// The physical limit with which a metric is compared, or the reason why none is known.
-class Limit {
-  public:
-    /// @param unit the metric's; @param basis e.g. "attribute: memory clock x bus width"
-    static Limit known(double value, const std::string& unit, const std::string& basis);
-    static Limit unknown(const std::string& reason);
-    const Json& json() const { return json_; }
-    /// For the table: the value, or "unknown".
-    std::string text() const { return text_; }
-
-  private:
-    Json json_;
-    std::string text_;
-};
-
-/// The statistic of the samples that is the value of a metric.
-enum class Statistic { median, best, p5, p95, mean, total };
-
 /// One measured quantity with all of its samples.
 struct Metric {
-    std::string name;  ///< as in the program's metrics.yaml
+    std::string name;  ///< as in the program's metrics.yaml, which has its unit
     Subject subject = Subject::host();
-    std::string unit;  ///< "GB/s", "us", ...
-    Direction direction = Direction::higher;
-    std::vector<double> samples;  ///< in the order measured, in `unit`
-    Statistic statistic = Statistic::median;
-    std::string clock = "host";  ///< "host", "device" or "host and device"
+    std::vector<double> samples;  ///< in the order measured
+    std::string clock = "host";   ///< "host", "device" or "host and device"
     /// What one sample counts, where figures follow from it: bytes, operations, cells, samples, messages.
     std::vector<std::pair<std::string, double>> counts = {};
-    bool seconds =
-        false;  ///< whether the samples are seconds; otherwise they are in the unit of metrics.yaml
+    /// Whether the samples are seconds; otherwise they are in the unit of metrics.yaml.
+    bool seconds = false;
 
     /// Sets what was measured: seconds, and what one of them moved or computed; the unit of metrics.yaml
     /// decides which rate follows.
@@ -56,11 +35,9 @@ struct Metric {
         counts = std::move(counted);
         seconds = true;
     }
-    /// Coordinates within a sweep, with the unit in the key: {"bytes", 4096}.
-    std::vector<std::pair<std::string, Json>> at = {};
+    At at = {};  ///< within a sweep
 
-    /// name.subject[.key=value...], keys in alphabetical order.
-    std::string id() const;
+    std::string id() const { return id_of(name, subject, at); }
 };
 
 /// How the program was built.
@@ -73,6 +50,10 @@ struct Build {
 };
 
 enum class Status { ok, failed, waived };
+
+/// The digest of the entries in metrics.yaml with which the program was built, from catalogue/PROGRAM.cpp;
+/// empty where none is linked.
+const char* catalogue_digest();
 
 /// Collects the parts and writes them. fail() records every error, so that a failed run
 /// also leaves a complete document.
@@ -92,10 +73,9 @@ class Document {
     Optional<Json> load;      ///< other activity of the host during the run
     std::vector<Json> links;  ///< connections of two GPUs (report_link() in links.h)
 
-    /// Adds a metric and the limit with which it is compared. A metric with a sample that is not finite is
-    /// not written and fails the run; so does one without samples or with a duplicate id.
+    /// Adds a metric. One with a sample that is not finite is not written and fails the run; so does one
+    /// without samples or with a duplicate id.
     void add(const Metric& metric);
-    void add(const Metric& metric, const Limit&) { add(metric); }
     /// Adds one comparison; the run fails if it did not pass.
     void add(const Check& check);
     /// The path actually taken by the data: path("stores", "streaming").

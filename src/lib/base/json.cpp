@@ -128,7 +128,7 @@ Json& Json::push(Json value) {
     return *this;
 }
 
-void Json::write(std::string& out, int depth) const {
+void Json::write(std::string& out) const {
     switch (type_) {
         case Type::null:
             out += "null";
@@ -147,24 +147,29 @@ void Json::write(std::string& out, int depth) const {
             break;
     }
     const bool is_object = type_ == Type::object;
-    bool flat = !is_object || values_.empty();
-    for (const Json& value : values_) flat = flat && !value.is_container();
-    const std::string pad = flat ? "" : "\n" + std::string(2 * static_cast<std::size_t>(depth + 1), ' ');
     out += is_object ? '{' : '[';
     for (std::size_t i = 0; i < values_.size(); ++i) {
-        if (i > 0) out += flat ? ", " : ",";
-        out += pad;
-        if (is_object) out += quoted(keys_[i]) + ": ";
-        values_[i].write(out, depth + 1);
+        if (i > 0) out += ',';
+        if (is_object) out += quoted(keys_[i]) + ":";
+        values_[i].write(out);
     }
-    if (!flat) out += "\n" + std::string(2 * static_cast<std::size_t>(depth), ' ');
     out += is_object ? '}' : ']';
+}
+
+std::string Json::listed() const {
+    if (type_ != Type::object) return dump();
+    std::string out;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+        out += (i > 0 ? ", " : "") + keys_[i] + " ";
+        out += values_[i].type_ == Type::string ? values_[i].text_ : values_[i].dump();
+    }
+    return out;
 }
 
 std::string Json::dump() const {
     std::string out;
-    write(out, 0);
-    return out + "\n";
+    write(out);
+    return out;
 }
 
 }  // namespace tenken

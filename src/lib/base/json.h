@@ -55,14 +55,17 @@ class Json {
     Json& push(Json value);
     bool empty() const { return keys_.empty() && values_.empty(); }
 
-    /// The text: arrays of numbers and empty containers on one line, everything else indented by two.
+    bool is_null() const { return type_ == Type::null; }
+
+    /// Of an object, for people: "element 5, value 3, expected 4".
+    std::string listed() const;
+    /// The text, without any space.
     std::string dump() const;
 
   private:
     enum class Type { null, boolean, text_as_is, string, array, object };
 
-    void write(std::string& out, int depth) const;
-    bool is_container() const { return type_ == Type::array || type_ == Type::object; }
+    void write(std::string& out) const;
 
     Type type_ = Type::null;
     bool boolean_ = false;

@@ -38,12 +38,6 @@ PairLink pair_link(const LinkedGpu& from, const LinkedGpu& to);
 /// Reports a connection: the number of active links (null: not known) and their kind.
 void report_link(Document& document, int from, int to, const PairLink& link);
 
-/// Peak rate from (or to) one GPU to (or from) several others at once in GB/s.
-Limit fan_limit(const LinkedGpu& one, const std::vector<const LinkedGpu*>& others);
-
-/// GB/s of a PCIe link in one direction by its line rate and line code (generations 1 to 6); 0 for another.
-double pcie_gbs(int generation, int width);
-
 /// Whether two PCI addresses denote the same device in any notation (0000:1B:00.0, 00000000:1b:00.0).
 bool same_pci_device(const std::string& one, const std::string& other);
 

@@ -130,7 +130,7 @@ void write(std::unique_ptr<DocumentFile>& file, Document& document, const Machin
     try {
         document.locks = locks.json();
         document.load = load.json();
-        file->write(document.json().dump());
+        file->write(document.json().dump() + "\n");
     } catch (const std::exception& error) {
         document.fail(error.what());
     }

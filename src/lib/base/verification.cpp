@@ -1,5 +1,6 @@
 #include "lib/base/verification.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -23,23 +24,44 @@ void ErrorScan::merge(const ErrorScan& other) {
     if (other.first_ < first_) note(other.first_, other.value_, other.expected_);
 }
 
-Check ErrorScan::check(const std::string& what) const {
-    Check check;
-    check.what = what;
-    check.error = largest_;
-    check.tolerance = tolerance_;
+Check ErrorScan::check(const Verified& of, const Subject& subject, At at) const {
+    Check check = {of, subject, std::move(at), largest_};
     if (first_ != SIZE_MAX) {
-        const std::string found = std::isfinite(value_) ? shortest(value_) : "not finite";
-        check.detail = "element " + std::to_string(first_) + " is " + found + ", expected " +
-                       (std::isfinite(expected_) ? shortest(expected_) : "not finite");
+        check.first_wrong = Json::object().set("element", first_).set("value", number_or_name(value_));
+        check.first_wrong.set("expected", number_or_name(expected_));
     }
     return check;
 }
 
+std::string id_of(const std::string& name, const Subject& subject, const At& at) {
+    std::vector<std::string> coordinates;
+    for (const auto& one : at) {
+        std::string text = one.second.dump();
+        text.erase(std::remove(text.begin(), text.end(), '"'), text.end());
+        coordinates.push_back("." + one.first + "=" + text);
+    }
+    std::sort(coordinates.begin(), coordinates.end());
+    std::string id = name + "." + subject.text();
+    for (const std::string& one : coordinates) id += one;
+    return id;
+}
+
+Json number_or_name(double value) {
+    return std::isfinite(value) ? Json(value)
+           : std::isnan(value)  ? Json("nan")
+                                : Json(value > 0 ? "inf" : "-inf");
+}
+
 Json Check::json() const {
     Json json = Json::object();
-    json.set("name", what).set("error", std::isfinite(error) ? Json(error) : Json());
-    if (!detail.empty()) json.set("first_wrong", detail);
+    json.set("name", of.name).set("subject", subject.json());
+    if (!at.empty()) {
+        Json where = Json::object();
+        for (const auto& one : at) where.set(one.first, one.second);
+        json.set("at", where);
+    }
+    json.set("error", std::isfinite(error) ? Json(error) : Json());
+    if (!first_wrong.is_null()) json.set("first_wrong", first_wrong);
     return json;
 }
 

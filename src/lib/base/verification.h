@@ -1,25 +1,67 @@
 // Comparison of computed with expected values.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/base/json.h"
-#include "lib/base/optional.h"
+#include "lib/base/subject.h"
 
 namespace tenken {
 
+/// Coordinates of a value, with the unit in the key: {"bytes", 4096}.
+using At = std::vector<std::pair<std::string, Json>>;
+
+/// name.subject[.key=value...], keys in alphabetical order.
+std::string id_of(const std::string& name, const Subject& subject, const At& at);
+
+/// A verification as metrics.yaml declares it: a function of catalogue/PROGRAM.h, which is generated.
+struct Verified {
+    const char* name;
+    double tolerance;
+};
+
+template <std::size_t count>
+Verified verified_among(const Verified (&all)[count], const std::string& name) {
+    for (const Verified& one : all)
+        if (name == one.name) return one;
+    throw std::logic_error("metrics.yaml declares no verification " + name);
+}
+
 /// One line of the document's `verification`.
 struct Check {
-    std::string what;  ///< e.g. "array a, every element, relative error"
-    double error = 0;  ///< may be inf or nan, which never passes and is written as null
-    double tolerance = 0;
-    std::string detail;  ///< the first wrong element: index, value and expected value
+    Verified of = {"", 0};
+    Subject subject = Subject::host();
+    At at = {};
+    double error = 0;           ///< may be inf or nan, which never passes and is written as null
+    Json first_wrong = Json();  ///< an object: index of the first wrong element, its value, the expected one
 
-    bool passed() const { return error <= tolerance; }  // false for nan
+    bool passed() const { return error <= of.tolerance; }  // false for nan
+    std::string id() const { return id_of(of.name, subject, at); }
     Json json() const;
 };
+
+/// A number as JSON, or "inf", "-inf" or "nan".
+Json number_or_name(double value);
+
+/// The comparison of all ranks: the largest error of any, and the first wrong element of the first rank that
+/// has one. @tparam Processes Ranks or mpi::World
+template <typename Processes>
+Check of_all(Check mine, Processes& ranks) {
+    const std::string wrong = mine.first_wrong.dump();
+    mine.error = ranks.largest({std::isfinite(mine.error) ? mine.error : 1e300}).front();
+    for (const std::string& one : ranks.gather(wrong)) {
+        if (one == "null") continue;
+        if (one != wrong) mine.first_wrong = Json::verbatim(one);
+        break;
+    }
+    return mine;
+}
 
 /// |value - expected| / |expected|, absolute if expected is 0; inf if value is not finite.
 double relative_error(double value, double expected);
@@ -40,8 +82,8 @@ class ErrorScan {
     void take(double largest) {
         if (largest > largest_) largest_ = largest;
     }
-    /// @param what describes the data; the detail is "element I is V, expected E"
-    Check check(const std::string& what) const;
+    bool passed() const { return first_ == SIZE_MAX && largest_ <= tolerance_; }
+    Check check(const Verified& of, const Subject& subject = Subject::host(), At at = {}) const;
 
   private:
     void note(std::size_t index, double value, double expected);

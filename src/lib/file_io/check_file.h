@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/rank.h"
 #include "lib/base/verification.h"
 #include "lib/file_io/file.h"
 #include "lib/file_io/words.h"
@@ -31,20 +32,30 @@ Mismatch compare_file(const File& file, std::uint64_t offset, std::uint64_t word
     return all;
 }
 
+/// Adds the rank to the first wrong element, where a launcher gave this process one.
+inline tenken::Json& add_rank(tenken::Json& wrong) {
+    const std::string rank = tenken::launcher_rank();
+    if (!rank.empty()) wrong.set("rank", rank);
+    return wrong;
+}
+
 /// A line of the document's verification: the number of words that differ, and the first of them with file,
 /// offset and rank.
 /// @param offset of the first wrong word's array in the file, @param word of the first wrong word from there
 /// on
-inline tenken::Check check_of(const Mismatch& mismatch, const std::string& what, const std::string& file,
+inline tenken::Check check_of(const Mismatch& mismatch, const tenken::Verified& of, const std::string& file,
                               std::uint64_t offset, std::uint64_t word) {
     tenken::Check check;
-    check.what = what + ", words that differ";
+    check.of = of;
     check.error = static_cast<double>(mismatch.count);
-    check.tolerance = 0;
     if (mismatch.count > 0) {
-        check.detail = file + " at offset " +
-                       std::to_string(offset + word * sizeof(std::uint32_t) + mismatch.byte()) + ": word " +
-                       std::to_string(mismatch.first) + " " + mismatch.text() + of_rank();
+        check.first_wrong = tenken::Json::object();
+        check.first_wrong.set("file", file)
+            .set("offset", offset + word * sizeof(std::uint32_t) + mismatch.byte())
+            .set("word", mismatch.first)
+            .set("value", mismatch.hex(mismatch.found))
+            .set("expected", mismatch.hex(mismatch.expected));
+        add_rank(check.first_wrong);
     }
     return check;
 }

@@ -15,10 +15,6 @@ namespace file_io {
 
 namespace {
 
-double median_of(const std::vector<double>& values) {
-    return tenken::order_statistics(values, tenken::Direction::lower).median;
-}
-
 /// Every second value, starting from the first or the second.
 std::vector<double> half(const std::vector<double>& values, std::size_t from) {
     std::vector<double> part;
@@ -51,8 +47,9 @@ bool contains(const std::vector<std::size_t>& configs, std::size_t config) {
 
 /// The configurations in the order of their medians.
 std::vector<std::size_t> by_median(const Times& times, std::vector<std::size_t> configs) {
-    std::sort(configs.begin(), configs.end(),
-              [&](std::size_t i, std::size_t j) { return median_of(times[i]) < median_of(times[j]); });
+    std::sort(configs.begin(), configs.end(), [&](std::size_t i, std::size_t j) {
+        return tenken::median(times[i]) < tenken::median(times[j]);
+    });
     return configs;
 }
 
@@ -102,7 +99,7 @@ std::vector<std::size_t> second_look(Times& times, const Once& one,
 
 Interval median_interval(std::vector<double> samples, double beyond) {
     Interval interval;
-    interval.median = median_of(samples);
+    interval.median = tenken::median(samples);
     std::sort(samples.begin(), samples.end());
     const std::size_t n = samples.size();
     // The k-th from each end, with the largest k for which the binomial tail beyond it is small enough.
@@ -153,8 +150,8 @@ Times run_rounds(std::size_t count, const Rounds& rounds, const Once& one) {
             if (alive.empty()) break;
         }
         if (round < 3 || rounds.keep <= 0) continue;
-        double lowest = median_of(seconds[alive.front()]);
-        for (std::size_t i : alive) lowest = std::min(lowest, median_of(seconds[i]));
+        double lowest = tenken::median(seconds[alive.front()]);
+        for (std::size_t i : alive) lowest = std::min(lowest, tenken::median(seconds[i]));
         alive.erase(std::remove_if(alive.begin(), alive.end(),
                                    [&](std::size_t i) {
                                        // By its fastest round: disturbances only make a configuration slower.
@@ -171,7 +168,7 @@ Finalists find_fastest(Times& times, double tie, const Deciding& limit, const On
     Finalists finalists;
     const std::vector<std::size_t> alive = survivors(times);
     const std::size_t leader = by_median(times, alive).front();
-    const double behind = median_of(times[leader]) / Rounds().keep;
+    const double behind = tenken::median(times[leader]) / Rounds().keep;
     std::vector<std::size_t> open = may_be_faster(times, alive, tie);
     open.resize(std::min(open.size(), 1 + max_rivals));
     const std::vector<std::size_t> back =
@@ -335,7 +332,7 @@ Judgement judge_choice(Times& times, std::size_t chosen, double bound, const Dec
     // Configurations that dropped out are slower than one that did not, unless a second measurement
     // contradicts it.
     std::vector<std::size_t> rivals = survivors(times);
-    const double of_chosen = median_of(times[chosen]);
+    const double of_chosen = tenken::median(times[chosen]);
     const std::vector<std::size_t> back =
         second_look(times, one, [&](double seconds) { return seconds < bound * of_chosen; });
     rivals.erase(std::remove(rivals.begin(), rivals.end(), chosen), rivals.end());
@@ -374,7 +371,7 @@ Judgement judge_choice(Times& times, std::size_t chosen, double bound, const Dec
             // No time is left for these: only the available rounds are used.
             judgement.left += suspects.size() - from;
             judgement.outcome = Judgement::Outcome::undecided;
-            if (suspects[from].first < bound && suspects[from].first < median_of(judgement.ratios)) {
+            if (suspects[from].first < bound && suspects[from].first < tenken::median(judgement.ratios)) {
                 judgement.rival = configs[1];
                 judgement.ratios = pair_ratios(times[chosen], times[configs[1]]);
             }
@@ -451,7 +448,7 @@ std::vector<double> against_best(const std::vector<double>& one, const Times& ot
             if (other.size() < rounds) continue;
             const std::vector<double> common(other.begin(),
                                              other.begin() + static_cast<std::ptrdiff_t>(rounds));
-            const double median = median_of(half(common, 1 - from));
+            const double median = tenken::median(half(common, 1 - from));
             if (best != nullptr && median >= lowest) continue;
             best = &other;
             lowest = median;

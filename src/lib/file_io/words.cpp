@@ -4,9 +4,9 @@
 
 namespace file_io {
 
-std::string Mismatch::text() const {
-    char text[80];
-    std::snprintf(text, sizeof text, "is 0x%08x, expected 0x%08x", found, expected);
+std::string Mismatch::hex(std::uint32_t word) {
+    char text[16];
+    std::snprintf(text, sizeof text, "0x%08x", word);
     return text;
 }
 

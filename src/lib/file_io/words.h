@@ -49,8 +49,8 @@ struct Mismatch {
         found = other.found;
         expected = other.expected;
     }
-    /// "is 0x3f80a000, expected 0x3f80a001".
-    std::string text() const;
+    /// "0x3f80a000"
+    static std::string hex(std::uint32_t word);
     /// The first byte in which the two words differ, 0 to 3.
     unsigned byte() const;
 };

@@ -9,9 +9,6 @@
 
 namespace lu {
 
-/// Threshold above which the rules of HPL and HPL-MxP reject a solution.
-constexpr double max_residual = 16;
-
 /// ||Ax-b|| / (eps (||A|| ||x|| + ||b||) N) of these norms, eps = 2^-53.
 inline double scaled_residual(double r, double a, double x, double b, std::int64_t n) {
     constexpr double epsilon = 1.0 / 9007199254740992.0;

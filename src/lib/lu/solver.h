@@ -130,15 +130,12 @@ class Solver : public tenken::Program {
         }
     }
 
-    /// ||Ax-b|| of a repetition. @param key of the case @param repetition from 0
-    static tenken::Check residual_check(const std::string& key, std::int64_t repetition, double scaled,
-                                        double threshold) {
-        tenken::Check made;
-        made.what = key + ", repetition " + std::to_string(repetition + 1) +
-                    ": ||Ax-b|| / (eps (||A|| ||x|| + ||b||) N), A made anew";
-        made.error = scaled;
-        made.tolerance = threshold;
-        return made;
+    /// A verification of a repetition. @param made with the coordinates of the case @param repetition from 0
+    static tenken::Check check_of(const tenken::Verified& of, const tenken::Metric& made,
+                                  std::int64_t repetition, double error) {
+        tenken::Check check = {of, made.subject, made.at, error};
+        check.at.emplace_back("repetition", tenken::Json(repetition + 1));
+        return check;
     }
 
     /// Build, placement and the back end's devices.

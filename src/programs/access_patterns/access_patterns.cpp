@@ -1,6 +1,8 @@
 // Copies from host or device memory to host or device memory by the CPU or the GPU: the eight patterns of
 // a common address space, with every repetition recorded, which shows the ramp caused by
 // migration.
+#include "catalogue/access_patterns.h"
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -99,7 +101,9 @@ class AccessPatterns : public tenken::CopyProgram {
         one.source = pattern.source;
         one.destination = pattern.destination;
         one.phases = {{pattern.by, static_cast<long>(run.repetitions)}};
-        one.what = "pattern " + std::to_string(pattern.number) + ", trial " + std::to_string(number);
+        one.verified = catalogue::copied();
+        one.at = {{"pattern", tenken::Json(pattern.number)}, {"trial", tenken::Json(number)}};
+        if (gpu != nullptr) one.subject = tenken::Subject::gpu(gpu->description().index);
         const tenken::CopySeries series = tenken::run_copy_trial(one, gpu);
 
         tenken::Metric metric = start(pattern.metric, gpu);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "catalogue/data_loading.h"
 #include "lib/base/clock.h"
 #include "lib/file_io/check_file.h"
 #include "lib/file_io/gds_probe.h"
@@ -99,15 +100,17 @@ void DataLoading::write_samples(const Kind& kind, const std::vector<IoConfig>& l
     folder_->settle();
 }
 
-std::string DataLoading::look_at(const Kind& kind, std::size_t sample, const IoConfig& config,
-                                 const std::string& when) const {
+tenken::Json DataLoading::look_at(const Kind& kind, std::size_t sample, const IoConfig& config,
+                                  const std::string& when) const {
     const File file(path_of(sample, config), File::Mode::read, false);
     const std::uint64_t offset = by_hdf5(config.method) ? offsets_[sample] : 0;
     const file_io::Mismatch mismatch =
         file_io::compare_file(file, offset, kind.bytes_of(sample) / 4, content_of(sample));
-    if (mismatch.count > 0) return check_of(mismatch, "", file.path(), offset, mismatch.first).detail;
-    return file.path() + " is as it was written, and what was read from it in " + when + " is not" +
-           file_io::of_rank();
+    if (mismatch.count > 0)
+        return check_of(mismatch, catalogue::checksum(), file.path(), offset, mismatch.first).first_wrong;
+    tenken::Json wrong = tenken::Json::object();
+    wrong.set("file", file.path()).set("as_written", true).set("read_in", when);
+    return file_io::add_rank(wrong);
 }
 
 void DataLoading::prepare_cache(const Kind& kind, const IoConfig& config) {
@@ -197,15 +200,16 @@ double DataLoading::load(MemorySpace& space, const Kind& kind, Consumer& consume
         ++seen[order[i]];
         if (sums[i] != expected_[order[i]]) {
             ++trial.wrong;
-            if (trial.first_wrong.empty()) trial.first_wrong = look_at(kind, order[i], trial.config, when);
+            if (trial.first_wrong.is_null()) trial.first_wrong = look_at(kind, order[i], trial.config, when);
         }
         if ((i + 1) % samples != 0) continue;
         for (std::size_t sample = 0; sample < samples; ++sample) {
             if (seen[sample] == 1) continue;
             ++trial.misread;
-            if (!trial.first_misread.empty()) continue;
-            trial.first_misread = when + ": sample " + std::to_string(sample) + " was read " +
-                                  std::to_string(seen[sample]) + " times" + file_io::of_rank();
+            if (!trial.first_misread.is_null()) continue;
+            trial.first_misread = tenken::Json::object();
+            trial.first_misread.set("read_in", when).set("sample", sample).set("times", seen[sample]);
+            file_io::add_rank(trial.first_misread);
         }
         seen.assign(samples, 0);
     }

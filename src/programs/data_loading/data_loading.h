@@ -23,11 +23,11 @@ using file_io::MemorySpace;
 struct Trial {
     IoConfig config;
     std::size_t ahead = 0;
-    std::vector<double> waits;     ///< fraction of each timed repetition in which the consumer waited, %
-    std::uint64_t wrong = 0;       ///< samples with a wrong checksum, over all repetitions
-    std::uint64_t misread = 0;     ///< samples not read exactly once in an epoch
-    std::string first_wrong = {};  ///< position of the first of these
-    std::string first_misread = {};
+    std::vector<double> waits;      ///< fraction of each timed repetition in which the consumer waited, %
+    std::uint64_t wrong = 0;        ///< samples with a wrong checksum, over all repetitions
+    std::uint64_t misread = 0;      ///< samples not read exactly once in an epoch
+    tenken::Json first_wrong = {};  ///< position of the first of these
+    tenken::Json first_misread = {};
 };
 
 class DataLoading : public file_io::FileProgram {
@@ -65,8 +65,8 @@ class DataLoading : public file_io::FileProgram {
     std::string path_of(std::size_t sample, const IoConfig& config) const;
     /// The position of an error in a sample's file, or that the file is correct and the data read from it is
     /// not.
-    std::string look_at(const Kind& kind, std::size_t sample, const IoConfig& config,
-                        const std::string& when) const;
+    tenken::Json look_at(const Kind& kind, std::size_t sample, const IoConfig& config,
+                         const std::string& when) const;
 
     // Report (report.cpp)
     void report(MemorySpace& space, const Kind& kind, const std::vector<Trial>& trials,

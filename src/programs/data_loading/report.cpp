@@ -1,4 +1,5 @@
 // The report of the program data_loading.
+#include "catalogue/data_loading.h"
 #include "programs/data_loading/data_loading.h"
 
 namespace data_loading {
@@ -27,16 +28,10 @@ void DataLoading::report(MemorySpace& space, const Kind& kind, const std::vector
         tenken::Metric waits = metric("waits", trial);
         waits.samples = trial.waits;
         document.add(waits);
-        const auto line = [&](const std::string& what, std::uint64_t count, const std::string& first) {
-            tenken::Check check;
-            check.what = kind.name + " by " + trial.config.name() + ", " + std::to_string(trial.ahead) +
-                         " batches ahead, on " + space.name() + ", " + what;
-            check.error = static_cast<double>(count);
-            check.detail = first;
-            document.add(check);
-        };
-        line("samples whose checksum differs", trial.wrong, trial.first_wrong);
-        line("samples not read once an epoch", trial.misread, trial.first_misread);
+        document.add({catalogue::checksum(), loaded.subject, loaded.at, static_cast<double>(trial.wrong),
+                      trial.first_wrong});
+        document.add({catalogue::once_an_epoch(), loaded.subject, loaded.at,
+                      static_cast<double>(trial.misread), trial.first_misread});
     }
 }
 

@@ -1,4 +1,6 @@
 // y = a x + y on the host: a minimal complete benchmark, the example of docs/programs.md.
+#include "catalogue/daxpy.h"
+
 #include <algorithm>
 
 #include "lib/base/host.h"
@@ -61,11 +63,11 @@ class Daxpy : public tenken::Program {
         run.document.add(metric);
 
         if (run.fault == tenken::Fault::element) y[n / 2] = tenken::with_flipped_bit(y[n / 2]);
-        tenken::ErrorScan errors(0);  // halves of small whole numbers: exact
-        tenken::scan(errors, y.data(), n, 0, 0, [&](std::size_t i) {
+        tenken::ErrorScan errors(catalogue::y().tolerance);  // halves of small whole numbers: exact
+        tenken::scan(errors, y.data(), n, 0, catalogue::y().tolerance, [&](std::size_t i) {
             return 0.5 * static_cast<double>(i % 1021) * static_cast<double>(runs);
         });
-        run.document.add(errors.check("y, every element, against runs x a x"));
+        run.document.add(errors.check(catalogue::y()));
     }
 
   private:

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "catalogue/gemm.h"
 #include "lib/base/clock.h"
 #include "lib/base/statistics.h"
 #include "lib/base/stretches.h"
@@ -242,8 +243,8 @@ class GpuPlace : public Place {
         stream_->synchronize();
         TENKEN_CUDA(cudaMemcpy(&result, found.data(), sizeof result, cudaMemcpyDeviceToHost));
         tenken::Check check;
+        check.of = catalogue::product();
         check.error = tenken::double_of_bits(result.largest_error_bits);
-        check.tolerance = 1;
         if (result.first_wrong != ~0ULL) {
             DeviceArray<double> value(1);
             double there = 0;
@@ -252,7 +253,8 @@ class GpuPlace : public Place {
             TENKEN_CUDA(cudaGetLastError());
             stream_->synchronize();
             TENKEN_CUDA(cudaMemcpy(&there, value.data(), sizeof there, cudaMemcpyDeviceToHost));
-            check.detail = "element " + std::to_string(result.first_wrong) + " is " + std::to_string(there);
+            check.first_wrong = tenken::Json::object().set("element", result.first_wrong);
+            check.first_wrong.set("value", tenken::number_or_name(there));
         }
         return check;
     }
@@ -371,7 +373,7 @@ class GpuPlace : public Place {
             if (batch.begin < settling_seconds && batch.begin + batch.seconds < stretch_seconds_) continue;
             each.push_back(batch.seconds / static_cast<double>(batch.count));
         }
-        return tenken::order_statistics(each, tenken::Direction::lower).median;
+        return tenken::median(each);
     }
 
     std::size_t place_of(std::size_t candidate) const {

@@ -144,7 +144,9 @@ class Gemm : public tenken::Program {
         add_one(document, place, one, "over_first", choice.over_first);
         document.path("algorithm." + where, choice.text);
         if (energy) document.add(*energy);
-        check.what = where + ": every element of C, error over its bound";
+        const tenken::Metric made = metric(place, one, "of_best");
+        check.subject = made.subject;
+        check.at = made.at;
         document.add(check);
     }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "catalogue/gemm.h"
 #include "lib/base/clock.h"
 #include "lib/base/verification.h"
 #include "programs/gemm/backend.h"
@@ -126,7 +127,7 @@ class HostPlace : public Place {
             const Exact exact = exact_of(i);
             const double error =
                 std::fabs(c_[i] - exact.value) / bound.of(exact.value, exact.norm_a, exact.norm_b);
-            const bool wrong = !(error <= 1);
+            const bool wrong = !(error <= catalogue::product().tolerance);
             if (!wrong && error <= worst) continue;
 #pragma omp critical(gemm_verify)
             {
@@ -135,11 +136,12 @@ class HostPlace : public Place {
             }
         }
         tenken::Check check;
+        check.of = catalogue::product();
         check.error = worst;
-        check.tolerance = 1;
         if (first < c_.size()) {
-            check.detail = "element " + std::to_string(first) + " is " + std::to_string(c_[first]) +
-                           ", expected " + std::to_string(exact_of(first).value);
+            check.first_wrong = tenken::Json::object().set("element", first);
+            check.first_wrong.set("value", tenken::number_or_name(c_[first]));
+            check.first_wrong.set("expected", tenken::number_or_name(exact_of(first).value));
         }
         return check;
     }

@@ -1,5 +1,7 @@
 // The Himeno benchmark: Jacobi iterations of a pressure equation with 19 points, on the host or on GPUs with
 // the arrays in device, managed or malloc memory.
+#include "catalogue/himeno.h"
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -228,10 +230,11 @@ class Himeno : public tenken::Program {
 
     void verify(Solver& solver, const std::string& memory, const Timing& timing, tenken::Fault fault,
                 float* pressure, tenken::Document& document) {
-        const std::string where = " (" + memory + ", " + solver.subject().text() + ")";
-        tenken::ErrorScan finite(std::numeric_limits<double>::max());
+        const tenken::Subject subject = solver.subject();
+        const tenken::At at = {{"memory", tenken::Json(memory)}};
+        tenken::ErrorScan finite(catalogue::finite().tolerance);
         for (std::size_t i = 0; i < timing.gosa.size(); ++i) finite.compare(i, timing.gosa[i], 0);
-        document.add(finite.check("gosa of every timed iteration is finite" + where));
+        document.add(finite.check(catalogue::finite(), subject, at));
 
         solver.refill(Data::varied);
         if (fault == tenken::Fault::element) solver.spoil_coefficient();
@@ -240,25 +243,27 @@ class Himeno : public tenken::Program {
         if (!reference_.pressure) reference_ = solve_in_double(grid_, Data::varied);
         // Two steps of some twenty single-precision operations each, all terms of one sign except the small
         // b.
-        tenken::ErrorScan values(2e-5);
+        tenken::ErrorScan values(catalogue::pressure().tolerance);
         const double* const expected = reference_.pressure.get();
         scan_floats(values, pressure, expected);
-        document.add(values.check("pressure after 2 iterations, every cell, relative error" + where));
-        tenken::ErrorScan sums(1e-4);
+        tenken::At after = at;
+        after.emplace_back("iterations", tenken::Json(checked));
+        document.add(values.check(catalogue::pressure(), subject, after));
+        tenken::ErrorScan sums(catalogue::gosa().tolerance);
         for (std::size_t i = 0; i < reference_.gosa.size(); ++i) {
             sums.compare(i, again.gosa[i], reference_.gosa[i]);
             if (data() == Data::varied && timing_ == "fixed" && i < timing.gosa.size()) {
                 sums.compare(i, timing.gosa[i], reference_.gosa[i]);
             }
         }
-        document.add(sums.check("gosa of the first iterations, relative error" + where));
+        document.add(sums.check(catalogue::gosa(), subject, at));
     }
 
     void scan_floats(tenken::ErrorScan& total, const float* values, const double* expected) const {
         const auto cells = static_cast<long>(grid_.cells());
 #pragma omp parallel
         {
-            tenken::ErrorScan mine(2e-5);
+            tenken::ErrorScan mine(catalogue::pressure().tolerance);
 #pragma omp for schedule(static)
             for (long i = 0; i < cells; ++i) {
                 mine.compare(static_cast<std::size_t>(i), static_cast<double>(values[i]), expected[i]);

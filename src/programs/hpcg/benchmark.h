@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "catalogue/hpcg.h"
 #include "programs/hpcg/backend.h"
 #include "programs/hpcg/engine.h"
 #include "programs/hpcg/grid.h"
@@ -32,8 +33,8 @@ Solution conjugate_gradients(Engine& engine, int max_iterations, double toleranc
 /// Multiplies the diagonal so that conjugate gradients must converge within 12 iterations without and 2 with
 /// multigrid.
 struct SpectralTest {
-    static constexpr int max_plain = 12;
-    static constexpr int max_preconditioned = 2;
+    static constexpr int max_plain = static_cast<int>(catalogue::spectral().tolerance);
+    static constexpr int max_preconditioned = static_cast<int>(catalogue::spectral_multigrid().tolerance);
     int plain = 0;
     int preconditioned = 0;
 };

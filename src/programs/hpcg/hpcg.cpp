@@ -1,5 +1,7 @@
 // HPCG: conjugate gradients with multigrid on a 27-point problem, by the rules of HPCG 3.1, on the host or on
 // GPUs.
+#include "catalogue/hpcg.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,8 +38,6 @@ namespace {
 /// The minimum ratio of two sides allowed by HPCG, for the local grid and for the grid of ranks.
 constexpr double min_ratio = 0.125;
 constexpr int reference_calls = 3;
-/// Maximum increase of the iterations on a shuffled copy.
-constexpr double max_more_iterations = 0.05;
 
 /// Memory of one row of the finest level, with its share of the coarser ones: the matrix as given and as laid
 /// out (27 entries of 12 bytes each), vectors of both solvers, orders.
@@ -313,33 +313,27 @@ class Hpcg : public tenken::Program {
         tenken::add_energy(run_->document, ranks_, pass, found, metric("energy"));
     }
 
-    void add(const std::string& what, double error, double tolerance, const std::string& detail = "") {
-        tenken::Check check;
-        check.what = what;
-        check.error = error;
-        check.tolerance = tolerance;
-        check.detail = detail;
-        run_->document.add(check);
+    void add(const tenken::Verified& of, double error, tenken::At at = {}) {
+        run_->document.add({of, subject(), std::move(at), error});
     }
 
     void verify(Engine& engine, const Solution& last) {
-        add("spectral test without multigrid, iterations", outcome_.spectrum.plain, SpectralTest::max_plain);
-        add("spectral test with multigrid, iterations", outcome_.spectrum.preconditioned,
-            SpectralTest::max_preconditioned);
-        add("symmetry of the matrix, departure", outcome_.symmetry.product, 1);
-        add("symmetry of the multigrid cycle, departure", outcome_.symmetry.cycle, 1);
-        add("scaled residuals of all sets, variance", outcome_.norms.variance, 1e-6);
-        add("iterations to the residual of 50 in the given order",
+        add(catalogue::spectral(), outcome_.spectrum.plain);
+        add(catalogue::spectral_multigrid(), outcome_.spectrum.preconditioned);
+        add(catalogue::symmetry(), outcome_.symmetry.product);
+        add(catalogue::symmetry_multigrid(), outcome_.symmetry.cycle);
+        add(catalogue::variance(), outcome_.norms.variance);
+        add(catalogue::iterations(),
             outcome_.converged ? outcome_.needed_iterations : std::numeric_limits<double>::infinity(),
-            10 * reference_iterations);
+            {{"reference", tenken::Json(reference_iterations)}});
         if (run_->fault == tenken::Fault::element) engine.spoil_x();
         // r = b - A x recomputed, not the recursive residual of the iterations.
         const double residual = engine.residual_of_x();
-        add("residual b - A x against the one of the iterations, over |b|",
-            std::fabs(residual - last.norm) / last.first_norm, 1e-9);
+        add(catalogue::residual(), std::fabs(residual - last.norm) / last.first_norm);
         worst_error_ = ranks_.largest({nan_as_infinity(engine.worst_error())}).front();
-        add("solution against 1, every row, over the scaled residual (1e-9 at least)",
-            worst_error_ / std::max(outcome_.reference_scaled, 1e-9), 1e6);
+        constexpr double least = 1e-9;
+        add(catalogue::solution(), worst_error_ / std::max(outcome_.reference_scaled, least),
+            {{"expected", tenken::Json(1)}, {"least", tenken::Json(least)}});
     }
 
     static double nan_as_infinity(double value) {
@@ -357,10 +351,7 @@ class Hpcg : public tenken::Program {
         run_->document.path("shuffled.iterations", found.iterations);
         const bool reached = found.scaled() <= outcome_.reference_scaled;
         const double more = static_cast<double>(found.iterations) / outcome_.iterations - 1;
-        add("copy in random order, further iterations to the same residual",
-            reached ? std::max(0.0, more) : std::numeric_limits<double>::infinity(), max_more_iterations,
-            std::to_string(found.iterations) + " iterations, " + std::to_string(outcome_.iterations) +
-                " in the given numbering");
+        add(catalogue::shuffled(), reached ? std::max(0.0, more) : std::numeric_limits<double>::infinity());
     }
 
     tenken::Metric metric(const std::string& name) const {

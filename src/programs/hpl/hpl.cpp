@@ -1,5 +1,7 @@
 // HPL: a dense system A x = b by LU factorisation with partial pivoting in double precision, counted and
 // checked by the benchmark's rules.
+#include "catalogue/hpl.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -23,9 +25,6 @@ using lu::StepTimes;
 
 namespace {
 
-/// Maximum distance of a solution of --sweep from the library's, relative to its largest element: far above
-/// the rounding errors amplified by the condition of a random matrix of that size, far below any mistake.
-constexpr double max_difference = 1e-6;
 /// Columns that --nb auto eliminates with each candidate: a multiple of all.
 constexpr std::int64_t probe_columns = 4096;
 constexpr std::int64_t max_n = 4000000;
@@ -405,14 +404,16 @@ class Hpl : public lu::Solver<Backend> {
         document.add(library);
     }
 
-    void check(tenken::Document& document, const Case& one, const Residual& found,
-               std::int64_t repetition) const {
-        tenken::Check made = residual_check(one.key(), repetition, found.scaled, threshold_);
-        char text[200];
-        std::snprintf(text, sizeof text, "||Ax-b|| %.6e, ||A|| %.6e, ||x|| %.6e, ||b|| %.6e", found.norms.r,
-                      found.norms.a, found.norms.x, found.norms.b);
-        made.detail = text;
+    void check(tenken::Document& document, const Case& one, const Residual& found, std::int64_t repetition) {
+        tenken::Check made = check_of(catalogue::residual(), metric(one, "hpl"), repetition, found.scaled);
+        made.of.tolerance = threshold_;
         document.add(made);
+        norms_.push(tenken::Json::object()
+                        .set("r", tenken::number_or_name(found.norms.r))
+                        .set("a", tenken::number_or_name(found.norms.a))
+                        .set("x", tenken::number_or_name(found.norms.x))
+                        .set("b", tenken::number_or_name(found.norms.b)));
+        document.path("norms", norms_);
     }
 
     /// The maximum difference from the solution of the library in one process, for the same matrix.
@@ -429,10 +430,8 @@ class Hpl : public lu::Solver<Backend> {
         }
         tenken::Metric difference = metric(one, "difference");
         difference.samples = {apart / largest};
-        tenken::Check made;
-        made.what = one.key() + ": solution, largest difference from the library's, relative";
+        tenken::Check made = {catalogue::library_difference(), difference.subject, difference.at};
         made.error = ranks_.speaks() ? apart / largest : 0;
-        made.tolerance = max_difference;
         document.add(made);
         if (ranks_.speaks()) {
             document.add(difference);
@@ -522,7 +521,8 @@ class Hpl : public lu::Solver<Backend> {
     std::FILE* output_ = stdout;
     std::string dat_file_;
     Dat dat_;
-    double threshold_ = lu::max_residual;
+    double threshold_ = catalogue::residual().tolerance;
+    tenken::Json norms_ = tenken::Json::array();  ///< of each repetition: A x - b, A, x, b
     std::int64_t sweep_ = 0;
     std::int64_t sweep_max_n_ = 3000;
 };

@@ -1,5 +1,7 @@
 // HPL-MxP: a dense system to the accuracy of double precision by a factorisation in lower precision, counted
 // and checked by the benchmark's rules (docs/hpl_mxp.md), with verification of its factors.
+#include "catalogue/hpl_mxp.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -17,8 +19,6 @@ namespace {
 
 /// The residual of an FP64 factorisation is of the order of 0.01: refinement continues to this level.
 constexpr double target_residual = 0.01;
-/// Maximum part of the update's operands that is zero or subnormal: their products draw less power.
-constexpr double maximum_small_share = 0.01;
 
 /// Maximum number of corrections for a correct factorisation of a well-conditioned matrix: each leaves at
 /// most 1e-3 (FP16), 1e-2 (BF16), 0.2 (FP8) of the error, and 2^-53 is 1e-16.
@@ -226,40 +226,26 @@ class HplMxp : public lu::Solver<Backend> {
 
     void check(tenken::Document& document, const Solved& done, const FactorError& error,
                const Conversions& conversions, std::int64_t repetition) const {
-        const std::string begin = key() + ", repetition " + std::to_string(repetition + 1) + ": ";
-        document.add(residual_check(key(), repetition, done.refined.scaled, lu::max_residual));
-        tenken::Check converged;
-        converged.what = begin + "scaled residual after the declared maximum of " +
-                         std::to_string(maximum_refinements_) + " refinements, over what FP64 leaves";
-        converged.error = done.refined.scaled / target_residual;
-        converged.tolerance = 1;
-        char text[160];
-        for (double one : done.refined.history) {
-            std::snprintf(text, sizeof text, "%s%.3g", converged.detail.empty() ? "" : ", ", one);
-            converged.detail += text;
+        const tenken::Metric made = metric("hpl_mxp");
+        document.add(check_of(catalogue::residual(), made, repetition, done.refined.scaled));
+        tenken::Check refined =
+            check_of(catalogue::refined(), made, repetition, done.refined.scaled / target_residual);
+        refined.at.emplace_back("bits", tenken::Json(64));
+        refined.at.emplace_back("refinements", tenken::Json(maximum_refinements_));
+        document.add(refined);
+        tenken::Json residuals = tenken::Json::array();
+        for (double one : done.refined.history) residuals.push(tenken::number_or_name(one));
+        document.path("residuals", residuals);
+        tenken::Check factors = check_of(catalogue::factors(), made, repetition, error.ratio);
+        if (!factors.passed()) {
+            factors.first_wrong = tenken::Json::object().set("row", error.row).set("group", error.group);
+            factors.first_wrong.set("bound", tenken::number_or_name(error.bound));
         }
-        converged.detail = std::to_string(done.refined.refinements) + " refinements: " + converged.detail;
-        document.add(converged);
-        tenken::Check factors;
-        factors.what = begin + "A - LU, every row, columns in groups with signs, error over bound";
-        factors.error = error.ratio;
-        factors.tolerance = 1;
-        std::snprintf(text, sizeof text,
-                      "largest in row %lld, group of columns %lld, where the bound is %.3g",
-                      static_cast<long long>(error.row), static_cast<long long>(error.group), error.bound);
-        factors.detail = text;
         document.add(factors);
         const double all = ranks_sum(conversions.all);
-        tenken::Check small;
-        small.what = begin + "part of the update's operands that is zero or subnormal";
-        small.error = all > 0 ? ranks_sum(conversions.small) / all : 1;
-        small.tolerance = maximum_small_share;
-        document.add(small);
-        tenken::Check overflowed;
-        overflowed.what = begin + "operands of the update beyond the format's range";
-        overflowed.error = ranks_sum(conversions.overflowed);
-        overflowed.tolerance = 0;
-        document.add(overflowed);
+        document.add(check_of(catalogue::small_operands(), made, repetition,
+                              all > 0 ? ranks_sum(conversions.small) / all : 1));
+        document.add(check_of(catalogue::overflowed(), made, repetition, ranks_sum(conversions.overflowed)));
     }
 
     double ranks_sum(double mine) const {

@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "catalogue/memcopy.h"
 #include "lib/cuda/copy.h"
 #include "lib/cuda/copy_values.cuh"
 #include "lib/cuda/gpus.h"
@@ -97,9 +98,8 @@ class CudaCopies : public GpuCopies {
         series.seconds.push_back(times.device);
         series.host_seconds.insert(series.host_seconds.end(), times.host.begin(), times.host.end());
         if (plan.fault == tenken::Fault::element) tenken::cuda::flip_bit(to.data(), n / 2);
-        series.checks.push_back(
-            tenken::cuda::compare(to.data(), n, CopyValues{2}, 0, stream)
-                .check(series.name + " on " + series.subject.text() + ", every element, exact"));
+        series.checks.push_back(tenken::cuda::compare(to.data(), n, CopyValues{2}, 0, stream)
+                                    .check(catalogue::gpu_copy(), series.subject, series.at()));
         if (by_kernel)
             note_launch("launch.kernel." + series.subject.text(),
                         best.text() + (known ? " (known best)" : " (best of those tried)"));

@@ -1,5 +1,7 @@
 // A[i] = B[i] in double precision, with every repetition recorded: on GPUs by a kernel and by cudaMemcpy, on
 // the host in pinned and in pageable memory, optimised and unoptimised.
+#include "catalogue/memcopy.h"
+
 #include <algorithm>
 #include <set>
 
@@ -166,7 +168,7 @@ class Memcopy : public tenken::Program {
                 to.get()[n / 2] = tenken::with_flipped_bit(to.get()[n / 2]);
             }
             series.checks.push_back(tenken::compare_on_host(to.get(), n, 2)
-                                        .check(std::string(kind.name) + ", every element, exact"));
+                                        .check(catalogue::host_copy(), series.subject, series.at()));
         }
         return series;
     }
@@ -183,9 +185,8 @@ class Memcopy : public tenken::Program {
             document.add(metric);
         }
         if (series.host_seconds.empty()) return;
-        const auto by_host = tenken::order_statistics(tenken::giga_per_second(moved, series.host_seconds),
-                                                      tenken::Direction::higher);
-        document.path("host_clock_gbs." + series.name + "." + series.subject.text(), by_host.median);
+        document.path("host_clock_gbs." + series.name + "." + series.subject.text(),
+                      tenken::median(tenken::giga_per_second(moved, series.host_seconds)));
     }
 
     std::unique_ptr<GpuCopies> gpu_;

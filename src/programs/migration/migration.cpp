@@ -1,5 +1,7 @@
 // From host to device memory by the GPU, then by the CPU, then by the GPU again: shows whether pages migrate,
 // and whether they migrate back.
+#include "catalogue/migration.h"
+
 #include <string>
 
 #include "lib/base/copy_program.h"
@@ -35,7 +37,9 @@ class Migration : public tenken::CopyProgram {
         one.source = tenken::MemorySpace::host;
         one.destination = gpu == nullptr ? tenken::MemorySpace::host : tenken::MemorySpace::device;
         one.phases = {{by, repetitions}, {tenken::Processor::cpu, repetitions}, {by, repetitions}};
-        one.what = "trial " + std::to_string(number);
+        one.verified = catalogue::copied();
+        one.at = {{"trial", tenken::Json(number)}};
+        if (gpu != nullptr) one.subject = tenken::Subject::gpu(gpu->description().index);
         const tenken::CopySeries series = tenken::run_copy_trial(one, gpu);
 
         static const char* const names[] = {"gpu_first", "cpu", "gpu_last"};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "catalogue/mpi_p2p.h"
 #include "lib/base/clock.h"
 
 namespace mpi_p2p {
@@ -93,14 +94,10 @@ Outcome Exchange::run(const Work& work) {
         errors.merge(
             receive_.compare(one.offset, one.bytes, {one.values.base + one.values.scale, one.values.scale}));
     }
-    const tenken::Check mine = errors.check(work.name + ", " + std::to_string(work.bytes) + " B");
-    outcome.check = mine;
-    const double error = std::isfinite(mine.error) ? mine.error : 1e300;
-    outcome.check.error = world_.largest({error}).front();
-    for (const std::string& detail : world_.gather(mine.passed() ? "" : mine.detail)) {
-        if (outcome.check.detail.empty()) outcome.check.detail = detail;
-    }
-    outcome.check.what += ", every message in all ranks, exact";
+    outcome.check = tenken::of_all(
+        errors.check(catalogue::messages(), tenken::Subject::ranks(world_.size()),
+                     {{"metric", tenken::Json(work.name)}, {"bytes", tenken::Json(work.bytes)}}),
+        world_);
     return outcome;
 }
 

@@ -346,8 +346,7 @@ class MpiP2p : public tenken::Program {
 
     /// GB/s, of a metric with bytes.
     static double median_rate(const tenken::Metric& metric) {
-        const auto rates = tenken::giga_per_second(metric.counts.front().second, metric.samples);
-        return tenken::order_statistics(rates, tenken::Direction::higher).median;
+        return tenken::median(tenken::giga_per_second(metric.counts.front().second, metric.samples));
     }
 
     void add(const std::string& name, const BufferPair& pair, std::uint64_t bytes, const Outcome& outcome) {
@@ -369,7 +368,7 @@ class MpiP2p : public tenken::Program {
         }
         run_->document.add(metric);
         checks_.push_back(outcome.check);
-        checks_.back().what = pair.text() + " buffers, " + outcome.check.what;
+        checks_.back().at.emplace_back("buffers", tenken::Json(pair.text()));
     }
 
     /// Reports the path of GPU data, by the rate that it reached.

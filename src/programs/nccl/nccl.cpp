@@ -1,4 +1,6 @@
 // NCCL collectives between GPUs, of one process or of one MPI rank each: bus bandwidth and time by size.
+#include "catalogue/nccl.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -174,13 +176,14 @@ class NcclProgram : public tenken::Program {
         }
         seconds = ranks_.largest(seconds);
         if (fault) ring_->flip_bit();
-        tenken::Check check = ring_->compare(one.operation, bytes, 1).check(doing + ", every element, exact");
-        check.error = ranks_.largest({std::isfinite(check.error) ? check.error : 1e300}).front();
-        run.document.add(check);
-
         tenken::Metric metric;
         metric.subject = tenken::Subject::ranks(total_);
         metric.at = {{"bytes", tenken::Json(bytes)}};
+        const tenken::ErrorScan errors = ring_->compare(one.operation, bytes, 1);
+        run.document.add(
+            tenken::of_all(errors.check(catalogue::elements(), metric.subject,
+                                        {{"metric", tenken::Json(one.name)}, {"bytes", tenken::Json(bytes)}}),
+                           ranks_));
         metric.name = one.name;
         metric.timed(seconds, {{"bytes", static_cast<double>(bytes) * bus_factor(one.operation, total_)}});
         run.document.add(metric);

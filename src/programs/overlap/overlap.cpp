@@ -1,5 +1,7 @@
 // Computation while a snapshot is written: its cost, by the copies made before the next step
 // begins.
+#include "catalogue/overlap.h"
+
 #include <algorithm>
 #include <sstream>
 #include <thread>
@@ -343,9 +345,10 @@ class Overlap : public tenken::Program {
         File file(file_, File::Mode::modify, false);
         if (run_->fault == tenken::Fault::element) file_io::flip_bit(file, bytes_ / 2);
         const file_io::Mismatch mismatch = file_io::compare_file(file, 0, bytes_ / 4, expected);
-        run_->document.add(file_io::check_of(
-            mismatch, "state of step " + std::to_string(last) + ", " + mode + " on " + space.name(), file_, 0,
-            mismatch.first));
+        tenken::Check check = file_io::check_of(mismatch, catalogue::snapshot(), file_, 0, mismatch.first);
+        check.subject = space.subject();
+        check.at = {{"step", tenken::Json(last)}, {"mode", tenken::Json(mode)}};
+        run_->document.add(check);
     }
 
     void report(MemorySpace& space, const std::vector<std::string>& list,

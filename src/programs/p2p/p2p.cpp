@@ -264,9 +264,8 @@ class P2p : public tenken::Program {
         const std::string key = transfer.name + "." + transfer.subject.text();
         if (!transfer.note.empty()) run_->document.path("launch." + key, transfer.note);
         if (measured.host_seconds.empty()) return;
-        const auto by_host = tenken::order_statistics(
-            tenken::giga_per_second(transfer.bytes(), measured.host_seconds), tenken::Direction::higher);
-        run_->document.path("host_clock_gbs." + key, by_host.median);
+        run_->document.path("host_clock_gbs." + key,
+                            tenken::median(tenken::giga_per_second(transfer.bytes(), measured.host_seconds)));
     }
 
     tenken::cuda::Gpus gpus_;

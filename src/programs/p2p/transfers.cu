@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "catalogue/p2p.h"
 #include "lib/cuda/copy.h"
 #include "lib/cuda/verify.cuh"
 #include "programs/p2p/transfers.h"
@@ -121,7 +122,7 @@ void Arena::prepare(const std::vector<Leg>& legs, int pattern) {
     }
 }
 
-tenken::Check Arena::check(const Leg& leg, int pattern, const std::string& what) {
+tenken::Check Arena::check(const Leg& leg, int pattern, const tenken::Verified& of) {
     const CurrentGpu current(leg.to);
     Place& to = place(leg.to);
     const double* const found = to.destination->data() + leg.at_element;
@@ -137,7 +138,7 @@ tenken::Check Arena::check(const Leg& leg, int pattern, const std::string& what)
         TENKEN_CUDA(cudaMemcpy(&came, found + whole, rest, cudaMemcpyDeviceToHost));
         scan.compare(whole, came, wanted);
     }
-    return scan.check(what);
+    return scan.check(of, tenken::Subject::pair(leg.from, leg.to), {{"bytes", tenken::Json(leg.bytes)}});
 }
 
 void Arena::flip_bit(const Leg& leg) {
@@ -180,10 +181,7 @@ Measured measure(Arena& arena, const Transfer& transfer, long repetitions, doubl
 
     if (fault == tenken::Fault::element) arena.flip_bit(transfer.legs.front());
     for (const Leg& leg : transfer.legs) {
-        measured.checks.push_back(arena.check(leg, timed,
-                                              transfer.name + ", GPU " + std::to_string(leg.from) +
-                                                  " -> GPU " + std::to_string(leg.to) + ", " +
-                                                  tenken::format_bytes(leg.bytes) + ", every byte, exact"));
+        measured.checks.push_back(arena.check(leg, timed, catalogue::named(transfer.name)));
     }
     return measured;
 }

@@ -55,7 +55,7 @@ class Arena {
     /// Writes the values of `pattern` into the sources of the legs, and NaN into their destinations.
     void prepare(const std::vector<Leg>& legs, int pattern);
     /// Compares the result of a leg with prepare()'s values, exactly.
-    tenken::Check check(const Leg& leg, int pattern, const std::string& what);
+    tenken::Check check(const Leg& leg, int pattern, const tenken::Verified& of);
     /// For --inject-fault element.
     void flip_bit(const Leg& leg);
 

@@ -90,7 +90,8 @@ class SnapshotIo : public file_io::FileProgram {
                      const std::vector<Segment>& list);
     /// Data that was read, compared in place; a wrong word is reported by its offset in the file.
     void verify_arrays(MemorySpace& space, const SnapshotConfig& config, const std::vector<Segment>& list);
-    std::string what(MemorySpace& space, const SnapshotConfig& config, const std::string& array) const;
+    void add(tenken::Check check, MemorySpace& space, const SnapshotConfig& config,
+             const std::string& dataset);
 
     // Report (report.cpp)
     void report(MemorySpace& space, const std::vector<SnapshotConfig>& configs,

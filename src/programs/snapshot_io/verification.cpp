@@ -1,5 +1,6 @@
 // The verification of snapshot_io: written data is read back by another method, data that was read is
 // compared in place.
+#include "catalogue/snapshot_io.h"
 #include "lib/file_io/check_file.h"
 #include "programs/snapshot_io/snapshot_io.h"
 
@@ -17,9 +18,8 @@ void SnapshotIo::verify_file(MemorySpace& space, const SnapshotConfig& config, c
         const std::size_t i = static_cast<std::size_t>(d);
         const file_io::Mismatch mismatch =
             file_io::compare_file(file, list[i].offset, list[i].bytes / 4, expected);
-        run_->document.add(file_io::check_of(mismatch,
-                                             what(space, config, datasets_of(config.layout)[d].name), path,
-                                             list[i].offset, mismatch.first));
+        add(file_io::check_of(mismatch, catalogue::words(), path, list[i].offset, mismatch.first), space,
+            config, datasets_of(config.layout)[d].name);
     }
 }
 
@@ -29,15 +29,21 @@ void SnapshotIo::verify_arrays(MemorySpace& space, const SnapshotConfig& config,
         const file_io::Mismatch mismatch =
             space.compare(arrays_.at[a], particles_ * file_io::array_words[a], content_.words(a));
         const file_io::WordAt at = place_of(config.layout, a, mismatch.count > 0 ? mismatch.first : 0);
-        run_->document.add(file_io::check_of(mismatch, what(space, config, datasets_of(Layout::asis)[a].name),
-                                             source(config.layout),
-                                             list[static_cast<std::size_t>(at.array)].offset, at.word));
+        add(file_io::check_of(mismatch, catalogue::words(), source(config.layout),
+                              list[static_cast<std::size_t>(at.array)].offset, at.word),
+            space, config, datasets_of(Layout::asis)[a].name);
     }
 }
 
-std::string SnapshotIo::what(MemorySpace& space, const SnapshotConfig& config,
-                             const std::string& array) const {
-    return config.text() + ", " + std::to_string(particles_) + " particles on " + space.name() + ", " + array;
+void SnapshotIo::add(tenken::Check check, MemorySpace& space, const SnapshotConfig& config,
+                     const std::string& dataset) {
+    check.subject = space.subject();
+    check.at = {{"metric", tenken::Json(config.write ? "write" : "read")},
+                {"layout", tenken::Json(name_of(config.layout))},
+                {"method", tenken::Json(config.method)},
+                {"particles", tenken::Json(particles_)},
+                {"dataset", tenken::Json(dataset)}};
+    run_->document.add(check);
 }
 
 }  // namespace snapshot_io

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "catalogue/spmv.h"
+
 namespace spmv {
 
 namespace {
@@ -60,23 +62,22 @@ Reference::Reference(const Problem& problem) {
     }
 }
 
-tenken::Check Reference::check(const std::vector<double>& y, const std::string& what) const {
-    tenken::Check check;
-    check.what = what + ", every row, error against the row's own bound";
-    check.tolerance = 1;
+tenken::Check Reference::check(const std::vector<double>& y, const tenken::Subject& subject,
+                               tenken::At at) const {
+    tenken::Check check = {catalogue::rows(), subject, std::move(at)};
     if (y.size() != y_.size()) {
         check.error = std::numeric_limits<double>::infinity();
-        check.detail = std::to_string(y.size()) + " rows, expected " + std::to_string(y_.size());
+        check.first_wrong = tenken::Json::object().set("rows", y.size()).set("expected", y_.size());
         return check;
     }
     for (std::size_t r = 0; r < y.size(); ++r) {
         const double difference = std::fabs(y[r] - y_[r]);
         double error = difference == 0 ? 0 : difference / bound_[r];
         if (!std::isfinite(y[r])) error = std::numeric_limits<double>::infinity();
-        if (!(error <= check.tolerance) && check.detail.empty()) {
-            check.detail = "row " + std::to_string(r) + " is " +
-                           (std::isfinite(y[r]) ? tenken::shortest(y[r]) : "not finite") + ", expected " +
-                           tenken::shortest(y_[r]) + " within " + tenken::shortest(bound_[r]);
+        if (!(error <= check.of.tolerance) && check.first_wrong.is_null()) {
+            check.first_wrong =
+                tenken::Json::object().set("row", r).set("value", tenken::number_or_name(y[r]));
+            check.first_wrong.set("expected", y_[r]).set("bound", bound_[r]);
         }
         check.error = std::max(check.error, error);
     }

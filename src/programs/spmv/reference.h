@@ -15,8 +15,8 @@ class Reference {
   public:
     explicit Reference(const Problem& problem);
 
-    /// Every element of y against its own bound; the error is |y - expected| / bound, the tolerance 1.
-    tenken::Check check(const std::vector<double>& y, const std::string& what) const;
+    /// Every element of y against its own bound; the error is |y - expected| / bound.
+    tenken::Check check(const std::vector<double>& y, const tenken::Subject& subject, tenken::At at) const;
     /// The row with the largest result.
     std::size_t largest_row() const;
 

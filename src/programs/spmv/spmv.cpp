@@ -313,8 +313,6 @@ class Spmv : public tenken::Program {
                 result.variant = variant;
                 result.flops = 2.0 * static_cast<double>(abouts_.back().entries);
                 result.outcome = places_[place]->measure(variant, plan);
-                const std::string what =
-                    variant + " of " + source.name + " on " + places_[place]->subject().text();
                 if (!result.outcome.left_out.empty()) {
                     run.document.path("left_out." + variant + "." + source.name, result.outcome.left_out);
                     continue;
@@ -325,7 +323,9 @@ class Spmv : public tenken::Program {
                     victim = problem.single ? victim * (1 + 1.0 / 128) : tenken::with_flipped_bit(victim);
                 }
                 ++checks_;
-                run.document.add(reference.check(y, what));
+                run.document.add(reference.check(
+                    y, places_[place]->subject(),
+                    {{"variant", tenken::Json(variant)}, {"matrix", tenken::Json(source.name)}}));
                 std::vector<double>().swap(y);
                 results_.push_back(std::move(result));
             }

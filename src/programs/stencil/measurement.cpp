@@ -31,8 +31,7 @@ std::vector<double> mean(tenken::Ranks& ranks, const std::vector<double>& mine) 
 
 /// The median rate of a series that counts one thing, in 10^9 a second.
 double rate_of(const tenken::Metric& metric) {
-    const auto rates = tenken::giga_per_second(metric.counts.front().second, metric.samples);
-    return tenken::order_statistics(rates, tenken::Direction::higher).median;
+    return tenken::median(tenken::giga_per_second(metric.counts.front().second, metric.samples));
 }
 
 }  // namespace

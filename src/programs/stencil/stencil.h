@@ -81,7 +81,7 @@ class Stencil : public tenken::Program {
     template <typename T>
     static void put_nan(Part& part, const Plan& plan);
     /// The worst of all processes counts.
-    void add_check(tenken::Check check);
+    void add_check(const tenken::Check& check);
 
     // Report (report.cpp)
     tenken::Metric metric_of(const std::string& name, const tenken::Subject& subject) const;

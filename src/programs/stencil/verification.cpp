@@ -3,18 +3,28 @@
 #include <cmath>
 #include <limits>
 
+#include "catalogue/stencil.h"
 #include "programs/stencil/reference.h"
 #include "programs/stencil/stencil.h"
 
 namespace stencil {
 
+namespace {
+
+/// One in how many cells is compared.
+tenken::At cells_compared(bool every) {
+    return every ? tenken::At() : tenken::At{{"cells", tenken::Json(61)}};
+}
+
+}  // namespace
+
 void Stencil::compare_alone(const Plan& plan, const Parts& parts, Solver& solver) {
     solver.block(plan.temporal_block);
     solver.wait();
     const tenken::ErrorScan errors = parts.front()->compare_pass(1 - solver.current(), plan.temporal_block);
-    run_->document.add(errors.check(
-        (plan.temporal_block == 1 ? "every cell one step" : "one in 61 cells two steps") +
-        std::string(" after those before, bit for bit, alone, ") + parts.front()->subject().text()));
+    const bool step = plan.temporal_block == 1;
+    run_->document.add(errors.check(step ? catalogue::alone_step() : catalogue::alone_block(),
+                                    parts.front()->subject(), cells_compared(step)));
 }
 
 void Stencil::compare_passes(const std::string& name, const Plan& plan, const Parts& parts, Solver& solver) {
@@ -25,8 +35,9 @@ void Stencil::compare_passes(const std::string& name, const Plan& plan, const Pa
         for (const std::unique_ptr<Part>& part : parts) {
             errors.merge(part->compare_pass(1 - solver.current(), steps));
         }
-        add_check(errors.check((steps == 1 ? "every cell one step" : "one in 61 cells two steps") +
-                               std::string(" after those before, bit for bit, ") + name));
+        tenken::At at = cells_compared(steps == 1);
+        at.emplace_back("exchange", tenken::Json(name));
+        add_check(errors.check(steps == 1 ? catalogue::step() : catalogue::block(), all(), at));
     }
 }
 
@@ -67,9 +78,9 @@ void Stencil::verify_as(const std::string& name, const Plan& plan) {
     solver.wait();
     const std::vector<T> expected = reference<T>(plan.grid, problem_.points, steps);
     const bool exact = on_host() || STENCIL_HOST_FUSES != 0;
-    const double bound =
-        exact ? 0 : rounding_bound(steps, problem_.points, std::numeric_limits<T>::epsilon());
-    tenken::ErrorScan errors(bound);
+    // On a host that does not fuse multiply and add, only what rounding does not explain is an error.
+    tenken::ErrorScan errors(
+        exact ? 0 : rounding_bound(steps, problem_.points, std::numeric_limits<T>::epsilon()));
     const std::size_t plane = static_cast<std::size_t>(plan.grid.nx) * static_cast<std::size_t>(plan.grid.ny);
     for (const std::unique_ptr<Part>& part : parts) {
         const Slab slab = part->layout().slab;
@@ -86,8 +97,11 @@ void Stencil::verify_as(const std::string& name, const Plan& plan) {
         }
     }
     solver.end();
-    add_check(errors.check(std::to_string(steps) + " steps of a small grid against one step at a time, " +
-                           (exact ? "bit for bit, " : "relative error, ") + name));
+    tenken::Check check = errors.check(connected ? catalogue::small() : catalogue::small_alone(),
+                                       connected ? all() : parts.front()->subject(),
+                                       {{"exchange", tenken::Json(name)}, {"steps", tenken::Json(steps)}});
+    if (errors.passed()) check.error = 0;
+    add_check(check);
 }
 
 template <typename T>
@@ -99,14 +113,8 @@ void Stencil::put_nan(Part& part, const Plan& plan) {
     part.write(0, z, cells.data());
 }
 
-void Stencil::add_check(tenken::Check check) {
-    const std::string mine = check.passed() ? "" : check.detail;
-    const double error = std::isfinite(check.error) ? check.error : std::numeric_limits<double>::max();
-    check.error = ranks_.largest({error}).front();
-    for (const std::string& detail : ranks_.gather(mine)) {
-        if (check.detail.empty()) check.detail = detail;
-    }
-    run_->document.add(check);
+void Stencil::add_check(const tenken::Check& check) {
+    run_->document.add(tenken::of_all(check, ranks_));
 }
 
 }  // namespace stencil

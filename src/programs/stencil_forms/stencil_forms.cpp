@@ -1,4 +1,6 @@
 // The 27-point stencil in several formulations, with the same cells and the same verification.
+#include "catalogue/stencil_forms.h"
+
 #include <algorithm>
 
 #include "lib/base/clock.h"
@@ -150,8 +152,8 @@ class StencilForms : public tenken::Program {
         const std::vector<double> expected = stencil::reference<double>(small, 27, steps);
         tenken::ErrorScan errors(0);
         tenken::scan(errors, found.data(), found.size(), 0, 0, [&](std::size_t i) { return expected[i]; });
-        run.document.add(errors.check(std::to_string(steps) +
-                                      " steps of a small grid against one step at a time, bit for bit"));
+        run.document.add(
+            errors.check(catalogue::small(), tenken::Subject::host(), {{"steps", tenken::Json(steps)}}));
     }
 
     /// One additional step of the large grid, every cell.
@@ -176,7 +178,7 @@ class StencilForms : public tenken::Program {
             return stencil::stepped<27>(
                 c, [&](int dz, int dy, int dx) { return here[dz * plane + dy * row + dx]; });
         });
-        run.document.add(errors.check("every cell one step after those before, bit for bit"));
+        run.document.add(errors.check(catalogue::step()));
     }
 
     std::unique_ptr<GpuForms> gpus_;

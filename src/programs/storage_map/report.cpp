@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "catalogue/storage_map.h"
 #include "lib/base/statistics.h"
 #include "programs/storage_map/storage_map.h"
 
@@ -23,10 +24,12 @@ constexpr double hopeless = 2.5;
 void StorageMapProgram::add_check(MemorySpace& space, const std::string& situation, const IoConfig& config,
                                   std::uint64_t bytes, const std::string& path,
                                   const file_io::Mismatch& mismatch) {
-    run_->document.add(file_io::check_of(
-        mismatch,
-        situation + " of " + file_io::short_bytes(bytes) + " by " + config.name() + " on " + space.name(),
-        path, 0, mismatch.first));
+    tenken::Check check = file_io::check_of(mismatch, catalogue::words(), path, 0, mismatch.first);
+    check.subject = space.subject();
+    check.at = {{"metric", tenken::Json(situation)},
+                {"bytes", tenken::Json(bytes)},
+                {"io_config", tenken::Json(config.name())}};
+    run_->document.add(check);
 }
 
 void StorageMapProgram::note_cache(const std::string& situation, std::uint64_t bytes) {
@@ -58,7 +61,7 @@ void StorageMapProgram::evaluate(MemorySpace& space, const std::string& situatio
         one.at.push_back({"io_config", tenken::Json(tried[i].name())});
         one.timed(seconds[i], {{"bytes", static_cast<double>(bytes)}});
         run_->document.add(one);
-        medians.push_back(tenken::order_statistics(seconds[i], tenken::Direction::lower).median);
+        medians.push_back(tenken::median(seconds[i]));
     }
     const double lowest = *std::min_element(medians.begin(), medians.end());
     for (const IoConfig& one : candidates) {
@@ -119,8 +122,7 @@ void StorageMapProgram::tell(MemorySpace& space, const std::string& situation, s
     if (always_cufile_ > 0) {
         tenken::Metric since = metric(space, "adaptive_over_cufile", bytes);
         since.at = by_map.at;
-        since.samples = {always_cufile_ /
-                         tenken::order_statistics(seconds[chosen], tenken::Direction::lower).median};
+        since.samples = {always_cufile_ / tenken::median(seconds[chosen])};
         document.add(since);
     }
     document.path("choice." + situation + "." + file_io::short_bytes(bytes) + "." + space.name(),

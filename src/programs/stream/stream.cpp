@@ -1,4 +1,6 @@
 // STREAM: sustainable memory bandwidth by copy, scale, add, triad and dot.
+#include "catalogue/stream.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -173,9 +175,7 @@ class Stream : public tenken::Program {
         place.end_timed();
         if (outcome.memcpy_seconds) {
             const Expected expected = expected_after(outcome.warm + static_cast<long>(run.repetitions));
-            outcome.checks.push_back(
-                place.compare(Array::c, elements_, expected.a, tolerance(outcome))
-                    .check("array c after memcpy, every element, relative error" + on(place)));
+            outcome.checks.push_back(compared(place, Array::c, expected.a, catalogue::memcpy()));
         }
         worker.synchronize();
         if (energy_seconds_ == 0 || place.energy() == nullptr) return;
@@ -215,9 +215,8 @@ class Stream : public tenken::Program {
             metric.timed(seconds, {{"bytes", bytes}});
             document.add(metric);
             if (host_seconds.empty()) continue;
-            const auto by_host = tenken::order_statistics(tenken::giga_per_second(bytes, host_seconds),
-                                                          tenken::Direction::higher);
-            document.path("host_clock_gbs." + std::string(facts[k].name) + "." + where, by_host.median);
+            document.path("host_clock_gbs." + std::string(facts[k].name) + "." + where,
+                          tenken::median(tenken::giga_per_second(bytes, host_seconds)));
         }
         if (outcome.energy) {
             tenken::Metric made;
@@ -229,12 +228,6 @@ class Stream : public tenken::Program {
         metric.name = "memcpy";
         metric.timed(*outcome.memcpy_seconds, {{"bytes", 2.0 * static_cast<double>(array_bytes_)}});
         document.add(metric);
-    }
-
-    /// Per cycle and side at most three roundings of epsilon / 2 (fewer if multiply and add are fused).
-    static double tolerance(const Outcome& outcome) {
-        const double cycles = static_cast<double>(outcome.warm) + static_cast<double>(outcome.cycles.size());
-        return 4 * std::numeric_limits<double>::epsilon() * (cycles + 1);
     }
 
     static Expected expected_after(long cycles) {
@@ -250,22 +243,23 @@ class Stream : public tenken::Program {
             place.write(Array::a, victim,
                         tenken::with_flipped_bit(*place.read(Array::a, victim, 1, &scratch)));
         }
-        const double limit = tolerance(outcome);
         Expected expected = expected_after(outcome.warm);
-        // n successive additions lose at most n epsilon / 2 of a sum of positive terms.
-        const double dot_tolerance =
-            2 * limit + std::numeric_limits<double>::epsilon() * static_cast<double>(elements_);
         const double squares = sum_of_squares(elements_);
-        tenken::ErrorScan dots(dot_tolerance);
+        const std::string where = place.subject().text() == "host" ? "host_" : "";
+        const tenken::Verified dot = catalogue::named(where + "dot");
+        tenken::ErrorScan dots(dot.tolerance);
         for (std::size_t i = 0; i < outcome.cycles.size(); ++i) {
             expected.cycle();
             dots.compare(i, outcome.cycles[i].dot, expected.a * expected.b * squares);
         }
-        const std::string what = ", every element, relative error" + on(place);
-        outcome.checks = {place.compare(Array::a, elements_, expected.a, limit).check("array a" + what),
-                          place.compare(Array::b, elements_, expected.b, limit).check("array b" + what),
-                          place.compare(Array::c, elements_, expected.c, limit).check("array c" + what),
-                          dots.check("dot of every timed repetition, relative error" + on(place))};
+        outcome.checks = {compared(place, Array::a, expected.a, catalogue::named(where + "a")),
+                          compared(place, Array::b, expected.b, catalogue::named(where + "b")),
+                          compared(place, Array::c, expected.c, catalogue::named(where + "c")),
+                          dots.check(dot, place.subject())};
+    }
+
+    tenken::Check compared(Backend& place, Array array, double factor, const tenken::Verified& of) const {
+        return place.compare(array, elements_, factor, of.tolerance).check(of, place.subject());
     }
 
     std::vector<std::unique_ptr<Family>> families_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "catalogue/transfer.h"
 #include "lib/base/copy_values.h"
 #include "lib/base/placement.h"
 #include "lib/base/text_file.h"
@@ -64,8 +65,6 @@ class OneGpu {
         return series;
     }
 
-    std::string on() const { return " on gpu" + std::to_string(gpu_.index()); }
-
     void fill_device(double* array, std::size_t n, int pattern) {
         tenken::cuda::fill(array, n, CopyValues{pattern}, stream_);
         stream_.synchronize();
@@ -83,15 +82,20 @@ class OneGpu {
         spoilt_ = true;
     }
 
-    tenken::Check on_device(double* array, std::size_t n, int pattern, const std::string& what) {
+    tenken::Check on_device(double* array, std::size_t n, int pattern, const Series& of) {
         spoil(array, n);
-        return tenken::cuda::compare(array, n, CopyValues{pattern}, 0, stream_)
-            .check(what + on() + ", every element, exact");
+        return checked(of, tenken::cuda::compare(array, n, CopyValues{pattern}, 0, stream_));
     }
 
-    tenken::Check on_host(double* array, std::size_t n, int pattern, const std::string& what) {
+    tenken::Check on_host(double* array, std::size_t n, int pattern, const Series& of) {
         spoil(array, n);
-        return tenken::compare_on_host(array, n, pattern).check(what + on() + ", every element, exact");
+        return checked(of, tenken::compare_on_host(array, n, pattern));
+    }
+
+    static tenken::Check checked(const Series& of, const tenken::ErrorScan& errors) {
+        tenken::At at = of.metric.at;
+        at.emplace_back("metric", tenken::Json(of.metric.name));
+        return errors.check(catalogue::copied(), of.metric.subject, at);
     }
 
     static void enqueue(double* to, const double* from, std::size_t n, const Stream& stream) {
@@ -130,8 +134,8 @@ class OneGpu {
                 series.metric.clock = by_host ? "host" : "device";
                 series.metric.timed(by_host ? times.host : times.device, bytes_of(n));
             }
-            series.checks.push_back(direction.to_device ? on_device(to, n, 2, series.metric.name)
-                                                        : on_host(to, n, 2, series.metric.name));
+            series.checks.push_back(direction.to_device ? on_device(to, n, 2, series)
+                                                        : on_host(to, n, 2, series));
             all.push_back(series);
         }
         return all;
@@ -182,8 +186,10 @@ class OneGpu {
             series.metric.timed(tenken::cuda::time_each(plan_.repetitions, stream_, copy).device,
                                 bytes_of(2 * n));
         }
-        series.checks = {on_device(up_device.data(), n, 2, "both_pinned, to the device"),
-                         on_host(down.data(), n, 4, "both_pinned, to the host")};
+        series.checks = {on_device(up_device.data(), n, 2, series), on_host(down.data(), n, 4, series)};
+        for (tenken::Check& check : series.checks) check.of = catalogue::both_ways();
+        series.checks[0].at = {{"side", tenken::Json("device")}};
+        series.checks[1].at = {{"side", tenken::Json("host")}};
         return series;
     }
 
@@ -208,7 +214,7 @@ class OneGpu {
             series.metric.timed(tenken::cuda::time_each(plan_.repetitions, stream_, copy).device,
                                 bytes_of(2 * n));
         }
-        series.checks.push_back(on_device(to.data(), n, 2, series.metric.name));
+        series.checks.push_back(on_device(to.data(), n, 2, series));
         return series;
     }
 
@@ -240,8 +246,8 @@ class OneGpu {
                 const tenken::cuda::TimedPart timed(gpu_);
                 series.metric.timed(tenken::cuda::time_each(plan_.few(), stream_, copy).device, bytes_of(n));
             }
-            series.checks.push_back(direction.to_device ? on_device(to, n, 2, series.metric.name)
-                                                        : on_host(to, n, 2, series.metric.name));
+            series.checks.push_back(direction.to_device ? on_device(to, n, 2, series)
+                                                        : on_host(to, n, 2, series));
             all.push_back(series);
         }
         return all;
@@ -266,7 +272,7 @@ class OneGpu {
             const tenken::cuda::TimedPart timed(gpu_);
             series.metric.timed(tenken::cuda::time_each(plan_.few(), stream_, copy).device, bytes_of(n));
         }
-        series.checks.push_back(on_device(device.data(), n, 2, series.metric.name));
+        series.checks.push_back(on_device(device.data(), n, 2, series));
         return {series};
     }
 
@@ -316,9 +322,8 @@ class OneGpu {
             document_.path("last_prefetch." + series.metric.id(),
                            tenken::cuda::last_prefetch(array.data(), array.bytes()));
             const int pattern = static_cast<int>((plan_.few() - 1) % 4);
-            series.checks.push_back(direction.to_device
-                                        ? on_device(array.data(), n, pattern, series.metric.name)
-                                        : on_host(array.data(), n, pattern, series.metric.name));
+            series.checks.push_back(direction.to_device ? on_device(array.data(), n, pattern, series)
+                                                        : on_host(array.data(), n, pattern, series));
             all.push_back(series);
         }
         return all;
@@ -342,7 +347,7 @@ class OneGpu {
             seconds.push_back(tenken::cuda::time_each(1, stream_, read).device.front());
         }
         series.metric.timed(seconds, bytes_of(n));
-        series.checks.push_back(on_device(to.data(), n, pattern, series.metric.name));
+        series.checks.push_back(on_device(to.data(), n, pattern, series));
         return series;
     }
 

@@ -1,5 +1,7 @@
 // Transfers between host and device memory: host to device, device to host, bidirectional, within the device;
 // by copy engines and by kernels; from pinned, pageable, write-combined and managed memory; by size.
+#include "catalogue/transfer.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -137,7 +139,7 @@ class Transfer : public tenken::Program {
             }
             series.checks.push_back(
                 tenken::compare_on_host(to.get(), n, 2)
-                    .check("memcpy of " + std::to_string(n * sizeof(double)) + " B, every element, exact"));
+                    .check(catalogue::host_copied(), series.metric.subject, series.metric.at));
             all.push_back(series);
         }
         return all;

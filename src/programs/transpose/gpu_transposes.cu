@@ -127,8 +127,7 @@ class OneTask {
         once(0, phases, errors);  // loads the kernel, touches all pages
         phases = Phases();
         for (long i = 1; i <= task_.repetitions; ++i) once(static_cast<int>(i), phases, errors);
-        phases.compared = errors.check("transpose, " + task_.kernel + ", " + task_.memory +
-                                       ", n=" + task_.shape.coordinate().dump() + ", every element, exact");
+        phases.compared = errors;
         return phases;
     }
 
@@ -260,9 +259,10 @@ class CudaTransposes : public GpuTransposes {
             metric.name = std::string(kernel) + "_bandwidth";
             metric.timed(seconds(gpu, repetitions, stream, work), moved);
             document.add(metric);
-            document.add(
-                compare_there(to.get(), shape, run, stream)
-                    .check(metric.name + " on gpu" + std::to_string(gpu.index()) + ", every element, exact"));
+            tenken::At at = metric.at;
+            at.emplace_back("metric", tenken::Json(metric.name));
+            document.add(compare_there(to.get(), shape, run, stream)
+                             .check(catalogue::bandwidth(), metric.subject, at));
         }
     }
 

@@ -217,9 +217,8 @@ class Transpose : public tenken::Program {
                 run.document.add(metric);
                 if (fault == tenken::Fault::element) result[shape.elements() / 2] += 1;
                 fault = tenken::Fault::none;
-                run.document.add(compare_transposed(result, shape, 1)
-                                     .check("host, " + kernel + ", n=" + shape.coordinate().dump() +
-                                            ", every element, exact"));
+                run.document.add(
+                    compare_transposed(result, shape, 1).check(catalogue::host(), metric.subject, metric.at));
             }
         }
     }
@@ -256,14 +255,15 @@ class Transpose : public tenken::Program {
     }
 
     static void report(const Phases& phases, const Task& task, int gpu, tenken::Document& document) {
+        const tenken::At at = {{"kernel", tenken::Json(task.kernel)},
+                               {"memory", tenken::Json(task.memory)},
+                               {"n", task.shape.coordinate()}};
         const auto add = [&](const std::string& name, const std::vector<double>& seconds) {
             tenken::Metric metric;
             metric.name = name;
             metric.subject = tenken::Subject::gpu(gpu);
             if (name == "kernel") metric.clock = "device";
-            metric.at = {{"kernel", tenken::Json(task.kernel)},
-                         {"memory", tenken::Json(task.memory)},
-                         {"n", task.shape.coordinate()}};
+            metric.at = at;
             metric.timed(seconds);
             document.add(metric);
         };
@@ -276,7 +276,7 @@ class Transpose : public tenken::Program {
             for (std::size_t i = 0; i < part.second->size(); ++i) total[i] += (*part.second)[i];
         }
         add("total", total);
-        document.add(phases.compared);
+        document.add(phases.compared.check(catalogue::gpu(), tenken::Subject::gpu(gpu), at));
     }
 
     std::unique_ptr<GpuTransposes> gpu_;

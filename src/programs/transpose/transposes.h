@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "catalogue/transpose.h"
 #include "lib/base/arguments.h"
 #include "lib/base/document.h"
 #include "lib/base/program.h"
@@ -45,7 +46,7 @@ tenken::ErrorScan compare_transposed(const float* transposed, const Shape& shape
 /// Seconds of the phases of each repetition; empty for a phase that a kind of memory does not have.
 struct Phases {
     std::vector<double> init, htod, kernel, dtoh, copy_out, check;
-    tenken::Check compared;
+    tenken::ErrorScan compared = tenken::ErrorScan(catalogue::gpu().tolerance);
 };
 
 struct Task {

@@ -130,8 +130,10 @@ TEST(the_first_wrong_word_is_named_with_its_byte) {
     words[900] = 0;
     const file_io::Mismatch mismatch = file_io::compare_on_host(words.data(), 1000, values);
     CHECK(mismatch.count == 2 && mismatch.first == 700 && mismatch.byte() == 2);
-    const tenken::Check check = file_io::check_of(mismatch, "x", "file", 4096, mismatch.first);
-    CHECK(!check.passed() && check.detail.find("file at offset 6898: word 700 is 0x") == 0);
+    const tenken::Check check = file_io::check_of(mismatch, {"x", 0}, "file", 4096, mismatch.first);
+    const std::string wrong = check.first_wrong.dump();
+    CHECK(!check.passed() &&
+          wrong.find("{\"file\":\"file\",\"offset\":6898,\"word\":700,\"value\":\"0x") == 0);
 }
 
 TEST(the_map_chooses_the_nearest_size) {

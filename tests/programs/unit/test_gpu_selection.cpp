@@ -1,6 +1,5 @@
 #include <stdexcept>
 
-#include "lib/base/gpu_limit.h"
 #include "lib/base/gpu_selection.h"
 #include "unit.h"
 
@@ -44,17 +43,4 @@ TEST(cuda_visible_devices_is_checked) {
     CHECK(holds(error_of_variable("0,,1", 1), "'' is neither"));
     CHECK(holds(error_of_variable("0,0", 0), "'0' is listed twice"));
     CHECK(holds(error_of_variable("0,7", 1), "CUDA_VISIBLE_DEVICES='0,7': '7' is not a GPU of this machine"));
-}
-
-TEST(the_memory_limit_follows_from_clock_and_width) {
-    tenken::DeviceDescription device;
-    device.memory_clock_mhz = 3201.0;
-    device.memory_bus_bits = 6016;
-    const std::string json = tenken::memory_limit(device).json().dump();
-    CHECK(holds(json, "4814.304"));
-    CHECK(holds(json, "attribute: memory clock x bus width"));
-    device.memory_clock_mhz = {};
-    CHECK(holds(tenken::memory_limit(device).json().dump(), "does not report its memory clock"));
-    device.memory_bus_bits = {};
-    CHECK(holds(tenken::memory_limit(device).json().dump(), "does not report its memory bus width"));
 }

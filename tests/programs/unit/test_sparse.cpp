@@ -224,16 +224,45 @@ TEST(a_reference_passes_what_is_right_and_nothing_else) {
     for (int i = 0; i < matrix.columns; ++i) problem.x.push_back(std::sin(i));
     const spmv::Reference reference(problem);
     std::vector<double> y = product(matrix, problem.x);
-    CHECK(reference.check(y, "y").passed());
+    CHECK(reference.check(y, tenken::Subject::host(), {}).passed());
     const std::size_t row = reference.largest_row();
     const double right = y[row];
     y[row] = tenken::with_flipped_bit(right);
-    CHECK(!reference.check(y, "y").passed());
+    CHECK(!reference.check(y, tenken::Subject::host(), {}).passed());
     y[row] = std::numeric_limits<double>::quiet_NaN();
-    CHECK(reference.check(y, "y").detail.find("row " + std::to_string(row) + " is not finite") == 0);
+    const std::string wrong = reference.check(y, tenken::Subject::host(), {}).first_wrong.dump();
+    CHECK(wrong.find("{\"row\":" + std::to_string(row) + ",\"value\":\"nan\"") == 0);
     y[row] = right;
     y.pop_back();
-    CHECK(!reference.check(y, "y").passed());
+    CHECK(!reference.check(y, tenken::Subject::host(), {}).passed());
+}
+
+TEST(a_row_is_held_by_the_bound_of_its_own_precision) {
+    // a row of 1000 ones times ones: 1001 roundings of a sum of 1000, each of half a unit of the precision
+    sparse::Csr matrix;
+    matrix.rows = 1;
+    matrix.columns = 1000;
+    matrix.offsets = sparse::Buffer<int>(2);
+    matrix.column = sparse::Buffer<int>(1000);
+    matrix.value = sparse::Buffer<double>(1000);
+    matrix.offsets[0] = 0;
+    matrix.offsets[1] = 1000;
+    for (int i = 0; i < 1000; ++i) {
+        matrix.column[static_cast<std::size_t>(i)] = i;
+        matrix.value[static_cast<std::size_t>(i)] = 1;
+    }
+    for (const bool single : {false, true}) {
+        spmv::Problem problem;
+        problem.matrix = &matrix;
+        problem.single = single;
+        problem.x.assign(1000, 1.0);
+        const spmv::Reference reference(problem);
+        const double bound = 1001 * std::ldexp(1, single ? -24 : -53) * 1000;
+        for (const double sign : {-1.0, 1.0}) {
+            CHECK(reference.check({1000 + sign * 0.99 * bound}, tenken::Subject::host(), {}).passed());
+            CHECK(!reference.check({1000 + sign * 1.01 * bound}, tenken::Subject::host(), {}).passed());
+        }
+    }
 }
 
 TEST(balanced_rows_begin_and_end_with_the_matrix) {

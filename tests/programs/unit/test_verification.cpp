@@ -17,18 +17,19 @@ TEST(the_first_wrong_element_is_named) {
     values[900] = std::nan("");
     tenken::ErrorScan errors(1e-12);
     tenken::scan(errors, values.data(), values.size(), 5000, 1e-12, [](std::size_t) { return 2.0; });
-    const tenken::Check check = errors.check("x");
+    const tenken::Check check = errors.check({"x", 1e-12});
     CHECK(!check.passed());
     CHECK(std::isinf(check.error));
-    CHECK_EQUAL(check.detail, "element 5700 is 3, expected 2");
-    CHECK(check.json().dump().find("\"error\": null") != std::string::npos);
+    CHECK_EQUAL(check.json().dump(),
+                "{\"name\":\"x\",\"subject\":{\"host\":0},\"error\":null,"
+                "\"first_wrong\":{\"element\":5700,\"value\":3,\"expected\":2}}");
 }
 
 TEST(what_is_right_passes) {
     const std::vector<double> values(10, 0.0);
     tenken::ErrorScan errors(0);
     tenken::scan(errors, values.data(), values.size(), 0, 0, [](std::size_t) { return 0.0; });
-    CHECK(errors.check("x").passed());
+    CHECK(errors.check({"x", 1e-12}).passed());
 }
 
 TEST(a_metric_that_is_not_finite_fails_the_run_and_is_not_written) {
@@ -42,7 +43,7 @@ TEST(a_metric_that_is_not_finite_fails_the_run_and_is_not_written) {
         document.add(metric);
         CHECK(document.status() == tenken::Status::failed);
         CHECK_EQUAL(document.reason(), "metric triad.host is not finite in sample 1");
-        CHECK(document.json().dump().find("\"series\": []") != std::string::npos);
+        CHECK(document.json().dump().find("\"series\":[]") != std::string::npos);
     }
 }
 

@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 
 from tenken.judge import rejudge
-from tenken.model import ending
+from tenken.model import ending, engine
 from tenken.model import result as results
+from tenken.model.catalogue import Program
 from tenken.model.job import CardReading, HostReading, JobAccount
 from tenken.model.judgement import Judgement
 from tenken.reframe import joblines
@@ -375,3 +376,18 @@ def test_a_job_output_of_gigabytes_is_refused_in_bounded_time_and_memory(tmp_pat
     (tmp_path / "job.out").write_text(text)
     honest_twin = Outcome(tmp_path, "job.out", "job.err", honest.TOKEN, False, "COMPLETED", 0)
     assert honest_twin.judgement(run.request, run.machine)[0].verdict == run.verdict
+
+
+def test_a_stale_build_fails_when_it_is_first_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run of a program whose tolerances are no longer those of metrics.yaml."""
+    run = honest.run("stream")
+    assert live(run, Told(output=output(run))).verdict == run.verdict
+    whole = engine.completed
+
+    def of_another_catalogue(result: results.Result, program: Program) -> results.Result:
+        return replace(whole(result, program), catalogue="0123456789abcdef")
+
+    monkeypatch.setattr(engine, "completed", of_another_catalogue)
+    judgement = live(run, Told(output=output(run)))
+    assert judgement.verdict == "FAIL" and "stale build: stream was built with the catalogue" in judgement.message()
+    assert archived(run, rejudge.JobFacts()).verdict == run.verdict, "judged again it is a note"

@@ -45,6 +45,12 @@ class _Scope:
         ("at.n // 3 % 2 + 2 ** 3", 9.0),  # 341 is odd
         ("pcie(5, 16)", 63.015384615384615),  # 32 GT/s x 16 lanes x 128/130 over 8
         ("1 if not gpu.integrated else 2", 1.0),
+        # 8 bits in 10 up to generation 2, 128 in 130 up to 5, then 242 of the 256 bytes of a flit
+        ("pcie(1, 16)", 4.0),
+        ("pcie(2, 16)", 8.0),
+        ("pcie(3, 16)", 15.753846153846155),
+        ("pcie(4, 8)", 15.753846153846155),
+        ("pcie(6, 16)", 121.0),
         ("-min(3, 2) + max(1, sqrt(16))", 2.0),
         ("1 if at.n in (512, 1024) and 1 < total <= 4 else 0", 1.0),
         ("gpu.unknown * 2", None),
@@ -87,6 +93,21 @@ def test_a_comparison_has_the_tolerance_of_the_catalogue_alone() -> None:
     raw["verification"] = [{"name": "y, every element, against runs x a x", "error": 0.0}, {"name": "z", "error": 0.0}]
     found = engine.completed(results.validate(raw, "x"), catalogue.program("daxpy")).verification
     assert [check.passed for check in found.checks] == [True, False] and not found.passed
+
+
+def test_a_comparison_is_found_by_its_name_and_has_the_text_of_the_catalogue() -> None:
+    raw = {**host_document("nccl"), "schema": results.SCHEMA, "series": [], "provenance": {}}
+    one = {"name": "elements", "subject": {"ranks": 2}, "at": {"metric": "all_reduce", "bytes": 1024}, "error": 0.5}
+    wrong = {"element": 3, "value": 1.5, "expected": 1}
+    raw["verification"] = [
+        {**one, "first_wrong": wrong},
+        {**one, "name": "perf_alltoall", "error": 0.0},
+        {**one, "name": "other"},
+    ]
+    first, good, other = engine.completed(results.validate(raw, "x"), catalogue.program("nccl")).verification.checks
+    assert (first.what, first.tolerance, first.passed) == ("all_reduce, 1024, every element, exact", 0.0, False)
+    assert first.detail == "element 3, value 1.5, expected 1" and good.passed
+    assert math.isnan(other.tolerance) and not other.passed
 
 
 # ---- kept results ----------------------------------------------------------------------------------------------

@@ -196,8 +196,7 @@ double GpuMemorySpace::link_rate(bool to_memory) {
     };
     tenken::cuda::warm_up(0.05, stream_, copy);
     const std::vector<double> seconds = tenken::cuda::time_each(20, stream_, copy).device;
-    return static_cast<double>(bytes) / tenken::order_statistics(seconds, tenken::Direction::lower).median /
-           1e9;
+    return static_cast<double>(bytes) / tenken::median(seconds) / 1e9;
 }
 
 double GpuMemorySpace::cached_rate(File& file, std::uint64_t bytes, const IoConfig& config) {
