@@ -11,10 +11,12 @@ import pytest
 
 from tenken.archive import records as archive
 from tenken.campaign import findings, standin
+from tenken.campaign.conformity import Effect
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import State, Unit
 from tenken.model.judgement import Finding, Judgement
 from tenken.model.result import typed
+from tenken.report import campaign as report
 
 NODES = tuple(f"n{i:03d}" for i in range(60))
 CAMPAIGN = Campaign(
@@ -194,3 +196,9 @@ def test_a_check_that_left_nothing_on_most_nodes_is_no_finding_of_each_of_them(t
     assert set(result.bad_nodes()) == (set() if broken == 3 else {nodes[0]})
     head = "Check00: failed without a result on 3 of 4 nodes: not run, because a dependency failed: the build failed"
     assert result.common == ([head] if broken == 3 else [])
+
+
+def test_the_worst_group_of_an_effect_is_the_one_that_loses_most() -> None:
+    found = findings.Findings(effects=[Effect("leaf", "triad", {"a": -0.01, "b": 0.03, "c": 0.0}, 0.02)])
+    (line,) = [one for one in report.text(found, CAMPAIGN, lambda node, _: node).splitlines() if "leaf on triad" in one]
+    assert "worst b (+3.00 %)" in line

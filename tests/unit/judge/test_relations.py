@@ -238,6 +238,48 @@ def test_a_benchmark_of_a_site_has_all_of_it_by_its_yaml(
     assert found.verdict == expected and says in found.message(), found.message()
 
 
+SIBLINGS = """
+program: ring
+title: A ring
+section: docs/ring.md
+version: 1
+identity: []
+verifications:
+  - {{what: every byte, of: [], tolerance: 0.5}}
+metrics:
+  one: {{title: One, unit: us, direction: {}, per: [gpu], limit: "none: a test", siblings: 0.1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("direction", "factor", "behind"),
+    [("higher", 0.85, True), ("higher", 1.15, False), ("lower", 1.15, True), ("lower", 0.85, False)],
+)
+def test_behind_the_others_is_less_of_a_rate_and_more_of_a_time(
+    tmp_path: Path, direction: str, factor: float, behind: bool
+) -> None:
+    folder = tmp_path / "ring"
+    folder.mkdir()
+    (folder / "metrics.yaml").write_text(SIBLINGS.format(direction))
+    raw = gpu_document("ring", {}, gpus=4)
+    for key in ("metrics", "limits", "path"):
+        del raw[key]
+    raw |= {
+        "schema": "tenken-result/2",
+        "series": [
+            {"metric": "one", "subject": {"gpu": g}, "values": [100.0 * (factor if g == 2 else 1 + g / 1e3)]}
+            for g in range(4)
+        ],
+        "verification": [{"name": "every byte", "error": 0.0}],
+        "provenance": {},
+        "links": [],
+    }
+    program, result = load_program(folder / "metrics.yaml"), validate(raw, "result.json")
+    found = verdict.judge(result, program, Request(None, "ring", subjects=("gpu",)), Machine(), 0)
+    named = [one for one in found.findings if one.kind == "siblings"]
+    assert [one.metric for one in named] == ["one.gpu2"] * behind
+
+
 def test_the_judge_names_no_program_and_no_figure() -> None:
     """A name in quotes there is a rule of one program, which belongs to its metrics.yaml."""
     names: set[str] = set()

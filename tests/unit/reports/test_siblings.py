@@ -39,6 +39,15 @@ def test_a_driver_that_costs_1_percent_on_32_is_one_finding_within_three_nights(
     assert len(told(h, NIGHTS)) == 1, "and it is told once"
 
 
+def test_of_a_latency_more_is_a_loss_and_less_is_none() -> None:
+    """The same change of values, once of a rate and once of a time, which is better where it is lower."""
+    h = made(32, slice(0, 32), 0.01)
+    slower = replace(h, series=[replace(one, direction="lower") for one in h.series])
+    assert told(slower, NIGHTS) == [], "a time that fell by 1 % is no loss"
+    (finding,) = told(replace(slower, values=4e4 / h.values), NIGHTS)
+    assert len(finding.rows) >= 20 and 0.006 < finding.size < 0.015
+
+
 def test_a_driver_on_half_of_them_is_told_of_that_half() -> None:
     (finding,) = told(made(32, slice(0, 16), 0.015), CHANGE + 4)
     assert set(finding.rows) <= set(range(16)) and len(finding.rows) >= 10
