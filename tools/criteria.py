@@ -29,10 +29,11 @@ from typing import Any
 
 from tenken.archive import packed, records
 from tenken.judge import relations
-from tenken.judge.bounds import hold
+from tenken.judge.bounds import floor_of, hold
 from tenken.machines import facts, loader
 from tenken.machines.model import System
 from tenken.model.catalogue import PROGRAMS, Program, load_catalogue
+from tenken.model.engine import Run
 from tenken.model.judgement import FLOOR, Criterion, JudgedMetric
 from tenken.model.machine import Machine
 from tenken.model.record import Record
@@ -89,12 +90,17 @@ def held(system: System, kept: Iterable[Record]) -> list[Held]:
             continue
         if place not in machines:
             machines[place] = facts.facts(system, system.partitions[place[0]], system.environments[place[1]])
-        floors = relations.of(result, catalogue[result.program], asked(record, result), machines[place])[1]
+        run = Run(result, catalogue[result.program], again=False)
+        floors = relations.of(run, asked(record, result), machines[place])[1]
         for metric in result.metrics:
             declared = catalogue[result.program].metric_named(metric.name)
             assert declared is not None, metric.id
             known = machines[place].criterion(result, metric)
-            both = [hold(result, one, declared, machines[place].limits, known)[0] for one in (metric, slower(metric))]
+            floor = floor_of(run, metric, declared, machines[place])
+            both = [
+                hold(result, one, declared, machines[place].limits, known, 1.0, floor)[0]
+                for one in (metric, slower(metric))
+            ]
             if both[0].criterion is None and metric.id in floors:
                 found.append(in_run(record, metric, both[0], floors[metric.id], machines[place]))
             else:
@@ -114,7 +120,7 @@ def in_run(record: Record, metric: MetricValue, judged: JudgedMetric, floor: Cri
         with_it = tuple(one if m.id == one.id else m for m in record.result.metrics)
         changed = replace(record.result, metrics=with_it)
         program = load_catalogue()[record.program]
-        found, _ = relations.of(changed, program, asked(record, changed), machine)
+        found, _ = relations.of(Run(changed, program, again=False), asked(record, changed), machine)
         of_it = [f.verdict for f in found if f.metric == one.id]
         return worst(of_it) if of_it else PASS if floor.low is None or one.value >= floor.low else RECORDED
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tenken.model.catalogue import Metric, Program
-from tenken.model.judgement import CEILING, CONTRACT, DEVICE, FLOOR, REFERENCE, Criterion, Finding, JudgedMetric, Limit
-from tenken.model.result import MetricValue, Result
+from tenken.model.engine import Run
+from tenken.model.judgement import CEILING, DEVICE, FLOOR, REFERENCE, Criterion, Finding, JudgedMetric, Limit
+from tenken.model.machine import Machine
+from tenken.model.result import Device, DeviceHealth, MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
 
 #: A value this much above a physical limit means cached data or miscounted bytes: wrong, not fast.
@@ -22,6 +24,10 @@ OF_ANOTHER = 0.25
 NOTE = "note"
 #: The kind of a finding on a value that misses its reference because it is unsteady within its run.
 UNSTEADY = "unsteady"
+#: Below this share of what it was delivered with a GPU's power is limited; clocks closer together are the same.
+LIMITED = 0.98
+#: An idle GPU, before, during and after, has 0.06 to 0.2 of its highest clock: that is no locked clock of one at work.
+CLOCK_SET = 0.3
 #: Share of the samples that lie within a quarter of a reference's tolerance where its miss is a matter of noise: 9 or
 #: 10 of 20 in three runs of H200, in which copies of 16 MiB to the GPU became slower by a third after the tenth. Of a
 #: clock that falls under load 2 of 44 do: that value is slow.
@@ -71,6 +77,50 @@ def differing(result: Result, program: Program, sheets: Mapping[tuple[str, str],
     return [Finding(RECORDED, text, None, metric.subject, result.node, kind=NOTE) for text, metric in texts.items()]
 
 
+def floor_of(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -> tuple[float, str] | None:
+    """The minimum efficiency of a value and the source of that share; None: none."""
+    rule = declared.floors.get(metric.kind)
+    if declared.by_power and limited(run.result, metric, machine):
+        return None
+    if rule is None:
+        share = declared.floor.get(metric.kind)
+        return (share, "") if share else None
+    if rule.formula is not None:
+        share = run.first((rule.formula,), metric)
+        return (share, "") if share else None
+    kind = "pair" if rule.of == "gpu_link" else "gpu"
+    attained, source = machine.attained.get((rule.of, kind)) or (run.program.tables["attained"][rule.of], "")
+    return rule.times * attained, f"; {source}" if source else ""
+
+
+def limited(result: Result, metric: MetricValue, machine: Machine) -> str:
+    """How power or clock of a GPU of the value are limited below what it was delivered with; empty: they are not."""
+    for gpu in metric.subject.gpus or tuple(device.index for device in result.devices):
+        device, entry = result.device(gpu), next((one for one in result.health.devices if one.index == gpu), None)
+        if device is None:
+            continue
+        power, delivered = device.power_limit_w, machine.gpu_power_w
+        if power and delivered and power < LIMITED * delivered:
+            return f"GPU {gpu}: the power is limited to {power:g} of {delivered:g} W"
+        if entry is not None and (clock := locked(entry, device)):
+            return f"GPU {gpu}: the clock is locked at {clock:g} of {device.sm_clock_max_mhz:g} MHz"
+    return ""
+
+
+def limits_set(result: Result, program: Program, machine: Machine) -> list[Finding]:
+    """Notes on GPUs of which no floor by power applies."""
+    found = {limited(result, m, machine) for m in result.metrics if program.metrics[m.name].by_power} - {""}
+    return [Finding(RECORDED, f"{result.node} {text}", None, None, result.node, kind=NOTE) for text in sorted(found)]
+
+
+def locked(entry: DeviceHealth, device: Device) -> float | None:
+    """The clock of a GPU that has it below its highest before, during and after the run: a setting, no throttling."""
+    clocks = [one.sm_clock_mhz for one in (entry.before, entry.worst, entry.after)]
+    known, top = [clock for clock in clocks if clock], device.sm_clock_max_mhz
+    same = len(known) == len(clocks) and min(known) >= LIMITED * max(known)
+    return known[1] if same and top and CLOCK_SET < max(known) / top < LIMITED else None
+
+
 def _within(part: MetricValue, metric: MetricValue) -> bool:
     """Whether a metric was measured at the same coordinates as another, as far as it has them."""
     return all(metric.at.get(key) == value for key, value in part.at.items())
@@ -83,10 +133,10 @@ def hold(
     sheets: Mapping[tuple[str, str], Limit],
     known: Criterion | None,
     reach: float = 1.0,
-    floors: bool = True,
+    floor: tuple[float, str] | None = None,
 ) -> tuple[JudgedMetric, list[Finding]]:
     """Compare one value with its physical limit and its criterion (otherwise the floor). `reach`: factor by which the
-    limit itself may be exceeded (`yardstick`). `floors`: whether the program's floors apply to this run.
+    limit itself may be exceeded (`yardstick`). `floor`: the minimum efficiency (`floor_of`) and its source.
     """
     where = f"{result.node} {metric.place}"
     limit, highest = _limits(result, metric, declared, sheets)
@@ -101,10 +151,10 @@ def hold(
     if ceiling is not None and higher:
         ceiling *= reach
     criterion = known
-    floor = declared.floor.get(metric.kind)
-    if criterion is None and limit.value is not None and floor and floors:
-        bound = limit.value * floor if higher else limit.value / floor
-        source = f"{100 * floor:.0f} % of the limit, {limit.basis}"
+    if criterion is None and limit.value is not None and floor:
+        share, why = floor
+        bound = limit.value * share if higher else limit.value / share
+        source = f"{100 * share:.0f} % of the limit, {limit.basis}{why}"
         low, high = (bound, None) if higher else (None, bound)
         criterion = Criterion(FLOOR, limit.value, low, high, metric.unit, metric.statistic, source)
 
@@ -163,7 +213,7 @@ def _unless_unsteady(finding: Finding, metric: MetricValue, criterion: Criterion
 
 def in_words(criterion: Criterion) -> str:
     """The criterion of a value: kind, underlying figure and source."""
-    name = {REFERENCE: "reference", FLOOR: "floor", CONTRACT: "contract"}[criterion.kind]
+    name = criterion.kind
     if criterion.kind == FLOOR:
         return f"{name}: {criterion.source}: {criterion.value:.6g} {criterion.unit}"
     return f"{name} {criterion.value:.6g} {criterion.unit}, {criterion.source}"

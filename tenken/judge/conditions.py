@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
 
-from tenken.judge.bounds import NOTE
+from tenken.judge.bounds import NOTE, locked
 from tenken.judge.completeness import by_compiler
 from tenken.model.catalogue import Program
 from tenken.model.judgement import Finding
@@ -192,6 +192,8 @@ def _sm_clock(entry: DeviceHealth, device: Device | None) -> Iterator[Condition]
     worst = entry.worst
     clock, top = worst.sm_clock_mhz, device.sm_clock_max_mhz if device else None
     if not clock or not top or entry.samples < 1 or (device is not None and device.integrated):
+        return
+    if device is not None and locked(entry, device):
         return
     # reasons that could not be read are no reasons that were not given
     if worst.reasons == () and clock < CLOCK_WITHOUT_REASON * top:

@@ -12,33 +12,27 @@ from dataclasses import replace
 from itertools import pairwise
 
 from tenken.judge.bounds import UNSTEADY, miss
-from tenken.model.catalogue import Program
 from tenken.model.engine import Run
 from tenken.model.expectation import BEST, Bounds, Expectation
-from tenken.model.judgement import FLOOR, Criterion, Finding
+from tenken.model.judgement import RELATION, Criterion, Finding
 from tenken.model.machine import Machine
 from tenken.model.numbers import enough, interval, quantile, surely_below
 from tenken.model.request import Request
-from tenken.model.result import MetricValue, Result
+from tenken.model.result import MetricValue
 from tenken.model.verdicts import FAIL, INVALID
 
-#: The kind of a finding that compares values of one run.
-RELATION = "relation"
 #: The median of the pairs is beyond either end of the reported interval with this probability.
 OPEN = 0.005
 #: The smallest class of pairs that has a usual value.
 CLASS = 3
 
 
-def of(
-    result: Result, program: Program, request: Request, machine: Machine
-) -> tuple[list[Finding], dict[str, Criterion]]:
+def of(run: Run, request: Request, machine: Machine) -> tuple[list[Finding], dict[str, Criterion]]:
     """Findings, and the bounds of the values that are held, by their ids. A value that misses several has the proven
     findings alone."""
-    run = Run(result, program, again=False)
     findings = _siblings(run)
     criteria: dict[str, Criterion] = {}
-    for declared in program.metrics.values():
+    for declared in run.program.metrics.values():
         for expected in declared.expect:
             if request.mode in expected.not_in:
                 continue
@@ -50,7 +44,7 @@ def of(
                 if expected.value is None and expected.verdict == FAIL and _decides(metric, expected):
                     bound = next(one for one in (low, high) if one is not None)
                     kind = (metric.unit, metric.statistic, f"{expected.source}, same run")
-                    criteria.setdefault(metric.id, Criterion(FLOOR, bound, low, high, *kind))
+                    criteria.setdefault(metric.id, Criterion(RELATION, bound, low, high, *kind))
     proven = {finding.metric for finding in findings if finding.verdict == FAIL}
     return [f for f in findings if f.verdict == FAIL or f.metric not in proven], criteria
 

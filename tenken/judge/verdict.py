@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tenken.judge import attempt, completeness, conditions, relations, waivers
-from tenken.judge.bounds import UNSTEADY, differing, hold, yardstick
+from tenken.judge.bounds import UNSTEADY, differing, floor_of, hold, limits_set, yardstick
 from tenken.model import engine
 from tenken.model.catalogue import Program
 from tenken.model.job import JobAccount
@@ -101,17 +101,20 @@ def _judge(
     ]
     judged: dict[str, JudgedMetric] = {}
     misses: list[Finding] = []
-    floors = not completeness.by_compiler(result, program)
+    run = engine.Run(result, program, again=False)
+    compiled = completeness.by_compiler(result, program)
     for metric in result.metrics:
         known = machine.criterion(result, metric)
         reach = yardstick(result, metric, program, machine.limits)
-        one, findings = hold(result, metric, program.metrics[metric.name], machine.limits, known, reach, floors)
+        declared = program.metrics[metric.name]
+        floor = None if compiled else floor_of(run, metric, declared, machine)
+        one, findings = hold(result, metric, declared, machine.limits, known, reach, floor)
         judged[metric.id] = one
         misses += findings
-    related, bounds = relations.of(result, program, request, machine)
+    related, bounds = relations.of(run, request, machine)
     misses += related
     judged |= _in_run(judged, bounds, misses)
-    found += differing(result, program, machine.limits)
+    found += [*differing(result, program, machine.limits), *limits_set(result, program, machine)]
     found += conditions.named(result, [*found, *misses])
     judgement = Judgement(PASS, (*found, *misses), (), judged)
     for finding in misses:
@@ -169,7 +172,9 @@ def _verdict(found: Sequence[Finding], misses: Sequence[Finding], judged: Mappin
         return INVALID
     if misses:
         return worst(f.verdict for f in misses)
-    return of_criteria(j.verdict for j in judged.values())
+    verdict = of_criteria(j.verdict for j in judged.values())
+    absolute = any(one.verdict == PASS and one.absolute for one in judged.values())
+    return verdict if verdict != PASS or absolute else RECORDED
 
 
 def extended(judgement: Judgement, further: Sequence[Finding]) -> Judgement:

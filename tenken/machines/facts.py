@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenken.machines import between, limits, loader
+from tenken.machines import between, hardware, limits, loader
 from tenken.machines.model import Environment, Partition, Reference, System
 from tenken.model.catalogue import load_catalogue
 from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Limit, says
 from tenken.model.machine import Machine
 from tenken.model.result import MetricValue, Result
+
+#: In systems/hardware.yaml: copies between GPUs that only PCIe joins.
+PEERS = "peers over PCIe"
 
 
 def facts(system: System, partition: Partition, environment: Environment) -> Machine:
@@ -79,8 +82,52 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         compute_capability=sheet.compute_capability if sheet else "",
         gpu_memory_bytes=sheet.memory_gib * 2**30 if sheet else None,
         gpu_l2_bytes=sheet.l2_bytes if sheet else None,
+        attained=attained(partition),
+        gpu_power_w=sheet.power_w if sheet else None,
         unmatched=unmatched,
     )  # fmt: skip
+
+
+def of_result(result: Result) -> Machine:
+    """What the data sheets say of the GPUs that a result lists: a machine that no file describes."""
+    sheet = hardware.for_device(result.devices[0].name) if result.devices else None
+    if sheet is None:
+        return Machine()
+    name = f"data sheet: {sheet.name}, {sheet.source}"
+    links = sorted({one.count for one in result.links if one.kind != "PCIe"}, key=lambda count: count or 0)
+    joined = links[-1] if links else None
+    peaks = {
+        ("memory", "gpu"): None if "memory" in sheet.unsure else sheet.memory_gbs,
+        ("host_link", "gpu"): sheet.host_link.total_gbs if sheet.host_link and not sheet.unsure else None,
+        ("gpu_link", "pair"): joined * sheet.gpu_links.gbs if joined and sheet.gpu_links else None,
+    }
+    reached = {
+        ("memory", "gpu"): sheet.attained or hardware.attained(sheet.memory_type),
+        ("host_link", "gpu"): hardware.attained(sheet.host_link.kind) if sheet.host_link else None,
+        ("gpu_link", "pair"): hardware.attained(sheet.gpu_links.kind)
+        if joined and sheet.gpu_links
+        else hardware.attained(PEERS),
+    }
+    return Machine(
+        limits={key: Limit(peak, "GB/s", name, DATA_SHEET) for key, peak in peaks.items() if peak},
+        gpu=sheet.name, gpu_names=sheet.device_names, compute_capability=sheet.compute_capability,
+        gpu_memory_bytes=sheet.memory_gib * 2**30, gpu_l2_bytes=sheet.l2_bytes,
+        attained={key: known for key, known in reached.items() if known is not None}, gpu_power_w=sheet.power_w,
+    )  # fmt: skip
+
+
+def attained(partition: Partition) -> dict[tuple[str, str], tuple[float, str]]:
+    """The least share of each limit that healthy devices of these GPUs and links reach, and its source."""
+    node = partition.node
+    gpu = node.gpu
+    host_link = node.host_link or (gpu.host_link if gpu else None)
+    pair = node.pair_links
+    found = {
+        ("memory", "gpu"): (gpu.attained or hardware.attained(gpu.memory_type)) if gpu else None,
+        ("host_link", "gpu"): hardware.attained(host_link.kind) if host_link else None,
+        ("gpu_link", "pair"): hardware.attained(PEERS if "PCIe" in pair.kind else pair.kind) if pair else None,
+    }
+    return {key: known for key, known in found.items() if known is not None}
 
 
 def run_of(result: Result, metric: MetricValue) -> dict[str, Any]:

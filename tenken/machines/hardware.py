@@ -26,6 +26,8 @@ class Sheets:
     """All data sheets."""
 
     gpus: Mapping[str, GpuSheet]
+    attained: Mapping[str, tuple[float, str]]
+    """Least share of a figure that healthy devices reach, and its source, by memory type and link."""
     hosts: Mapping[str, HostSheet]
 
     def gpu(self, name: str) -> GpuSheet:
@@ -54,6 +56,7 @@ def load(file: Path = FILE, cache_folder: Path | None = CACHE / "systems") -> Sh
     data = cache.cached(cache_folder, "hardware", key, lambda: _read(file))
     return Sheets(
         {name: _gpu(name, raw) for name, raw in data["gpus"].items()},
+        {name: (raw["share"], raw["source"]) for name, raw in data.get("attained", {}).items()},
         {name: _host(name, raw) for name, raw in data["hosts"].items()},
     )
 
@@ -71,6 +74,12 @@ def host_sheet(name: str) -> HostSheet:
 def for_device(device_name: str) -> GpuSheet | None:
     """GPU data sheet by the name that the driver reports."""
     return load().for_device(device_name)
+
+
+def attained(kind: str) -> tuple[float, str] | None:
+    """The least share that healthy devices reach of a memory's or link's peak, and its source; None: not known. PCIe by
+    its generation, without the width."""
+    return load().attained.get(" ".join(word for word in kind.split() if not re.fullmatch(r"x\d+", word)))
 
 
 def _read(file: Path) -> Any:
@@ -115,6 +124,7 @@ def _gpu(name: str, raw: Mapping[str, Any]) -> GpuSheet:
         tflops=raw["tflops"],
         unsure=raw.get("unsure", {}),
         cuda_names=tuple(raw.get("cuda_names", ())),
+        attained=(raw["attained"]["share"], raw["attained"]["source"]) if "attained" in raw else None,
     )
 
 

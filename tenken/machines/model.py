@@ -110,6 +110,8 @@ class GpuSheet:
     """Figures that are not certain, by their key in the file, with the reason: none of them is a limit."""
     cuda_names: tuple[str, ...] = ()
     """Names by CUDA that other boards share, so that they prove nothing of the board: `Orin`."""
+    attained: tuple[float, str] | None = None
+    """Least share of the memory's peak that healthy ones reach, and its source; None: that of its type."""
     described: bool = False
     """No data sheet, but what the machine's own file tells of a GPU that none is known of."""
 

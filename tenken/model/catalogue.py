@@ -21,6 +21,7 @@ from tenken.errors import CatalogueError
 from tenken.model import contract, files, units
 from tenken.model.derivation import Derivation, LimitRule, derivation, limit_rules, named_function
 from tenken.model.expectation import Expectation, expectations
+from tenken.model.formula import Formula
 from tenken.paths import PROGRAMS, archive_root
 
 DIRECTIONS = ("higher", "lower")
@@ -55,6 +56,16 @@ class SpreadAt:
             return value in self.at[name]
         low, high = self.at[name]
         return isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The minimum efficiency where it is not one number: `times` the share that healthy devices attain of a figure
+    of the data sheet (`of`), or a formula; None of a formula: none here."""
+
+    of: str = ""
+    times: float = 1.0
+    formula: Formula | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +120,10 @@ class Metric:
     #: Its physical limit by subject, and why other subjects have none.
     limit_rules: Mapping[str, LimitRule] = field(default_factory=dict)
     no_limit: Mapping[str, str] = field(default_factory=dict)
+    #: Floors that are not one number, by subject.
+    floors: Mapping[str, Floor] = field(default_factory=dict)
+    #: Bound by the power of the GPU: of one whose power or clock is limited no floor applies.
+    by_power: bool = False
     #: What it must reach relative to others of the run.
     expect: tuple[Expectation, ...] = ()
 
@@ -183,7 +198,7 @@ _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
     "published", "optional", "comes", "data_sheet", "siblings", "was", "sign", "of_run", "chosen_of", "maximum",
     "across",
-    "max_spread_at", "clock", "derive", "expect",
+    "max_spread_at", "clock", "derive", "expect", "by_power",
 }  # fmt: skip
 
 
@@ -252,6 +267,7 @@ def read_metric(
         raise CatalogueError(f"{where}: siblings is {siblings!r}; allowed: a fraction above 0 and below 1, or null")
     if not isinstance(raw.get("across", True), bool):
         raise CatalogueError(f"{where}: across is {raw['across']!r}; allowed: true, false")
+    numbers, floors = _floors(raw.get("floor"), per, where)
     rules, no_limit = limit_rules(raw["limit"], per, limits or {}, where, name, folder)
     return Metric(
         name=name,
@@ -261,7 +277,9 @@ def read_metric(
         statistic=_one_of(raw["statistic"], STATISTICS, where, "statistic"),
         per=per,
         limit="; ".join(dict.fromkeys([rule.basis for rule in rules.values()] or no_limit.values())),
-        floor=_by_subject(raw.get("floor"), per, where, "floor"),
+        floor=_by_subject(numbers, per, where, "floor"),
+        floors=floors,
+        by_power=bool(raw.get("by_power", False)),
         min_count=_samples_by_subject(raw.get("min_count", 1), per, where),
         max_spread=_by_subject(raw.get("max_spread"), per, where, "max_spread"),
         plot=_one_of(raw["plot"], PLOTS, where, "plot"),
@@ -284,6 +302,22 @@ def read_metric(
         no_limit=no_limit,
         expect=expectations(raw.get("expect") or [], per, where, lambda one: named_function(folder, one, where)),
     )
+
+
+def _floors(raw: Any, per: tuple[str, ...], where: str) -> tuple[Any, dict[str, Floor]]:
+    """`0.8`, or by subject a number, {of: memory, times: 0.97}, or a formula."""
+    if not isinstance(raw, dict):
+        return raw, {}
+    found: dict[str, Floor] = {}
+    for subject, one in raw.items():
+        if isinstance(one, str):
+            found[subject] = Floor(formula=Formula(one, f"{where}: floor"))
+        elif isinstance(one, dict):
+            times = one.get("times", 1.0)
+            if set(one) - {"of", "times"} or one.get("of") not in DATA_SHEETS or not isinstance(times, (int, float)):
+                raise CatalogueError(f"{where}: floor is {one!r}; allowed: of ({', '.join(DATA_SHEETS)}) and times")
+            found[subject] = Floor(one["of"], float(times))
+    return {subject: None if subject in found else one for subject, one in raw.items()}, found
 
 
 def _clock(value: Any, per: tuple[str, ...], where: str) -> dict[str, str]:

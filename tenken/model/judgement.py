@@ -14,7 +14,9 @@ from tenken.model.subject import Subject
 #: Kinds of criteria: a target agreed with a vendor, the machine's own figure, a share of the physical limit.
 #: The ceiling (a little above the physical limit) guards against wrong counting; it is no criterion.
 CONTRACT, REFERENCE, FLOOR, CEILING = "contract", "reference", "floor", "ceiling"
-CRITERIA = (CONTRACT, REFERENCE, FLOOR)
+#: What a value must reach relative to others of the same run: alone it passes nothing.
+RELATION = "relation"
+CRITERIA = (CONTRACT, REFERENCE, FLOOR, RELATION)
 
 #: The sources of a limit.
 DATA_SHEET, DEVICE, SAME_RUN, RESULT = "data sheet", "device's own claim", "same run", "result"
@@ -156,6 +158,14 @@ class JudgedMetric:
     limit: Limit
     efficiency: float | None
     bounds: tuple[float | None, float | None]
+
+    @property
+    def absolute(self) -> bool:
+        """Whether its criterion is more than that the run is consistent with itself."""
+        criterion = self.criterion
+        if criterion is None or criterion.kind == RELATION:
+            return False
+        return criterion.kind != FLOOR or self.limit.said_by != SAME_RUN
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> JudgedMetric:

@@ -20,7 +20,7 @@ def operations(n: int) -> float:
 def permitted(run: Any, one: Any, part: str) -> float | None:
     """All operations over the time of one part of the last repetition, in TFLOP/s; None: not reported.
 
-    With look-ahead a panel runs beside an update, but panels follow one another: an LU takes at least as long as all of
+    With look-ahead a panel runs during an update, but panels follow one another: an LU takes at least as long as all of
     them. Their time grows with N^2, that of the updates with N^3: at a small N on a fast GPU the panels decide.
     """
     seconds = run.at("phase", one.subject, one.at, part=part)

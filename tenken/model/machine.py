@@ -42,4 +42,8 @@ class Machine:
     compute_capability: str = ""
     gpu_memory_bytes: float | None = None
     gpu_l2_bytes: float | None = None
+    #: Least share of a limit that healthy devices reach, and its source, by the same keys as `limits`.
+    attained: Mapping[tuple[str, str], tuple[float, str]] = field(default_factory=dict)
+    #: Power limit of the GPUs as delivered, in W.
+    gpu_power_w: float | None = None
     unmatched: Callable[[Result, MetricValue], str] = none_unmatched

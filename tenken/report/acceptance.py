@@ -15,7 +15,7 @@ from math import ceil
 from typing import Any
 
 from tenken.model.catalogue import Program
-from tenken.model.judgement import CONTRACT, DATA_SHEET, DEVICE, FLOOR, REFERENCE, SAME_RUN, Limit
+from tenken.model.judgement import CONTRACT, DATA_SHEET, DEVICE, FLOOR, REFERENCE, RELATION, SAME_RUN, Limit
 from tenken.model.record import Record
 from tenken.model.result import Device, MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, WAIVED
@@ -29,7 +29,7 @@ MET, NOT_MET, NOT_TESTED = "MET", "NOT MET", "NOT TESTED"
 NOT_RECORDED = "not recorded"
 
 #: Findings of a FAIL that do not affect the value: it was measured, and it is too small.
-_OF_SPEED = (CONTRACT, REFERENCE, FLOOR, "siblings")
+_OF_SPEED = (CONTRACT, REFERENCE, FLOOR, RELATION, "siblings")
 
 
 @dataclass(frozen=True)

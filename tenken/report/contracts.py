@@ -631,7 +631,9 @@ def _of_reference(reference: Reference, catalogue: Mapping[str, Program]) -> Dra
 
 def _of_sheet(partition: Partition, program: Program, metric: Metric, subject: str) -> Drafted | None:
     """The floor of a data sheet's peak, if the metric has both."""
-    floor = metric.floor.get(subject)
+    rule = metric.floors.get(subject)
+    known = facts.attained(partition).get((rule.of, subject)) if rule is not None else None
+    floor = rule.times * known[0] if rule is not None and known is not None else metric.floor.get(subject)
     if not floor or metric.optional or metric.direction != "higher":
         return None
     peak: limits.Limit | limits.Unknown
@@ -645,7 +647,7 @@ def _of_sheet(partition: Partition, program: Program, metric: Metric, subject: s
         return None
     if isinstance(peak, limits.Unknown) or peak.unit != metric.unit:
         return None
-    source = f"{100 * floor:g} % of {peak.value:.6g} {peak.unit}, {peak.basis}"
+    source = f"{100 * floor:.4g} % of {peak.value:.6g} {peak.unit}, {peak.basis}"
     return Drafted(f"{program.name}.{metric.name}", subject, peak.value * floor, metric.unit, source, partition.name)
 
 

@@ -33,7 +33,7 @@ CHOSEN = {
     "data_loading": ("h200five1", "DataLoadingCuda"),
     "data_loading_host": ("h200five1", "DataLoadingHost"),
     "daxpy": ("942e0d", "Daxpy"),
-    "gemm": ("942e0d", "Gemm %gpus_at=one_by_one"),
+    "gemm": ("h200five1", "Gemm %gpus_at=one_by_one"),
     "gemm_host": ("942e0d", "GemmHost"),
     "himeno": ("942e0d", "Himeno %memory=managed"),
     "himeno_host": ("942e0d", "HimenoHost"),

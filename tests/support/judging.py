@@ -9,7 +9,7 @@ from typing import Any
 from tenken.judge import completeness, relations, verdict
 from tenken.machines import loader
 from tenken.machines.facts import facts
-from tenken.model import catalogue
+from tenken.model import catalogue, engine
 from tenken.model import result as results
 from tenken.model.catalogue import Program
 from tenken.model.contract import Contract
@@ -76,7 +76,9 @@ def judge(
 def related(result: Result, mode: str = "", *claimed: str) -> tuple[list[Finding], dict[str, Criterion]]:
     """What its metrics.yaml expects of the values of a result among each other: findings, and bounds by their ids."""
     request = Request(None, result.program, mode=mode)
-    return relations.of(result, catalogue.program(result.program), request, Machine(frozenset(claimed)))
+    return relations.of(
+        engine.Run(result, catalogue.program(result.program), again=False), request, Machine(frozenset(claimed))
+    )
 
 
 def incomplete(document: Mapping[str, Any]) -> list[str]:

@@ -31,10 +31,10 @@ def expected(record, judgement) -> str:
         if (record.session, record.check, record.verdict) == (one["session"], one["check"], one["was"]):
             return str(one["is"])
     values = judgement.judged.values()
-    if record.verdict == "PASS" and values and not any(j.criterion for j in values):
-        return "RECORDED"  # the rule `recorded` of the file
+    if record.verdict == "PASS" and values and not any(j.absolute for j in values):
+        return "RECORDED"  # the rules `recorded` and `absolute` of the file
     recorded = json.loads(record.path.read_text())["judged"].values() if record.verdict == "RECORDED" else ()
-    if recorded and not any(one["criterion"] for one in recorded) and any(j.criterion for j in values):
+    if recorded and not any(one["criterion"] for one in recorded) and any(j.absolute for j in values):
         return "PASS"  # of its values some are held against a criterion that came later
     return str(record.verdict)
 

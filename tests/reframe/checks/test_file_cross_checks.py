@@ -163,8 +163,8 @@ def test_a_ratio_that_the_run_itself_holds_has_that_bound_as_its_criterion(check
     found = [m for m in kept.result.metrics if m.name == name]
     best = max((m for m in found if m.count >= 15 or bound == 0.8), key=lambda m: m.value)
     criterion = healthy.judged[best.id].criterion
-    assert criterion is not None and (criterion.kind, criterion.low, criterion.high) == ("floor", bound, None)
-    assert (healthy.verdict, healthy.judged[best.id].verdict) == ("PASS", "PASS")
+    assert criterion is not None and (criterion.kind, criterion.low, criterion.high) == ("relation", bound, None)
+    assert (healthy.verdict, healthy.judged[best.id].verdict) == ("RECORDED", "PASS"), "it passes nothing alone"
     for one in found:
         if one is not best and (bound == 0.8 or one.count < 15):
             assert healthy.judged[one.id].criterion is None and healthy.judged[one.id].verdict == "RECORDED"

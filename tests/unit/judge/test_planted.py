@@ -485,7 +485,7 @@ def test_clocks_of_two_nodes_and_a_slow_file_system_are_no_fault() -> None:
 
 
 def test_a_machine_of_no_known_card_is_held_by_what_its_driver_reports() -> None:
-    for of in ("stream", "transpose", "stencil", "memcopy", "hpl"):
+    for of in ("stream", "transpose", "memcopy", "hpl"):
         run = honest.run(of)
         assert run.judged(run.raw(), **BARE).verdict == "PASS", of
     run = honest.run("stream")
@@ -516,3 +516,36 @@ def test_whatever_comes_in_a_judgement_comes_out(change: Change) -> None:
     change(raw)
     assert run.judged(raw).verdict == "FAIL"
     assert verdict.failed("x").verdict == "FAIL"
+
+
+def clocks(mhz: float) -> Change:
+    """The same clock before, during and after: locked."""
+    return lambda raw: (
+        [
+            entry[part].update(sm_clock_mhz=mhz, reasons=[])
+            for entry in raw["health"]["devices"]
+            for part in ("before", "worst", "after")
+        ]
+        and None
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (put("devices.0.power_limit_w", 400), "GPU 0: the power is limited to 400 of 700 W"),
+        (clocks(1100), "GPU 0: the clock is locked at 1100 of 1980 MHz"),
+    ],
+)
+def test_a_gpu_that_its_operator_limits_passes_nothing_and_is_not_at_fault(change: Change, says: str) -> None:
+    run = honest.run("hpl_large")
+    raw = run.raw()
+    change(raw)
+    if raw["devices"][0].get("power_limit_w") != 400:
+        for metric in raw["metrics"]:
+            if metric["name"] in ("hpl", "dgemm"):
+                remade(metric, [0.55 * value for value in metric["samples"]])
+    machine = replace(run.machine, gpu_power_w=700, criterion=Machine().criterion)
+    found = run.judged(raw, machine=machine)
+    assert found.verdict == "RECORDED" and any(says in f.message for f in found.findings), found.findings
+    assert not [f for f in found.findings if f.kind == "floor"]

@@ -25,7 +25,7 @@ def ratio(value, copied=None):
     metric = next(m for m in result.metrics if m.name == "relative")
     metric = replace(metric, value=value, median=value, best=value, p5=value, p95=value, samples=(value,))
     reach = yardstick(result, metric, PROGRAM, {})
-    one, findings = hold(result, metric, PROGRAM.metrics["relative"], {}, None, reach)
+    one, findings = hold(result, metric, PROGRAM.metrics["relative"], {}, None, reach, (0.95, ""))
     return one.verdict, " ".join(f.message for f in findings)
 
 

@@ -1,0 +1,142 @@
+"""How slow a GPU must be for each program to notice it on a first run, from kept records.
+
+    python -m tools.sensitivity > table.md
+
+Every rate of a run is multiplied by a factor, and every time divided by it: consistently, as a slow GPU does. The run
+is judged as on a machine that no file describes, without references. The table has, for each program and kind of GPU,
+the largest factor at which it FAILs, for all GPUs and for the second of two alone. `never`: not at 1/50 either.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from tenken.archive import packed, records
+from tenken.judge import verdict
+from tenken.machines import facts
+from tenken.model.catalogue import program as catalogue
+from tenken.model.engine import completed
+from tenken.model.record import Record
+from tenken.model.request import Request
+from tenken.model.result import Result
+from tenken.model.subject import Subject
+from tenken.model.verdicts import FAIL
+from tenken.paths import ROOT
+
+#: Factors that are tried: a hundredth apart, and half, a tenth and a fiftieth.
+FACTORS = (*(one / 100 for one in range(99, 59, -1)), 0.5, 0.1, 0.02)
+#: Units of rates, which a slow GPU lowers, and of times, which it raises; power, shares and counts stay.
+RATES = ("GB/s", "GFLOP/s", "TFLOP/s", "Gcell/s", "samples/s", "messages/s", "GFLOP/s/W", "GB/s/W", "Gcell/s/W")
+TIMES = ("s", "ms", "us", "ns")
+#: What programs report of rates next to their values.
+STATED = ("_gbs", "_gcells")
+#: Kept first runs: one and two H100, one and two H200.
+KEPT = ("h100-one-user", "h100-two-runs", "h100-two-v2", "h200-one-user", "h200-two-clean")
+
+Which = Callable[[Subject], bool]
+
+
+def everything(subject: Subject) -> bool:
+    return True
+
+
+def second(subject: Subject) -> bool:
+    """The second GPU alone, and its pairs."""
+    return 1 in subject.gpus
+
+
+def slowed(result: Result, factor: float, which: Which = everything) -> Result:
+    """A result as a slower GPU would have written it."""
+    program = catalogue(result.program)
+
+    def scale(unit: str) -> float:
+        return factor if unit in RATES else 1 / factor if unit in TIMES else 1.0
+
+    metrics = []
+    for one in result.metrics:
+        by = scale(one.unit) if which(one.subject) else 1.0
+        fields = {name: by * getattr(one, name) for name in ("value", "best", "median", "p5", "p95")}
+        metrics.append(replace(one, samples=tuple(by * sample for sample in one.samples), **fields))
+    series = []
+    for taken in result.series:
+        declared = program.metrics.get(taken.name)
+        by = 1 / factor if taken.seconds else scale(declared.unit) if declared else 1.0
+        slow = replace(taken, samples=tuple(by * sample for sample in taken.samples))
+        series.append(slow if which(taken.subject) else taken)
+    path = {
+        key: value * factor
+        if isinstance(value, float) and key.partition(".")[0].endswith(STATED) and _stated_of(key, which)
+        else value
+        for key, value in result.path.items()
+    }
+    return replace(result, metrics=tuple(metrics), series=tuple(series), path=path)
+
+
+def slowed_at(result: Result, factor: float, coordinate: str, value: object) -> Result:
+    """The same for values at one coordinate alone."""
+    slow = slowed(result, factor)
+
+    def chosen(whole: tuple[Any, ...], changed: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(two if one.at.get(coordinate) == value else one for one, two in zip(whole, changed, strict=True))
+
+    return replace(
+        result, metrics=chosen(result.metrics, slow.metrics), series=chosen(result.series, slow.series), path=slow.path
+    )
+
+
+def _stated_of(key: str, which: Which) -> bool:
+    place = Subject.in_id(key.rpartition(".")[2])
+    return place is None or which(place)
+
+
+def judged(record: Record, result: Result) -> str:
+    """The verdict of a first run."""
+    program = catalogue(result.program)
+    request = replace(record.request or Request(None, result.program, subjects=record.subjects), token=None)
+    return verdict.judge(completed(result, program), program, request, facts.of_result(result), None).verdict
+
+
+def fails_at(record: Record, which: Which = everything) -> float | None:
+    """The largest factor at which a run FAILs; None: at none."""
+    assert record.result is not None
+    found = (factor for factor in FACTORS if judged(record, slowed(record.result, factor, which)) == FAIL)
+    return next(found, None)
+
+
+def runs(names: Iterable[str] = KEPT) -> list[Record]:
+    """Measured runs on GPUs."""
+    found = []
+    for name in names:
+        for record in records.records(packed.folder_of(ROOT / "tests" / "data" / f"{name}.tar.xz")):
+            result = record.result
+            if result is not None and result.status == "ok" and result.devices:
+                found.append(record)
+    return found
+
+
+def table(kept: Iterable[Record]) -> list[str]:
+    """Lines of Markdown: for each program the smallest factor over its runs, on all GPUs and on one of two."""
+    rows: dict[tuple[str, str], list[list[float | None]]] = {}
+    for record in kept:
+        assert record.result is not None
+        kind = record.result.devices[0].name.removeprefix("NVIDIA ").split()[0]
+        row = rows.setdefault((record.program, kind), [[], []])
+        row[0].append(fails_at(record))
+        subjects = [one.subject for one in record.result.metrics] + [one.subject for one in record.result.series]
+        if len(record.result.devices) > 1 and any(map(second, subjects)):
+            row[1].append(fails_at(record, second))
+    lines = ["| program | GPU | runs | FAIL at | one of two |", "|---|---|---|---|---|"]
+    for (program, kind), (every, one) in sorted(rows.items()):
+        lines.append(f"| {program} | {kind} | {len(every)} | {_shown(every)} | {_shown(one) if one else ''} |")
+    return lines
+
+
+def _shown(factors: list[float | None]) -> str:
+    return "never" if None in factors else f"{min(one for one in factors if one is not None):.2f}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n".join(table(runs(sys.argv[1:] or KEPT))) + "\n")
