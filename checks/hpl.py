@@ -108,7 +108,7 @@ class HplNode(HplBase):
 
 @rfm.simple_test
 class HplBetweenNodes(HplNode):
-    """All GPUs of several nodes together, N for 85 % of their memory: two nodes, or by `-S HplBetweenNodes.num_nodes`."""
+    """All GPUs of several nodes together, N for 85 % of their memory: two, or by `-S HplBetweenNodes.num_nodes=64`."""
 
     descr = "HPL on all GPUs of several nodes"
     tags = {"hpl", "acceptance"}

@@ -3,7 +3,8 @@
 #     qmgr -c "create hook tenken event='execjob_begin,exechost_periodic',alarm=50,freq=300"
 #     qmgr -c "import hook tenken application/x-python default /opt/tenken/hooks/pbs_hook.py"
 #
-# The alarm (30 s by default) must be above the 40 s after which node-check ends itself; beyond it PBS would reject the job.
+# The alarm (30 s by default) must be above the 40 s after which node-check ends itself; beyond it PBS would reject
+# the job.
 # It imports nothing of ours, and is written for any Python 3.
 import subprocess
 
@@ -14,7 +15,7 @@ CHECK = "/opt/tenken/hooks/node-check"
 
 def bad(options):
     """The line of a bad node; None for a good one and for one of which nothing can be told."""
-    process = subprocess.Popen([CHECK] + options, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([CHECK, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     said = process.communicate()[0].decode("utf-8", "replace").strip()
     if process.returncode == 2:
         pbs.logmsg(pbs.EVENT_DEBUG, said or "tenken: cannot tell")
@@ -25,9 +26,9 @@ event = pbs.event()
 name = pbs.get_local_nodename()
 options = ["--node", name, "--seconds", "10"]
 if event.type == pbs.EXECHOST_PERIODIC:
-    line = bad(options + ["--no-measure"])
+    line = bad([*options, "--no-measure"])
 else:
-    line = bad(options + ["--job", event.job.id])
+    line = bad([*options, "--job", event.job.id])
 if line:
     node = event.vnode_list[name]
     node.state = pbs.ND_OFFLINE

@@ -101,7 +101,9 @@ def test_a_card_that_was_lost_is_counted_and_named(node: Machine, cell: str) -> 
     system = node.describe()
     found = system.partition("node").node
     assert (
-        found.gpu_count == 4 and found.gpu is not None and f"nvidia-smi reports of GPU 3: {cell}: 1 lost" in system.notes
+        found.gpu_count == 4
+        and found.gpu is not None
+        and f"nvidia-smi reports of GPU 3: {cell}: 1 lost" in system.notes
     )
 
 
