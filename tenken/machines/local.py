@@ -16,6 +16,7 @@ import itertools
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -549,7 +550,15 @@ class Looker:
         nvcc = self.nvcc() if with_gpu else None
         if nvcc:
             built = host - {"openacc"} | {"cuda"}
-            found["cuda"] = Environment("cuda", built, cc, cxx, cuda=nvcc, description="host compiler and nvcc")
+            found["cuda"] = Environment(
+                "cuda",
+                built,
+                cc,
+                cxx,
+                cuda=nvcc,
+                prepare=self.device_mpi() if mpi else (),
+                description="host compiler and nvcc",
+            )
         elif with_gpu:
             self.notes.append(
                 "GPUs but no nvcc on PATH, in CUDA_HOME or /usr/local/cuda: GPU programs are not built "
@@ -590,6 +599,21 @@ class Looker:
             )
             return False
         return True
+
+    def device_mpi(self) -> tuple[str, ...]:
+        """Shell lines that turn on the suite's own Open MPI, where the one on PATH cannot pass device pointers; the
+        environment `host` keeps that of the machine, with host buffers.
+        """
+        if "mpi_built_with_cuda_support:value:false" not in (self.run(["ompi_info", "--parsable", "--all"]) or ""):
+            return ()
+        file = Path(self.env.get("VIRTUAL_ENV") or self.root / "nonexistent") / "bin" / "tenken-mpi.env"
+        if not file.is_file():
+            self.notes.append("the Open MPI on PATH is built without CUDA: device buffers are not measured with it")
+            return ()
+        self.notes.append(
+            f"the Open MPI on PATH is built without CUDA: GPU programs use the suite's own, {file.parent.parent}/mpi"
+        )
+        return (f". {shlex.quote(str(file))}",)
 
     def _has_mpi_header(self, compiler: str) -> bool:
         words = (self.run([compiler, "-show"]) or "").split()

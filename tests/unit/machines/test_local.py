@@ -278,6 +278,24 @@ def test_garbage_everywhere_raises_nothing(machine: Machine) -> None:
     assert machine.node().gpu_count == 0
 
 
+@pytest.mark.parametrize(("built", "brought", "prepared"), [
+    ("false", True, True), ("false", False, False), ("true", True, False), ("", True, False),
+])  # fmt: skip
+def test_gpu_programs_use_the_mpi_that_takes_device_pointers(
+    h200: Machine, tmp_path: Path, built: str, brought: bool, prepared: bool
+) -> None:
+    """Ubuntu's Open MPI is built without CUDA, and comes first on PATH."""
+    h200.answers["ompi_info --parsable --all"] = f"mca:mpi:base:param:mpi_built_with_cuda_support:value:{built}\n"
+    if brought:
+        (tmp_path / "venv" / "bin").mkdir(parents=True)
+        (tmp_path / "venv" / "bin" / "tenken-mpi.env").write_text("export PATH\n")
+    h200.env = {**h200.env, "VIRTUAL_ENV": str(tmp_path / "venv")}
+    system = h200.describe()
+    wanted = (f". {tmp_path}/venv/bin/tenken-mpi.env",) if prepared else ()
+    assert system.environments["cuda"].prepare == wanted and system.environments["host"].prepare == ()
+    assert any("built without CUDA" in note for note in system.notes) == (built == "false")
+
+
 @pytest.mark.parametrize("programs", [{"mpirun"}, {"mpicxx"}, {"mpirun", "mpicxx"}])
 def test_half_an_mpi(programs: set[str], machine: Machine) -> None:
     machine.programs |= programs  # the last one lacks mpi.h
