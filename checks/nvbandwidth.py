@@ -22,7 +22,7 @@ def figure(name: str) -> Figure:
 
 @rfm.simple_test
 class NvBandwidth(NamedProgram):
-    """The value of the slowest GPU or pair of each test case. It verifies its copies (unless told not to).
+    """The value of the slowest GPU or pair of each test case. It verifies its copies (unless that is turned off).
 
     `named_command` or the variable TENKEN_NVBANDWIDTH names the command or its folder; waived if it is not on the node.
     """

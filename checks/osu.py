@@ -152,7 +152,7 @@ class MpiOsuBetweenNodes(MpiOsu):
 
 @rfm.simple_test
 class MpiOsuCollectives(MpiOsu):
-    """Collectives of all cores, or with `osu_ranks` of as many ranks a node, of `osu_nodes` nodes."""
+    """Collectives of all cores, or with `osu_ranks` of as many ranks per node, of `osu_nodes` nodes."""
 
     descr = "the site's OSU Micro-Benchmarks, collectives of whole nodes"
     tags = {"links", "mpi", "osu", "acceptance"}

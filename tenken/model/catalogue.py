@@ -537,7 +537,7 @@ def of_suite(src: Path = PROGRAMS) -> Mapping[str, Program]:
 
 
 def remember(raw: Mapping[str, Any]) -> None:
-    """Keep the declaration of a third-party program beside the archive, for commands that load no check: a system file
+    """Keep the declaration of a third-party program next to the archive, for commands that load no check: a system file
     and a contract name its metrics. Without an archive, or where it cannot be written, nothing is kept.
     """
     root = archive_root()

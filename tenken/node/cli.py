@@ -47,7 +47,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     check = actions.add_parser(
         "check",
-        help="read, compare, measure: 0 good, 1 bad (one line says what), 2 cannot be told",
+        help="read, compare, measure: 0 good, 1 bad (one line names it), 2 unknown",
         epilog="example: tenken node check --gpus 0,1 --seconds 3",
     )
     _common(check)
@@ -60,7 +60,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     accept = actions.add_parser("accept", help="what is there now is this node's good state: after a repair, an update")
     _common(accept)
     accept.set_defaults(func=run_accept)
-    back = actions.add_parser("return", help="after a repair: check several times, then say how the node is resumed")
+    back = actions.add_parser("return", help="after a repair: check several times, then print how the node is resumed")
     back.add_argument("node", metavar="NODE", help="the node that this runs on, by its name in the scheduler")
     _common(back)
     back.set_defaults(func=run_return)
@@ -232,7 +232,7 @@ def prometheus(outcome: Outcome) -> str:
         return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
 
     lines = [
-        "# HELP tenken_node_status 0 good, 1 bad, 2 cannot be told",
+        "# HELP tenken_node_status 0 good, 1 bad, 2 unknown",
         "# TYPE tenken_node_status gauge",
         f"tenken_node_status {outcome.status}",
         "# HELP tenken_node_time_seconds end of the check, since 1970",

@@ -67,7 +67,7 @@ def load(path: Path) -> dict[str, Any]:
 def _problem(found: Any, wanted: Any, at: str) -> str | None:
     if isinstance(wanted, dict):
         if not isinstance(found, dict):
-            return f"{at or 'the file'} is no object"
+            return f"{at or 'the file'} is not an object"
         for key, value in found.items():
             here = f"{at}.{key}" if at else key
             if not wanted:  # references: any name, a value with its tolerance
@@ -80,7 +80,7 @@ def _problem(found: Any, wanted: Any, at: str) -> str | None:
         return None
     if isinstance(wanted, list):
         if not isinstance(found, list):
-            return f"{at} is no list"
+            return f"{at} is not a list"
         for number, value in enumerate(found):
             if problem := _problem(value, wanted[0], f"{at}[{number}]"):
                 return problem

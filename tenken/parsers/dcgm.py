@@ -74,7 +74,7 @@ def parse(text: str) -> Output:
     root = whole[title]
     told = root.get("runtime_error") or root.get("error") or whole.get("runtime_error")
     if told:
-        raise DcgmFormatError(f"it tells of an error: {' '.join(str(told).split())[:120]!r}")
+        raise DcgmFormatError(f"it reports an error: {' '.join(str(told).split())[:120]!r}")
     categories = root.get("test_categories")
     tests = [test for category in _list(categories, "test_categories") for test in _category(category)]
     if not tests:

@@ -68,7 +68,7 @@ def parse(text: str) -> Output:
                 rates[gpu].append(float(rate))
             said = re.match(r"\s*(-?\d{1,18})", wrong[gpu])
             if said is None:
-                raise GpuBurnFormatError(f"GPU {gpu}: {wrong[gpu][:40]!r} is no number of errors")
+                raise GpuBurnFormatError(f"GPU {gpu}: {wrong[gpu][:40]!r} is not a number of errors")
             errors[gpu] = max(errors[gpu], abs(int(said[1])))
     idle = next((gpu for gpu, of in enumerate(rates) if not of and states[gpu][1] == "OK"), None)
     if idle is not None:

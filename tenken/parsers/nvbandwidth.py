@@ -88,7 +88,7 @@ def _text(text: str) -> Output:
     if len(_VERSION.findall(text)) > 1:
         raise NvbandwidthFormatError("two lines 'nvbandwidth Version:': two outputs in one")
     if wrong := _WRONG.search(text):
-        raise NvbandwidthFormatError(f"it tells of an error: {text[wrong.start() :].strip().splitlines()[0][:120]!r}")
+        raise NvbandwidthFormatError(f"it reports an error: {text[wrong.start() :].strip().splitlines()[0][:120]!r}")
     tests: dict[str, tuple[float, ...]] = {}
     name = ""
     rows: list[list[str]] = []
@@ -163,7 +163,7 @@ def _json(text: str) -> Output:
     if not isinstance(root, dict) or not isinstance(cases, list):
         raise NvbandwidthFormatError("its JSON has no nvbandwidth.testcases")
     if root.get("error"):
-        raise NvbandwidthFormatError(f"it tells of an error: {str(root['error'])[:120]!r}")
+        raise NvbandwidthFormatError(f"it reports an error: {str(root['error'])[:120]!r}")
     tests: dict[str, tuple[float, ...]] = {}
     waived = []
     for case, following in zip(cases, [*cases[1:], None], strict=True):

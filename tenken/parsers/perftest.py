@@ -43,7 +43,7 @@ def parse(text: str) -> tuple[Point, ...]:
     text = plain(text)
     columns = list(_COLUMNS.finditer(text))
     if wrong := _WRONG.search(text):
-        raise PerftestFormatError(f"it tells of an error: {' '.join(wrong[0].split())[:120]!r}")
+        raise PerftestFormatError(f"it reports an error: {' '.join(wrong[0].split())[:120]!r}")
     if len(columns) != 1:
         raise PerftestFormatError(
             f"{len(columns)} lines '#bytes #iterations ...', 1 is required; the output begins {text.strip()[:80]!r}"

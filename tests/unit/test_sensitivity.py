@@ -60,7 +60,7 @@ def test_one_slow_gpu_of_two_fails(program: str) -> None:
     assert {verdict(record, ONE_OF_TWO[program], sensitivity.second) for record in runs} == {FAIL}
 
 
-@pytest.mark.parametrize("program", NEVER)
+@pytest.mark.parametrize("program", sorted(NEVER))
 def test_rates_of_files_have_no_absolute_criterion(program: str) -> None:
     """If one comes, the program moves to BARS."""
     runs = [record for record in kept() if record.program == program]

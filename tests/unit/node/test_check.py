@@ -150,7 +150,7 @@ def test_two_checks_at_once(tmp_path: Path) -> None:
         ({"gpu": {}}, "unknown key gpu; allowed: schema, system"),
         ({"gpus": {"count": "8"}}, "gpus.count is '8'; allowed: a int"),
         ({"gpus": {"count": True}}, "gpus.count is True"),
-        ({"gpus": {"names": "x"}}, "gpus.names is no list"),
+        ({"gpus": {"names": "x"}}, "gpus.names is not a list"),
         ({"host": {"memory_gib": "all"}}, "host.memory_gib is 'all'; allowed: a number"),
         ({"ports": [{"gbit_s": 400}]}, r"ports\[0\] has no name"),
         ({"state": "state.json"}, "state is 'state.json'; allowed: an absolute path"),
@@ -158,7 +158,7 @@ def test_two_checks_at_once(tmp_path: Path) -> None:
         ({"drain": {"scheduler": "lsf"}}, "drain.scheduler is 'lsf'; allowed: slurm, pbs"),
         ({"drain": {"scheduler": "slurm", "share": 0}}, "drain.share is 0; allowed: above 0 to 1"),
         ({"references": {"stream.triad.gpu": {"value": 4400, "lower": 3}}}, "needs a value above 0 and a lower"),
-        ([], "the file is no object"),
+        ([], "the file is not an object"),
     ],
 )
 def test_a_bad_expectation_is_one_line(tmp_path: Path, content: Any, said: str) -> None:

@@ -52,9 +52,9 @@ def test_nvbandwidth_gives_the_slowest_gpu_or_pair() -> None:
     ("SUM device_local_copy 2612.50", "", "device_local_copy: no line 'SUM"),
     ("NOTE: The reported", "The reported", "did not run to its end"),
     ("Running device_local_copy", "Running device_to_host_memcpy_ce", "printed twice"),
-    ("Waived: \n", "Error: Error in checking pattern\n", "it tells of an error"),
-    ("Waived: \n", " Invalid value when checking the pattern at 0x7f\n", "it tells of an error"),
-    ("Waived: \n", "[CUDA_ERROR_OUT_OF_MEMORY] out of memory in expression cuMemAlloc()\n", "it tells of an error"),
+    ("Waived: \n", "Error: Error in checking pattern\n", "it reports an error"),
+    ("Waived: \n", " Invalid value when checking the pattern at 0x7f\n", "it reports an error"),
+    ("Waived: \n", "[CUDA_ERROR_OUT_OF_MEMORY] out of memory in expression cuMemAlloc()\n", "it reports an error"),
 ])  # fmt: skip
 def test_nvbandwidth_that_is_wrong_is_refused(old: str, new: str, says: str) -> None:
     assert old in NVBANDWIDTH
@@ -65,7 +65,7 @@ def test_nvbandwidth_that_is_wrong_is_refused(old: str, new: str, says: str) -> 
 @pytest.mark.parametrize(("old", "new", "says"), [
     ('"status": "Passed"', '"status": "Error"', "status Error; allowed: Passed, Waived"),
     ('"status": "Passed"', '"status": "Running"', "status Running; allowed"),
-    ('"version": "v0.8",', '"version": "v0.8", "error": "no GPU",', "it tells of an error: 'no GPU'"),
+    ('"version": "v0.8",', '"version": "v0.8", "error": "no GPU",', "it reports an error: 'no GPU'"),
     ('"54.98"', '"nan"', "allowed: finite numbers"),
     ('"sum": 110.23', '"sum": 210.23', "SUM 210.23"),
     ("]\n   }\n}\n", "", "cannot be read, or is cut short"),
@@ -187,7 +187,7 @@ def test_each_test_of_dcgmi_diag_has_a_state_and_the_vendors_code(text: str, ver
     (of_dcgm4()[:200], "cannot be read, or is cut short"),
     (of_dcgm4() + "\n" + of_dcgm4(), "two documents"),
     (of_dcgm4(memory="Maybe"), "status 'Maybe'; allowed: Fail, Pass, Skip, Warn"),
-    ('{"DCGM Diagnostic": {"runtime_error": "no GPU", "test_categories": []}}', "it tells of an error: 'no GPU'"),
+    ('{"DCGM Diagnostic": {"runtime_error": "no GPU", "test_categories": []}}', "it reports an error: 'no GPU'"),
     ('{"DCGM Diagnostic": {"test_categories": []}}', "no test has a result"),
     ('{"DCGM Diagnostic": {"test_categories": 7}}', "test_categories is not a list"),
     ('{"DCGM Diagnostic": {"test_categories": [{"tests": [{"name": "memory", "results": []}]}]}}', "no result"),
@@ -245,8 +245,8 @@ def test_perftest_gives_means_and_typical_latencies() -> None:
     (" 65536      5000", " 65536      0", "sizes must rise"),
     ("0.743970", "", "finite numbers of every column"),
     (" #bytes     #iterations", " #bytes", "0 lines '#bytes"),
-    (" local address", " Couldn't connect to node1:18515\n local address", "it tells of an error"),
-    (" local address", " Completion with error at client\n local address", "it tells of an error"),
+    (" local address", " Couldn't connect to node1:18515\n local address", "it reports an error"),
+    (" local address", " Completion with error at client\n local address", "it reports an error"),
 ])  # fmt: skip
 def test_perftest_that_is_wrong_is_refused(old: str, new: str, says: str) -> None:
     assert old in PERFTEST
