@@ -3,8 +3,7 @@
 #     qmgr -c "create hook tenken event='execjob_begin,exechost_periodic',alarm=50,freq=300"
 #     qmgr -c "import hook tenken application/x-python default /opt/tenken/hooks/pbs_hook.py"
 #
-# The alarm (30 s by default) must be above the 40 s after which node-check ends itself; beyond it PBS would reject
-# the job.
+# The alarm (30 s by default) must be above the 40 s after which node-check ends itself; beyond it PBS rejects the job.
 # It imports nothing of ours, and is written for any Python 3.
 import subprocess
 

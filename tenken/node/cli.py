@@ -47,7 +47,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     check = actions.add_parser(
         "check",
-        help="read, compare, measure: 0 good, 1 bad (one line names it), 2 unknown",
+        help="read, compare, measure: 0 good, 1 bad (one line names it), 2 not known",
         epilog="example: tenken node check --gpus 0,1 --seconds 3",
     )
     _common(check)
@@ -232,7 +232,7 @@ def prometheus(outcome: Outcome) -> str:
         return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
 
     lines = [
-        "# HELP tenken_node_status 0 good, 1 bad, 2 unknown",
+        "# HELP tenken_node_status 0 good, 1 bad, 2 not known",
         "# TYPE tenken_node_status gauge",
         f"tenken_node_status {outcome.status}",
         "# HELP tenken_node_time_seconds end of the check, since 1970",
