@@ -51,6 +51,11 @@ class JobAccount:
     cards: tuple[CardReading, ...] = ()
 
 
+def unqualified(host: str) -> str:
+    """A host name without its domain; an address is returned unchanged."""
+    return host if _ADDRESS.fullmatch(host) else host.split(".")[0]
+
+
 def short(host: str) -> str:
     """A host name without its domain, in lower case; an address is returned unchanged."""
-    return host if _ADDRESS.fullmatch(host) else host.split(".")[0].lower()
+    return host if _ADDRESS.fullmatch(host) else unqualified(host).lower()

@@ -22,7 +22,8 @@ import pytest
 
 from tenken.archive import verify
 from tenken.paths import ROOT
-from tenken.reframe import jobs, orphans
+from tenken.reframe import jobs, orphans, schedulers
+from tenken.reframe.schedulers import polling
 from tests.cluster.conftest import document, on_a_small_disk, write_document
 from tests.cluster.test_slurm import only, start, stub, text, when_running, whole
 
@@ -67,6 +68,34 @@ def test_a_job_that_is_requeued_against_its_will_is_invalid(run, slurm, tmp_path
     watcher.join()
     assert record.verdict == "INVALID", text(record)
     assert "the job ran twice: the scheduler started it 2 times (it began on nid" in text(record)
+
+
+def test_an_array_and_a_heterogeneous_job_are_one_job_each(slurm, tmp_path, monkeypatch):
+    """Without a session: the back end alone asks the real controller."""
+    for name, value in slurm.environment.items():
+        monkeypatch.setenv(name, value)
+    back_end = schedulers.slurm.Slurm.__new__(schedulers.slurm.Slurm)
+    back_end.timeout, back_end.log = 20, lambda *words: None
+    back_end._available_states = {"IDLE", "MIXED", "ALLOCATED"}
+    batch = ["sbatch", "--parsable", "-J", "a", "-o", str(tmp_path / "out%a")]
+    array = slurm.slurm(*batch, "--array=1-2", "--wrap", "sleep 1").split(";")[0].strip()
+    het = slurm.slurm(*batch, "-N1", ":", "-N1", "--wrap", "sleep 1").split(";")[0].strip()
+    waiting = []
+    for number in (array, het):
+        job = polling.PatientJob("a", workdir=str(tmp_path), script_filename="job.sh", stdout="out", stderr="err")
+        job._jobid = number
+        waiting.append(job)
+
+    def ended():
+        found = back_end.ask(waiting)
+        assert set(found) <= {array, het}
+        return len(found) == 2 and all(one is not None and one.ended for one in found.values())
+
+    assert until(ended, 60.0), back_end.ask(waiting)
+    found = back_end.ask(waiting)
+    assert {one.state for one in found.values()} == {"COMPLETED"} and len(found[het].nodes) == 2
+    nodes = list(back_end.allnodes())
+    assert nodes and any(map(back_end.is_node_avail, nodes))
 
 
 def test_a_requeue_is_refused_and_the_job_goes_on(run, slurm):

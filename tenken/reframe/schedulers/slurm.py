@@ -34,7 +34,7 @@ _FORGOTTEN = Seen("UNKNOWN (the scheduler does not know the job)", forgotten=Tru
 _NO_OUTPUT = 53
 _WHOLE = re.compile(r"[0-9]{1,18}")
 #: What others may have written as they like comes last.
-_COLUMNS = "JobID:|,State:|,exit_code:|,NodeList:|,Partition:|,RestartCnt:|,Reason:|,StartTime:|,Name:|,Comment:"
+_COLUMNS = "JobArrayID:|,State:|,exit_code:|,NodeList:|,Partition:|,RestartCnt:|,Reason:|,StartTime:|,Name:|,Comment:"
 _FIELDS = "jobid,state,exitcode,nodelist,start,jobname"
 _MARK = "tenken/"
 #: What may stand beside the state of a node that takes jobs: the cloud starts it when it is needed.

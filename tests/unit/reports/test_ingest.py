@@ -230,6 +230,15 @@ def test_a_series_belongs_to_the_slot_and_another_card_is_a_mark(archive: Path, 
     assert cards == [(2,), (2,)]
 
 
+def test_a_host_with_and_without_its_domain_is_one_node(archive: Path, store: Path) -> None:
+    synthetic.write(archive, entry(6, nodes=["n00.site.org"]), 6)
+    synthetic.write(archive, entry(7, nodes=["10.1.2.3"]), 7)
+    take(archive, store)
+    assert rows(archive, store, "SELECT node, count(*) FROM series GROUP BY node ORDER BY node") == [
+        ("10.1.2.3", 2), ("n00", 2)
+    ]  # fmt: skip
+
+
 #: What a record of this version has beside and in place of what one of version 1 had.
 V2 = {
     "program_version": 2, "request": None, "result_error": None, "result_text": "", "subjects": ["gpu"],
