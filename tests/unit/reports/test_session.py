@@ -285,3 +285,10 @@ def test_what_a_failed_build_kept_from_running_is_one_line_with_a_count(tmp_path
     shown = page.render(found, {}, "now")
     attention = shown.split("What needs attention")[1].split("</section>")[0]
     assert attention.count("<li") == 2 and "63 test cases were not run, because a dependency failed" in attention
+
+
+def test_a_run_that_saw_none_of_the_machine_s_gpus_is_incomplete(tmp_path):
+    hidden = "this machine has 4 NVIDIA GPUs, and this process sees none of them: CUDA_VISIBLE_DEVICES is empty"
+    found = load(tmp_path, [simple()], [builder.testcase("stream")], {"system": "local", "hidden_gpus": hidden})
+    assert (found.exit_code, hidden in cli.table(found)) == (3, True)
+    assert hidden in page.render(found, {}, "now")
