@@ -10,8 +10,8 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Seen:
-    """A job at this moment. `dead`: it waits and never will run; `blocked`: it waits for something that somebody must
-    mend, such as its node; `why`: in the scheduler's words.
+    """A job at this moment. `dead`: it waits and never will run; `blocked`: it waits for its node, which takes no jobs;
+    `held`: for something else that somebody must mend, such as its partition; `why`: in the scheduler's words.
     """
 
     running: bool = False
@@ -19,6 +19,7 @@ class Seen:
     dead: bool = False
     why: str = ""
     blocked: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Runner:
         self.scripts = folder / "jobs"
         self.ended_since: dict[str, float] = {}
         self.runs_since: dict[str, float] = {}
-        #: Jobs that wait for what somebody must mend: since when, and why, by the attempt's token.
+        #: Jobs that wait for what somebody must mend: until when at most, and why, by the attempt's token.
         self.blocked: dict[str, tuple[float, str]] = {}
         self.said_at = 0.0
         self.refused = ""
@@ -409,20 +409,22 @@ class Runner:
                 self.ended_since.pop(attempt.token, None)
 
     def _note_blocked(self, attempt: Attempt, one: Seen, now: float) -> None:
-        if not (one.blocked and not one.dead):
+        if one.dead or not (one.blocked or one.held):
             self.blocked.pop(attempt.token, None)
             return
-        since, _ = self.blocked.get(attempt.token, (now, ""))
+        most = BLOCKED_S if one.blocked else self.campaign.wait_seconds
+        until, _ = self.blocked.get(attempt.token, (now + most, ""))
         if attempt.token not in self.blocked:
             self.say(
                 f"node {attempt.unit.node}: its job {attempt.job} cannot start ({one.why}); given up after "
-                f"{BLOCKED_S / 60:.0f} min"
+                f"{most / 60:.0f} min"
             )
-        self.blocked[attempt.token] = (min(since, now), one.why)
+        # the clock may have been set back meanwhile
+        self.blocked[attempt.token] = (min(until, now + most), one.why)
 
     def _stuck(self, attempt: Attempt, one: Seen, now: float) -> str | None:
         """Why an attempt is given up although its job is in the queue; None: it is not."""
-        if attempt.token in self.blocked and now - self.blocked[attempt.token][0] >= BLOCKED_S:
+        if one.blocked and attempt.token in self.blocked and now >= self.blocked[attempt.token][0]:
             return f"job {attempt.job} could not start for {BLOCKED_S / 60:.0f} min ({one.why})"
         if not one.running:
             return None
@@ -482,7 +484,7 @@ class Runner:
             text += f"; {len(stuck)} cannot start: {shown}{' ...' if len(stuck) > 4 else ''}"
         left = remaining(self.state, len(units) - done - len(stuck), len(flying) - len(stuck))
         if left is not None and stuck:
-            left = max(left, max(self.blocked[a.token][0] for a in stuck) + BLOCKED_S - self.clock())
+            left = max(left, max(self.blocked[a.token][0] for a in stuck) - self.clock())
         text += f"; about {left / 60:.0f} min left" if left is not None and not self._over() else ""
         return text + (f"; the scheduler: {self.refused}" if self.refused else "")
 

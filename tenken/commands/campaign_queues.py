@@ -48,8 +48,8 @@ def _seen(one: Told | None) -> Seen | None:
     running = not one.pending and not one.ended
     unseen = one.exit_code == ending.NO_STAGE or "unseen" in one.facts
     why = (one.state, one.why, "its node does not see the campaign's folder" if unseen else "", one.facts.get("unseen"))
-    blocked = one.pending and one.waiting is Waiting.MENDED
-    return Seen(running, one.ended, dead, "; ".join(filter(None, why)), blocked)
+    held = one.pending and one.waiting is Waiting.MENDED
+    return Seen(running, one.ended, dead, "; ".join(filter(None, why)), held=held)
 
 
 def _read(parse: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -56,6 +56,8 @@ FULL = (
 SAID_AFTER_S, SAID_AGAIN_S = 60.0, 3600.0
 #: An option that requests a node by name.
 _NODE_ASKED = re.compile(r"--nodelist|(^| )-w|\b(host|vnode|hostname)=")
+#: States of a job whose script has ended and whose epilogue runs.
+ENDING_STATES = ("COMPLETING", "EXITING")
 #: Seconds by which the clocks of a node and of this host may differ without being named.
 CLOCK_S = 20.0
 
@@ -148,6 +150,7 @@ class PatientJob(Job):
         self.runs_since: float | None = None
         self.suspended_s = 0.0
         self.heard_before: float | None = None
+        self.ending_since: float | None = None
         self.said: tuple[str, float] = ("", 0.0)
         #: Why it is being taken out of the queue, since when, how often that was tried, and the answer.
         self.giving_up: str | None = None
@@ -299,7 +302,6 @@ class Follower:
             self._give_up(job, f"cannot run{why}")
         elif job.blocked_since is not None and now - job.blocked_since >= self.patience.blocked:
             self._give_up(job, f"blocked in the queue{why}")
-
         else:
             self._say_why(job, seen, now, waited)
 
@@ -321,6 +323,14 @@ class Follower:
         elif seen.suspended:
             job.suspended_s += now - (job.heard_before or now)
         job.heard_before = now
+        job.ending_since = (job.ending_since or now) if seen.state in ENDING_STATES else None
+        hung = job.ending_since is not None and now - job.ending_since >= self.patience.blocked
+        if hung and job.token is not None and joblines.end_status(_output(job), job.token) is not None:
+            # what it measured is complete; the node's epilogue is not
+            where = ",".join(job.nodelist) or "its node"
+            job._state = f"COMPLETED (by its own end mark; {seen.state} on {where} for {hms(now - job.ending_since)})"
+            job.ended_at = now
+            return
         limit = job.time_limit if job.time_limit else self.patience.pending
         ran = now - job.runs_since
         if ran - min(job.suspended_s, self.patience.pending) >= float(limit) + self.patience.overrun:

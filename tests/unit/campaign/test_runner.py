@@ -477,7 +477,7 @@ def test_a_campaign_of_few_nodes_ends_and_reports_none_of_them(tmp_path, count):
 class BadDay(standin.StandIn):
     """A stand-in with one node on which jobs never start (`cannot`), never end (`hangs`), or that answers nothing."""
 
-    cannot, hangs, silent = "", "", False
+    cannot, hangs, silent, down_until = "", "", False, 0.0
 
     def states(self, jobs):
         if self.silent:
@@ -489,9 +489,14 @@ class BadDay(standin.StandIn):
                 found[number] = Seen(why="Nodes required for job are DOWN; n03 is down*", blocked=True)
             if node == self.hangs and not one.ended:
                 found[number] = Seen(running=True)
+            if self.now < self.down_until and not one.ended:
+                found[number] = Seen(why="PartitionDown", held=True)
         return found
 
     def pass_time(self, seconds):
+        if self.now < self.down_until:
+            self.now += max(seconds, 1.0)
+            return
         stuck = [j for j in self.jobs.values() if j["node"] in (self.cannot, self.hangs) and j["state"] != "ended"]
         for job in stuck:
             job["state"], job["until"] = "running", float("inf")
@@ -525,6 +530,16 @@ def test_a_dead_node_costs_a_stated_time_and_the_rest_is_reported(tmp_path, kind
         assert "cannot start (Nodes required for job are DOWN; n03 is down*); given up after 30 min" in lines[first]
         told = [line for line in lines if "1 cannot start: n03 (Nodes required" in line and "min left" in line]
         assert told and "about 0 min left" not in told[0]
+
+
+def test_a_partition_that_is_down_for_hours_costs_no_node(tmp_path):
+    day = bad_day()
+    day.down_until = day.now + 3 * 3600
+    lines: list[str] = []
+    assert make(tmp_path, day, lines=lines).run()
+    assert counted(tmp_path) == once_each()
+    assert any("cannot start (PartitionDown); given up after 1440 min" in line for line in lines)
+    assert any("5 cannot start: n" in line and "PartitionDown" in line for line in lines)
 
 
 def test_a_scheduler_that_never_answers_ends_a_campaign_in_one_line(tmp_path):

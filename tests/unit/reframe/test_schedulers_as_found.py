@@ -70,6 +70,17 @@ def test_a_job_that_its_scheduler_does_not_end_is_given_up(tmp_path: Path, limit
     assert f"CANCELLED (still {state} on pn2 after" in job.state and "pn2 is down" in job.state
 
 
+@pytest.mark.parametrize("state", ["EXITING", "COMPLETING"])
+def test_a_hung_epilogue_costs_no_measurement_and_names_the_node(tmp_path: Path, state: str) -> None:
+    day = Day(tmp_path, limit=3600)
+    (tmp_path / "out").write_text(marks(1002.0, "pn2"))
+    for _ in range(int(PATIENCE.blocked / 10)):
+        assert not day.hear(Seen(state, nodes=("pn2",))).completed
+    job = day.hear(Seen(state, nodes=("pn2",)))
+    assert job.completed and not day.cancelled
+    assert job.state == f"COMPLETED (by its own end mark; {state} on pn2 for 00:03:20)"
+
+
 def test_time_in_which_a_job_is_suspended_is_not_its_own(tmp_path: Path) -> None:
     day = Day(tmp_path)
     day.hear(RUNS)
@@ -162,7 +173,12 @@ def test_a_reservation_of_pbs_that_has_not_begun_begins(queue: str, kind: Waitin
 
 def marks(began: float, nodes: str = "pn1", end: bool = True) -> str:
     lines = [f"TENKEN-BEGIN token=t host={nodes} time={began:.3f} job=53.s", f"TENKEN-NODES {nodes}"]
-    return "\n".join([*lines, *([f"TENKEN-END status=0 nodes={nodes}"] if end else [])]) + "\n"
+    return (
+        "\n".join(
+            [*lines, *([f"TENKEN-END token=t status=0 nodes={nodes} node={nodes} time={began:.3f}"] if end else [])]
+        )
+        + "\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -381,6 +397,7 @@ WAITS = {
                                "15 min beyond the limit", "progress every 8 s, with why jobs cannot start"),
     "campaign/runner.py:_patiently": ("seven tries", "each error"),
     "history/store.py:locked": ("ten minutes", "who holds the store"),
+    "node/probe.py:run": ("the seconds that all probes have", "which probes did not answer"),
     "reframe/matrices.py:run": ("the time limit of each program", "its command"),
     "reframe/schedulers/polling.py:cancel": ("four tries", "that the job may still exist"),
     "reframe/schedulers/polling.py:submit_patiently": ("patience.submission; patience.pending if full", "the error"),
