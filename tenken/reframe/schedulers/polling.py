@@ -324,11 +324,12 @@ class Follower:
             job.suspended_s += now - (job.heard_before or now)
         job.heard_before = now
         job.ending_since = (job.ending_since or now) if seen.state in ENDING_STATES else None
-        hung = job.ending_since is not None and now - job.ending_since >= self.patience.blocked
+        ends = now - job.ending_since if job.ending_since is not None else 0.0
+        hung = job.ending_since is not None and ends >= self.patience.blocked
         if hung and job.token is not None and joblines.end_status(_output(job), job.token) is not None:
             # what it measured is complete; the node's epilogue is not
             where = ",".join(job.nodelist) or "its node"
-            job._state = f"COMPLETED (by its own end mark; {seen.state} on {where} for {hms(now - job.ending_since)})"
+            job._state = f"COMPLETED (by its own end mark; {seen.state} on {where} for {hms(ends)})"
             job.ended_at = now
             return
         limit = job.time_limit if job.time_limit else self.patience.pending
