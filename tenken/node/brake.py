@@ -8,7 +8,6 @@ counted yet: so a node counts again after it was drained, and takes back its own
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 import zlib
@@ -16,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tenken.machines import pbs_json
 from tenken.node import probe
 from tenken.node.verdict import PREFIX
 
@@ -75,8 +75,10 @@ def pbs(partition: str, run: Runner) -> Partition | None:
     """The same of PBS: vnodes of the queue, all without; the comment is the reason."""
     text = run(["pbsnodes", "-a", "-F", "json"])
     try:
-        nodes = json.loads(text or "")["nodes"]
-    except (ValueError, KeyError, TypeError):
+        nodes, _ = pbs_json.read(text, "nodes")
+    except ValueError:
+        return None
+    if not nodes:
         return None
     chosen = {name: one for name, one in nodes.items() if not partition or one.get("queue") in (None, partition)}
     ours = {
@@ -151,8 +153,8 @@ def reason(scheduler: str, node: str, run: Runner) -> str:
     if scheduler == "slurm":
         return (run(["sinfo", "-h", "-N", "-n", node, "-O", "Reason:256"]) or "").partition("\n")[0].strip()
     try:
-        return str(json.loads(run(["pbsnodes", "-F", "json", node]) or "")["nodes"][node].get("comment", ""))
-    except (ValueError, KeyError, TypeError):
+        return str(pbs_json.read(run(["pbsnodes", "-F", "json", node]), "nodes")[0][node].get("comment", ""))
+    except (ValueError, KeyError):
         return ""
 
 
