@@ -90,19 +90,11 @@ class MpiOsu(MpiBase):
         self.job.launcher = getlauncher("local")()
 
     def runs(self, options: str, launch: str) -> list[str]:
-        """Shell lines: each benchmark in its parts, each of them within its time, and a line if one did not end."""
-        command = f'timeout -k 10 {self.osu_seconds} {launch} "$tenken_osu"'
-        late = '[ $tenken_late != 124 ] || echo "TENKEN-OSU-LATE $(basename "$tenken_osu")"'
-        cases = []
-        for name in self.osu_benchmarks:
-            launches = " && echo TENKEN-OSU-PART && ".join(
-                f"{command} {part} {options}" for part in parts(name, self.osu_max_bytes)
-            )
-            cases.append(f"  */{name}) {launches};;")
+        """Shell lines: the parts of each benchmark (tenken/reframe/locks.py), and how one is launched in its time."""
+        of = [f"tenken_parts_{name}='{'|'.join(parts(name, self.osu_max_bytes))}'" for name in self.osu_benchmarks]
         return [
-            "tenken_run() { tenken_osu=$1; case $1 in",
-            *cases,
-            f"  esac; tenken_late=$?; {late}; return $tenken_late; }}",
+            " ".join(of),
+            f'tenken_run() {{ timeout -k 10 {self.osu_seconds} {launch} "$1" {options} $tenken_part; }}',
         ]
 
     def late(self, text: str) -> str:

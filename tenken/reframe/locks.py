@@ -94,7 +94,8 @@ tenken_hold_machine() {
 tenken_hold_rank() {
   tenken_hold host 9 > /dev/null || { echo "TENKEN-LOCK shared host: $(tenken_holder)"; exit 1; }
 }
-# tenken_each KIND FOLDER BINARY...: find each binary below FOLDER, announce it and pass it to tenken_run
+# tenken_each KIND FOLDER BINARY...: find each binary below FOLDER, announce it and pass it to tenken_run, once for each
+# part of tenken_parts_BINARY (separated by |, in tenken_part)
 tenken_each() {
   tenken_kind=$1 tenken_folder=$2
   shift 2
@@ -102,7 +103,16 @@ tenken_each() {
     tenken_path=$(find "$tenken_folder" -name "$tenken_binary" -type f 2> /dev/null | head -n 1)
     [ -n "$tenken_path" ] || { echo "TENKEN-$tenken_kind-MISSING $tenken_binary"; return 3; }
     echo "TENKEN-$tenken_kind $tenken_binary"
-    tenken_run "$tenken_path" || return 1
+    eval "tenken_rest=\"\${tenken_parts_$tenken_binary-}|\""
+    while [ -n "$tenken_rest" ]; do
+      tenken_part=${tenken_rest%%|*} tenken_rest=${tenken_rest#*|}
+      tenken_run "$tenken_path"
+      case $? in
+        0) [ -z "$tenken_rest" ] || echo "TENKEN-$tenken_kind-PART";;
+        124) echo "TENKEN-$tenken_kind-LATE $tenken_binary"; return 1;;
+        *) return 1;;
+      esac
+    done
   done
 }
 # tenken_foreign PROGRAM VERSION RUNS COMMAND...: run a command so often, and keep what it and the words VERSION print

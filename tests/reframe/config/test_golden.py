@@ -93,9 +93,8 @@ def _is_build(name: str) -> bool:
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_golden_scripts_are_short_enough_to_be_read(name):
-    assert (
-        len((FOLDER / name / "scripts.txt").read_text().splitlines()) <= 360
-    )  # of them 25 for digests of what a job wrote
+    # of them 25 for digests of what a job wrote, and 60 for programs of the field
+    assert len((FOLDER / name / "scripts.txt").read_text().splitlines()) <= 405
 
 
 def test_scripts_hold_what_the_site_publishes(site):
