@@ -150,6 +150,8 @@ class MpiOsuCollectives(MpiOsu):
     tags = {"links", "mpi", "osu", "acceptance"}
     osu_benchmarks = ["osu_allreduce", "osu_alltoall", "osu_bcast"]
     osu_max_bytes = 1048576
+    # from 7.1 on the default type of reductions is MPI_CHAR, with which 7.4 fails its own validation from 16 B on
+    osu_options = "-c -T mpi_int"
 
     #: Ranks a node; 0: one for each GPU, or two.
     osu_ranks = variable(int, value=0)

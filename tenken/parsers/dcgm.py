@@ -25,7 +25,7 @@ _STATES = {
 
 
 class DcgmFormatError(TenkenError):
-    """The output is not the JSON of dcgmi diag, or tells of an error."""
+    """The output is not the JSON of dcgmi diag, or reports an error."""
 
 
 @dataclass(frozen=True)

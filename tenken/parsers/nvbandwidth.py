@@ -51,7 +51,7 @@ _PRINTED = 0.005
 
 
 class NvbandwidthFormatError(TenkenError):
-    """The output is not that of nvbandwidth, or tells of an error."""
+    """The output is not that of nvbandwidth, or reports an error."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ _AGREE = 0.01
 
 
 class PerftestFormatError(TenkenError):
-    """The output is not that of perftest, or tells of an error."""
+    """The output is not that of perftest, or reports an error."""
 
 
 @dataclass(frozen=True)
