@@ -551,10 +551,19 @@ def remember(raw: Mapping[str, Any]) -> None:
             os.replace(temporary, file)
 
 
-def _remembered() -> dict[str, Program]:
+def _remembered() -> Mapping[str, Program]:
+    folder = archive_root() / REMEMBERED
+    try:
+        return _kept(folder, folder.stat().st_mtime_ns)
+    except OSError:
+        return {}
+
+
+@lru_cache(maxsize=4)
+def _kept(folder: Path, changed: int) -> dict[str, Program]:
     """The declarations kept by `remember`; a file that cannot be read or is malformed is left out."""
     found = {}
-    for file in sorted((archive_root() / REMEMBERED).glob("[a-z]*.json")):
+    for file in sorted(folder.glob("[a-z]*.json")):
         with contextlib.suppress(OSError, TypeError, ValueError, AttributeError, CatalogueError):
             raw = json.loads(file.read_text(encoding="utf-8"))
             if raw["program"] == file.stem and not (PROGRAMS / file.stem / "metrics.yaml").is_file():

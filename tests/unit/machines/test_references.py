@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tenken.errors import TenkenError
-from tenken.machines import loader, yamlfile
+from tenken.machines import facts, loader, yamlfile
 from tenken.machines.errors import SystemFileError
 from tenken.model import catalogue
 from tenken.report import contracts
@@ -91,6 +92,21 @@ def test_a_reference_of_a_program_that_a_check_declares_is_one(archive: Path) ->
     for metric, unit, says in (("mbw.memmove", "GB/s", "unknown metric 'memmove'"), ("mbw.memcpy", "s", "wrong unit")):
         with pytest.raises(SystemFileError, match=says):
             load(archive, "\n", reference(metric, unit)[1:], strict=True)
+
+
+def test_it_is_a_criterion_of_its_values(archive: Path) -> None:
+    system = load(archive, "\n", reference("mbw.memcpy")[1:])
+    catalogue.remember(MBW)
+    partition = system.partition("gpu")
+    known = facts.facts(system, partition, system.environments[partition.environments[0]])
+    result: Any = SimpleNamespace(program="mbw", parameters={"command": "mbw -n 3 64"})
+    metric: Any = SimpleNamespace(name="memcpy", kind="host", unit="GB/s", at={}, subject=None)
+    found = known.criterion(result, metric)
+    assert found is not None and (found.kind, found.value, found.low) == ("reference", 11.5, pytest.approx(11.5 * 0.95))
+    metric.unit = "MB/s"
+    assert known.criterion(result, metric) is None and "unit MB/s; the nearest is in GB/s" in known.unmatched(
+        result, metric
+    )
 
 
 @pytest.mark.parametrize(("wrong", "says"), [

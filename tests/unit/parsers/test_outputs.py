@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tenken.errors import TenkenError
-from tenken.parsers import hpcg, hpl, hpl_mxp, nccl_tests, osu, printed
+from tenken.parsers import hpcg, hpl, hpl_mxp, nccl_tests, osu, printed, stream
 from tenken.paths import ROOT
 
 OUTPUTS = ROOT / "tests" / "data" / "outputs"
@@ -148,6 +148,19 @@ def test_a_format_has_a_number_or_a_name(word: str) -> None:
 def test_another_format_is_named(word: str) -> None:
     with pytest.raises(hpl.HplFormatError, match=f"SLOPPY-TYPE = {word}: allowed: 1 "):
         hpl_mxp.parse(kept("mxp-format-by-name").replace("= FP16", f"= {word}"))
+
+
+def test_outputs_of_programs_built_for_it_are_read() -> None:
+    """HPCG 3.1, OSU 7.4 and STREAM 5.10, from their public sources, on a host with two busy cores."""
+    report = hpcg.parse(kept("hpcg-reference-built"))
+    assert (report.version, report.ranks, report.local, report.valid) == ("HPCG 3.1", 2, (16, 16, 16), True)
+    assert hpcg.document(report, "n", ["n"], "xhpcg", {})["status"] == "ok"
+    outputs = osu.parse_all(kept("osu-built-in-parts"))
+    assert [(one.benchmark, len(one.points)) for one in outputs] == [
+        ("osu_latency", 23), ("osu_bw", 23), ("osu_bibw", 23),
+    ]  # fmt: skip
+    assert all(point.valid for one in outputs for point in one.points)
+    assert stream.parse(kept("stream-built")).rates["triad"] == 3.7112
 
 
 # ---- labels of launchers
