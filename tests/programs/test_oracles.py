@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import re
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from tests.programs.test_file_io import hdf5_library
 from tests.programs.test_hpl import blas as blas  # a fixture
 from tests.support.documents import completed
 from tests.support.oracles import (
+    ADVISED,
+    SYNCED,
     TIMES,
     Clock,
     Clocked,
@@ -529,6 +532,34 @@ def test_storage_map(files: Callable[..., Timed], tmp_path: Path) -> None:
         # the map may keep the configuration of the size before, within 2 %. The median of times, not of rates: the same
         # but for an even number of samples; six digits are written
         close(float(entry[3]), 262_144 / median(spans(by_way[entry[2]], 262_144)), 1e-5)
+
+
+def test_cold_reads_are_of_files_that_were_written_back_and_dropped(files: Callable[..., Timed]) -> None:
+    """Each of them: fsync, then POSIX_FADV_DONTNEED, then the timed read, with no other timed read between."""
+    size = ("--min-bytes", "256Ki", "--max-bytes", "256Ki", "--seconds", "0", "--decide-seconds", "0")
+    only = ("--candidates", "posix_256ki_1", "--threads", "1", "--situations", "read_cold")
+    document, clock = files("storage_map", *size, *only)
+    places = clock.places(spans(figure(document, "read_cold", io_config="posix_256ki_1"), 262_144))
+    assert len(places) >= 3
+    before = 0
+    for _, first, last in places:
+        advised = [at for at, advice in clock.events[ADVISED] if advice == os.POSIX_FADV_DONTNEED]
+        dropped = [at for at in advised if before <= at <= first]
+        assert dropped, "what was read before would be timed out of memory"
+        assert any(before <= at <= dropped[-1] for at, _ in clock.events[SYNCED]), "what is dirty cannot be dropped"
+        before = last
+
+
+def test_each_variant_of_spmv_is_warm_before_its_first_sample(clocked: Clocked) -> None:
+    """Two variants, 200 ms of warm-up each: so long before its first sample no other one was taken."""
+    warm = ("--warmup-seconds", "0.2", "--repetitions", "4", "--variant-warmup-seconds", "0.2")
+    document, clock = clocked("spmv", *warm, "--matrices", "poisson27:20")
+    before = 0
+    for metric in sorted(figures(document, "spmv"), key=lambda m: ["csr", "sell"].index(m["at"]["variant"])):
+        places = clock.places(spans(metric, 2 * poisson27_entries(20)), before)
+        process, first, _ = places[0]
+        assert clock.told[process][first] - clock.told[process][before] >= 200_000_000
+        before = places[-1][2]
 
 
 def test_storage_map_of_an_earlier_run(files: Callable[..., Timed], tmp_path: Path) -> None:

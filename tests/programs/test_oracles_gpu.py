@@ -135,7 +135,7 @@ def test_transfer(on_gpus: Callable[..., Timed]) -> None:
             clock.device(spans(figure(document, name, bytes=bytes_), bytes_))
 
 
-#: What the double truly copies, writes and compares: arrays of up to 1 MiB from and to pinned memory.
+#: What the double truly copies, writes and compares: arrays of up to 4 MiB.
 SMALL = ("transfer", *ONE, "--kinds", "pinned,latency,sweep", "--bytes", "64Ki", "--sweep-max-bytes", "64Ki")
 
 
@@ -152,12 +152,27 @@ def test_the_double_sees_what_the_cpu_writes(on_gpus: Callable[..., Timed]) -> N
     assert {value for _, value in clock.events[BY_CPU]} == {4 * 64 * 64}
 
 
-def test_timed_transfers_that_move_nothing_fail(on_gpus: Callable[..., Timed]) -> None:
+@pytest.mark.parametrize(
+    "what",
+    [SMALL, ("memcopy", *ONE, "--bytes", "4Mi", "--copies", "memcpy")],
+    ids=lambda what: what[0],
+)
+def test_timed_copies_that_move_nothing_fail(on_gpus: Callable[..., Timed], what: tuple[str, ...]) -> None:
     """No destination contains the expected values before: not those of the warm-up, nor by the source's writing."""
-    document, _ = on_gpus(*SMALL, TENKEN_TEST_LOST="1")
+    document, _ = on_gpus(*what)
+    assert document["status"] == "ok", document["reason"]
+    document, _ = on_gpus(*what, TENKEN_TEST_LOST="1")
     assert document["status"] == "failed"
     checks = document["verification"]["checks"]
-    assert [one["what"] for one in checks if one["error"] == 0] == []
+    assert checks and [one["what"] for one in checks if one["error"] == 0] == []
+
+
+def test_both_ways_are_two_directions_of_each_pair(on_gpus: Callable[..., Timed]) -> None:
+    document, _ = on_gpus("p2p", "--transfers", "both_ways", "--bytes", "1Mi", "--sweep", "none")
+    ends = [(m["subject"]["from"], m["subject"]["to"]) for m in figures(document, "both_ways")]
+    assert sorted(ends) == [(0, 1), (0, 2), (1, 2)]
+    came = sorted(check["what"].split(", ")[1] for check in document["verification"]["checks"])
+    assert came == sorted(f"GPU {one} -> GPU {other}" for pair in ends for one, other in (pair, pair[::-1]))
 
 
 def test_transpose(on_gpus: Callable[..., Timed]) -> None:

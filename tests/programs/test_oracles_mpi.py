@@ -119,3 +119,17 @@ def test_hpcg(clocked: Callable[..., Timed]) -> None:
     whole = (3 * iterations * sets + sets) * 4 * rows + (iterations * sets + sets) * 2 * entries[0]
     whole += iterations * sets * (10 * sum(entries[:3]) + 4 * entries[3])
     close(figure(document, "raw")["value"], whole / sum(timed) / 1e9)
+
+
+def test_hpcg_of_the_slowest_rank(clocked: Callable[..., Timed]) -> None:
+    """The clock of rank 1 is twice as fast: what it was told is the longest, of the sets and of what precedes them."""
+    more = {"OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_TEST_SLOW_RANK": "1"}
+    document, clock = clocked("hpcg", 2, *FEW, "--nx", "16", "--target-seconds", "0.05", **more)
+    iterations = document["path"]["iterations_of_set"]
+    entries = [(3 * 2 * side - 2) * (3 * side - 2) ** 2 for side in (16, 8, 4, 2)]
+    one = (3 * iterations + 1) * 4 * 2 * 16**3 + (iterations + 1) * 2 * entries[0]
+    one += iterations * (10 * sum(entries[:3]) + 4 * entries[3])
+    slow = clock.of_rank(1)
+    slow.anywhere(spans(figure(document, "set"), one))
+    for name in ("setup", "optimise"):
+        slow.anywhere(spans(figure(document, name), 1))

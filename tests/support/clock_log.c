@@ -8,6 +8,7 @@
  * that would repeat one is told some nanoseconds later, and so are all after it. Back-to-back readings take one of a
  * few lengths on any machine, and on some the clock has steps: a test that looks for a span would find it twice. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -81,4 +82,19 @@ int64_t _ZNSt6chrono3_V212steady_clock3nowEv(void) {
     }
     tenken_test_note(thread, nanoseconds);
     return nanoseconds;
+}
+
+/* What a program asks of the page cache and of the disk, in the order of its readings of the clock. */
+int posix_fadvise(int file, off_t offset, off_t length, int advice) {
+    tenken_test_note(-5, advice);
+    return (int)syscall(SYS_fadvise64, file, offset, length, advice) == 0 ? 0 : errno;
+}
+
+int posix_fadvise64(int file, off_t offset, off_t length, int advice) {
+    return posix_fadvise(file, offset, length, advice);
+}
+
+int fsync(int file) {
+    tenken_test_note(-6, 0);
+    return (int)syscall(SYS_fsync, file);
 }

@@ -28,8 +28,8 @@ NANOSECONDS = {
 TIMES = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0, "ps": 1e-3}
 #: How far a span that follows from a figure may lie from a whole nanosecond: what double precision leaves of it.
 APART = 0.02
-#: Kinds of what gpu_double.c notes, and clock_log.c of an MPI rank.
-ELAPSED, COLLECTIVE, RANK, BY_CPU = -1, -2, -3, -4
+#: Kinds of what gpu_double.c notes, and clock_log.c of an MPI rank, of posix_fadvise (its advice) and of fsync.
+ELAPSED, COLLECTIVE, RANK, BY_CPU, ADVISED, SYNCED = -1, -2, -3, -4, -5, -6
 #: Whether a span, by its number, may lie at two places of a process's times.
 Fits = Callable[[int, Sequence[int], int, int], bool]
 

@@ -10,6 +10,7 @@
 #include "lib/base/host_copy.h"
 #include "lib/base/streaming_store.h"
 #include "lib/base/sweep.h"
+#include "lib/base/timed_anew.h"
 #include "programs/memcopy/copies.h"
 
 namespace memcopy {
@@ -158,10 +159,9 @@ class Memcopy : public tenken::Program {
             const Buffer from = kind.needs_cuda ? gpu_->pinned(n) : pageable(n);
             tenken::fill_on_host(from.get(), n, 1);
             tenken::fill_on_host(to.get(), n, 0);
-            tenken::warm_up(plan_.warmup_seconds, [&] { copy(to.get(), from.get(), n); });
-            tenken::fill_on_host(from.get(), n, 2);
-            series.seconds.push_back(
-                tenken::time_each(plan_.repetitions, [&] { copy(to.get(), from.get(), n); }));
+            series.seconds.push_back(tenken::timed_anew(
+                plan_.warmup_seconds, plan_.repetitions, [&] { tenken::fill_on_host(from.get(), n, 2); },
+                [&] { copy(to.get(), from.get(), n); }));
             for (int node : tenken::numa_nodes_of(to.get(), plan_.bytes())) numa_nodes_.insert(node);
             for (int node : tenken::numa_nodes_of(from.get(), plan_.bytes())) numa_nodes_.insert(node);
             if (plan_.fault == tenken::Fault::element) {

@@ -5,6 +5,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/host.h"
 #include "lib/base/host_dot.h"
+#include "lib/base/timed_anew.h"
 #include "lib/sparse/sell.h"
 #include "programs/spmv/backend.h"
 
@@ -103,9 +104,8 @@ class Multiplier {
 
     template <typename Multiply>
     void time(Outcome& outcome, const Plan& plan, const Multiply& multiply) {
-        tenken::warm_up(plan.warmup_seconds, multiply);
-        std::fill(y_.begin(), y_.end(), std::numeric_limits<T>::quiet_NaN());
-        outcome.seconds = tenken::time_each(plan.repetitions, multiply);
+        const auto clear = [&] { std::fill(y_.begin(), y_.end(), std::numeric_limits<T>::quiet_NaN()); };
+        outcome.seconds = tenken::timed_anew(plan.warmup_seconds, plan.repetitions, clear, multiply);
     }
 
     const Problem& problem_;

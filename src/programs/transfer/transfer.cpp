@@ -10,6 +10,7 @@
 #include "lib/base/host.h"
 #include "lib/base/placement.h"
 #include "lib/base/sweep.h"
+#include "lib/base/timed_anew.h"
 #include "programs/transfer/transfers.h"
 
 namespace transfer {
@@ -130,10 +131,9 @@ class Transfer : public tenken::Program {
             Series series;
             series.metric.name = "host_sweep";
             series.metric.at = {{"bytes", tenken::Json(static_cast<std::uint64_t>(n * sizeof(double)))}};
-            tenken::warm_up(0, copy);
-            tenken::fill_on_host(from.get(), n, 2);
             const double moved = static_cast<double>(inner) * static_cast<double>(n * sizeof(double));
-            series.metric.timed(tenken::time_each(plan_.repetitions, copy), {{"bytes", moved}});
+            const auto renew = [&] { tenken::fill_on_host(from.get(), n, 2); };
+            series.metric.timed(tenken::timed_anew(0, plan_.repetitions, renew, copy), {{"bytes", moved}});
             if (plan_.fault == tenken::Fault::element && all.empty()) {
                 to.get()[n / 2] = tenken::with_flipped_bit(to.get()[n / 2]);
             }

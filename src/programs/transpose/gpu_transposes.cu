@@ -251,11 +251,12 @@ class CudaTransposes : public GpuTransposes {
             const auto work = [&](const tenken::cuda::Stream& on) {
                 launch(kernel, to.get(), from.get(), shape, on);
             };
+            tenken::cuda::warm_up(0, stream, work);
+            // Data of the warm-up must not be mistaken for that of the timed part.
             TENKEN_CUDA(cudaMemsetAsync(to.get(), 0xff, shape.bytes(), stream.get()));
             write_on_device<<<tenken::cuda::verify_blocks(shape.elements()), tenken::cuda::verify_threads, 0,
                               stream.get()>>>(from.get(), shape.elements(), ++run);
             TENKEN_CUDA(cudaGetLastError());
-            tenken::cuda::warm_up(0, stream, work);
             metric.name = std::string(kernel) + "_bandwidth";
             metric.timed(seconds(gpu, repetitions, stream, work), moved);
             document.add(metric);

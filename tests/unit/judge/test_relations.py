@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tenken.judge import verdict
+from tenken.judge import completeness, verdict
 from tenken.model.catalogue import load_catalogue, load_program
 from tenken.model.machine import Machine
 from tenken.model.request import Request
@@ -161,6 +162,16 @@ def test_the_choice_by_a_map_reaches_0_95_of_the_best_way(ratio: float, expected
 def test_a_cached_file_reaches_0_8_of_the_slower_half(ratio: float, expected: list[str]) -> None:
     one = files.ratio("pinned_read_over_least", ratio)
     assert verdicts(related(files.document_of("storage_map", one))[0]) == expected
+
+
+@pytest.mark.parametrize(("path", "expected"), [({}, []), ({"still_cached.256ki": 0.25}, ["INVALID"])])
+def test_a_file_that_was_still_in_memory_is_no_cold_one(path: dict[str, Any], expected: list[str]) -> None:
+    """Whatever mincore finds there voids the run: a note beside 7.6 GB/s of a disk would be overlooked."""
+    one = files.pairs("read_cold", [1.0] * 5, bytes=2**18, io_config="posix_4ki_1")
+    result = files.document_of("storage_map", one)
+    result = replace(result, path={**result.path, **path})
+    found = completeness.choices(result, load_catalogue()["storage_map"], Request(None, "storage_map"), Machine())
+    assert [finding.verdict for finding in found] == expected
 
 
 @pytest.mark.parametrize(("pairs", "expected"), [(14, ["INVALID"]), (15, ["FAIL"])])

@@ -17,7 +17,7 @@ from tenken.model.result import Result
 from tenken.model.subject import Coordinates, Subject
 from tenken.model.values import MetricValue, Series
 from tests.support import kept
-from tests.support.documents import host_document
+from tests.support.documents import gpu_document, host_document
 
 
 class _Scope:
@@ -108,6 +108,25 @@ def test_a_comparison_is_found_by_its_name_and_has_the_text_of_the_catalogue() -
     assert (first.what, first.tolerance, first.passed) == ("all_reduce, 1024, every element, exact", 0.0, False)
     assert first.detail == "element 3, value 1.5, expected 1" and good.passed
     assert math.isnan(other.tolerance) and not other.passed
+
+
+@pytest.mark.parametrize(
+    ("kind", "counts", "active", "expected"),
+    [
+        ("NVLink through a switch", (18, 18), 18, 18),  # shared by all others
+        ("NVLink through a switch", (17, 18), 18, 18),
+        ("NVLink", (4, 2), 12, 6),  # to each of the others
+        ("NVLink", (4, 4), 6, 6),  # no more than its own
+        ("PCIe", (0, 0), 0, 0),
+    ],
+)
+def test_a_gpu_sends_to_all_others_by_links_that_add_up_or_are_shared(
+    kind: str, counts: tuple[int, int], active: int, expected: int
+) -> None:
+    raw = {**gpu_document(gpus=3), "schema": results.SCHEMA, "series": [], "provenance": {}, "verification": []}
+    raw["links"] = [{"first": 0, "second": 1 + i, "count": count, "kind": kind} for i, count in enumerate(counts)]
+    raw["devices"][0]["nvlinks_active"] = active
+    assert engine._link(results.validate(raw, "x"), Subject("gpu", 0)).count == expected
 
 
 # ---- kept results ----------------------------------------------------------------------------------------------
