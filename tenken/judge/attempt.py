@@ -218,7 +218,7 @@ def _devices(result: Result, machine: Machine, job: JobAccount | None) -> Iterat
         sheet = machine.gpu_memory_bytes
         if sheet and not device.mig_enabled and not 0.85 <= device.memory_bytes / sheet <= 1.02:
             yield f"{place} has memory_bytes {device.memory_bytes}; {machine.gpu} has {sheet:.0f}"
-        if job is not None and job.uuids and device.uuid not in job.uuids:
+        if job is not None and job.uuids and not device.mig_enabled and device.uuid not in job.uuids:
             yield f"{place} has uuid {device.uuid or 'none'}; the job saw {', '.join(sorted(job.uuids))}"
 
 

@@ -80,6 +80,8 @@ def differing(result: Result, program: Program, sheets: Mapping[tuple[str, str],
 def floor_of(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -> tuple[float, str] | None:
     """The minimum efficiency of a value and the source of that share; None: none."""
     rule = declared.floors.get(metric.kind)
+    if any(device.mig_enabled for gpu in metric.subject.gpus if (device := run.result.device(gpu))):
+        return None  # a part of a GPU, whose neighbours are at work: the attributes are those of the whole
     if declared.by_power and limited(run.result, metric, machine):
         return None
     if rule is None:

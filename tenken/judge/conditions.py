@@ -23,8 +23,12 @@ SLOWDOWN_REASONS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdo
 #: Reasons that are only recorded. NVML has no others; one that is in neither list is a finding.
 RECORDED_REASONS = ("gpu_idle", "applications_clocks_setting", "sw_power_cap", "sync_boost", "display_clock_setting")
 
-#: A memory clock below this fraction of the maximum during the timed part is a wrong clock.
-MEMORY_CLOCK_FLOOR = 0.98
+#: A memory clock below this fraction of the maximum during the timed part is a wrong clock. GeForce under CUDA holds
+#: P2, 0.909 (GTX 1080 Ti, 5005 of 5505 MHz) to 0.976 (RTX 4090, 10251 of 10501) of it; its rate has a floor of its own.
+MEMORY_CLOCK_FLOOR = 0.90
+#: Other processes that do nothing on a GPU before the run (a desktop, an MPS server, a monitor) are a note: at most
+#: this utilization in percent (3 on 277 kept idle GPUs, 1.1 GiB in use), and this share of its memory, or these bytes.
+IDLE_PERCENT, HELD_SHARE, HELD_BYTES = 5, 0.05, 2 * 2**30
 #: Below this share of its highest clock a GPU is throttled, and its driver gives a reason: a software power cap, a
 #: clock that was set. 380 results of H200 that give none hold the highest clock.
 CLOCK_WITHOUT_REASON = 0.6
@@ -71,7 +75,7 @@ def of(result: Result, program: Program, request: Request, machine: Machine) -> 
     watched = [d for d in result.devices if not d.integrated]
     if watched and not result.health.available:
         why = result.health.reason or "no reason given"
-        note(INVALID, None, f"the health of the GPUs could not be read: {why}")
+        note(RECORDED, None, f"the health of the GPUs could not be read: {why}")
     elif watched:
         for verdict, gpu, text in _listed(result, watched):
             note(verdict, Subject("gpu", gpu), text)
@@ -79,11 +83,12 @@ def of(result: Result, program: Program, request: Request, machine: Machine) -> 
     of_first_rank = program.contract.watched_by == FIRST_RANK and result.placement.ranks > 1
     # copies by the CPU in memory that a GPU pinned: the GPU itself has no timed part
     of_host = bool(request.subjects) and set(request.subjects) <= {"host"}
+    by_pcie = any(program.metrics[metric.name].crosses_pcie for metric in result.metrics)
     measured = {gpu for metric in result.metrics for gpu in metric.subject.gpus}
     for entry in result.health.devices:
         unwatched = entry.samples == 0 and entry.index not in measured
         during = not (unwatched and (of_first_rank or of_host))
-        for verdict, text in _of_device(entry, result.device(entry.index), seconds, during):
+        for verdict, text in _of_device(entry, result.device(entry.index), seconds, during, by_pcie):
             note(verdict, Subject("gpu", entry.index), text)
     return [*found, *_links(result, machine), *_locks(result, request)]
 
@@ -123,7 +128,20 @@ def _seconds(result: Result) -> float:
     return max(0.0, (last - first).total_seconds())
 
 
-def _of_device(entry: DeviceHealth, device: Device | None, seconds: float, during: bool) -> list[Condition]:
+def _quiet(entry: DeviceHealth, device: Device | None) -> bool:
+    """Whether nothing else was at work on a GPU before the run; the parts of one under MIG have neighbours."""
+    if device is not None and device.mig_enabled:
+        return True
+    busy, used = entry.before.utilization_percent, entry.before.memory_used_bytes
+    others = max(sample.other_processes or 0 for sample in (entry.worst, entry.after))
+    if busy is None or used is None or device is None or others > (entry.before.other_processes or 0):
+        return False
+    return busy <= IDLE_PERCENT and used <= max(HELD_BYTES, HELD_SHARE * device.memory_bytes)
+
+
+def _of_device(
+    entry: DeviceHealth, device: Device | None, seconds: float, during: bool, by_pcie: bool = True
+) -> list[Condition]:
     worst = entry.worst
     found: list[Condition] = []
     if device is None or not device.integrated:
@@ -142,16 +160,17 @@ def _of_device(entry: DeviceHealth, device: Device | None, seconds: float, durin
     found += _errors(entry, seconds)
     found += _xids(entry.xids)
     found += _remapping(entry)
-    for sample in (entry.before, worst, entry.after):
-        if (sample.other_processes or 0) > 0:
-            found.append((INVALID, f"shared with {sample.other_processes} other processes"))
-            break
+    others = max((sample.other_processes or 0 for sample in (entry.before, worst, entry.after)), default=0)
+    if others:
+        quiet = _quiet(entry, device)
+        done = ", which did nothing on it before the run" if quiet else ""
+        found.append((RECORDED if quiet else INVALID, f"shared with {others} other processes{done}"))
     for now, maximum, name in (
         (worst.pcie_generation, device.pcie_generation_max if device else None, "generation"),
         (worst.pcie_width, device.pcie_width_max if device else None, "width"),
     ):
         if now is not None and maximum is not None and now < maximum:
-            found.append((INVALID, f"PCIe {name} {now} under load; the maximum is {maximum}"))
+            found.append((INVALID if by_pcie else RECORDED, f"PCIe {name} {now} under load; the maximum is {maximum}"))
     links, expected = worst.nvlinks_active, device.nvlinks_active if device else None
     if links is not None and expected is not None and links < expected:
         found.append((FAIL, f"{links} NVLinks were active during the run, {expected} before it"))

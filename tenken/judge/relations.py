@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from tenken.judge.bounds import UNSTEADY, miss
+from tenken.judge.bounds import NOTE, miss
 from tenken.model.engine import Run
 from tenken.model.expectation import BEST, Bounds, Expectation
 from tenken.model.judgement import RELATION, Criterion, Finding
@@ -19,7 +19,7 @@ from tenken.model.machine import Machine
 from tenken.model.numbers import enough, interval, quantile, surely_below
 from tenken.model.request import Request
 from tenken.model.result import MetricValue
-from tenken.model.verdicts import FAIL, INVALID
+from tenken.model.verdicts import FAIL, INVALID, RECORDED
 
 #: The median of the pairs is beyond either end of the reported interval with this probability.
 OPEN = 0.005
@@ -137,10 +137,10 @@ def _missed(
         f"{expected.source}"
     )
     found = miss(run.result, metric, text, value, bound, RELATION)
-    if expected.verdict == INVALID:
-        return [replace(found, verdict=INVALID)]
+    if expected.verdict != FAIL:
+        return [replace(found, verdict=expected.verdict, kind=RELATION if expected.verdict == INVALID else NOTE)]
     open_ = _undecided(metric, expected, bound, least)
-    return [replace(found, verdict=INVALID, message=f"{text}; {open_}", kind=UNSTEADY)] if open_ else [found]
+    return [replace(found, verdict=RECORDED, message=f"{text}; {open_}", kind=NOTE)] if open_ else [found]
 
 
 def _decides(metric: MetricValue, expected: Expectation) -> bool:
@@ -187,7 +187,9 @@ def _siblings(run: Run) -> list[Finding]:
 def _behind(run: Run, metric: MetricValue, group: Sequence[MetricValue], allowed: float) -> Iterator[Finding]:
     subject = metric.subject
     if metric.kind == "gpu":
-        alike = {"the other GPUs of the node": [m for m in group if m.kind == "gpu" and m is not metric]}
+        model = _model(run, metric)
+        of_model = [m for m in group if m.kind == "gpu" and m is not metric and _model(run, m) == model]
+        alike = {"the other GPUs of the node": of_model}
     else:
         ends = (subject.second, subject.first)
         of_class = [m for m in group if _joined(run, m) == _joined(run, metric)]
@@ -209,7 +211,14 @@ def _behind(run: Run, metric: MetricValue, group: Sequence[MetricValue], allowed
             yield miss(run.result, metric, text, metric.value, typical, "siblings")
 
 
+def _model(run: Run, metric: MetricValue) -> object:
+    device = run.result.device(metric.subject.first)
+    return None if device is None else (device.name, device.mig_enabled)
+
+
 def _joined(run: Run, metric: MetricValue) -> object:
-    """What joins a pair, without the number of links, which is compared with the data sheet elsewhere."""
-    ends = (metric.subject.first, metric.subject.second)
-    return next((link.kind for link in run.result.links if (link.first, link.second) == ends), None)
+    """What joins a pair: kind and number of links, and whether both GPUs are on one NUMA node."""
+    first, second = metric.subject.gpus
+    link = next((one for one in run.result.links if (one.first, one.second) == (first, second)), None)
+    nodes = {device.numa_node for gpu in (first, second) if (device := run.result.device(gpu)) is not None}
+    return (None if link is None else (link.kind, link.count), len(nodes), _model(run, metric))

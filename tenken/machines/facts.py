@@ -94,8 +94,8 @@ def of_result(result: Result) -> Machine:
     if sheet is None:
         return Machine()
     name = f"data sheet: {sheet.name}, {sheet.source}"
-    links = sorted({one.count for one in result.links if one.kind != "PCIe"}, key=lambda count: count or 0)
-    joined = links[-1] if links else None
+    links = {one.count for one in result.links}
+    joined = links.pop() if len(links) == 1 else None  # of boards that join some pairs better, each has its own
     peaks = {
         ("memory", "gpu"): None if "memory" in sheet.unsure else sheet.memory_gbs,
         ("host_link", "gpu"): sheet.host_link.total_gbs if sheet.host_link and not sheet.unsure else None,

@@ -127,6 +127,15 @@ class Metric:
     #: What it must reach relative to others of the run.
     expect: tuple[Expectation, ...] = ()
 
+    @property
+    def crosses_pcie(self) -> bool:
+        """Whether it moves data between the host and a GPU."""
+        return self.data_sheet == "host_link" or any(
+            "pcie(" in formula.text and "link.count" not in rule.values[0].text
+            for rule in self.limit_rules.values()
+            for formula in rule.values
+        )
+
     def clock_of(self, kind: str, backend: object) -> str | None:
         """The clock that times it for that subject with that back end; None: not declared."""
         said = self.clock.get(kind)

@@ -11,8 +11,8 @@
   only: best, or bytes              of a subject's values the best, or that of the largest coordinate
   claimed: peer                     only where the system file claims this
   not_in: [quick]                   modes without it
-  verdict: INVALID                  instead of FAIL: the measurement was disturbed
-  proof: pairs, or rounds           FAIL where the samples prove it, otherwise undecided and INVALID
+  verdict: INVALID, or RECORDED     instead of FAIL: the measurement was disturbed; no fault, a note
+  proof: pairs, or rounds           FAIL where the samples prove it, otherwise undecided: a note
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from tenken.errors import CatalogueError
 from tenken.model.formula import Formula
-from tenken.model.verdicts import FAIL, INVALID
+from tenken.model.verdicts import FAIL, INVALID, RECORDED
 
 Bounds = tuple["float | None", "float | None"]
 PROOFS = ("pairs", "rounds")
@@ -72,7 +72,7 @@ def _one(raw: Any, per: tuple[str, ...], where: str, function: Callable[[str], A
         raise CatalogueError(f"{where}: source is missing: where the bound comes from")
     if not {"at_least", "at_most", "function", "between"} & set(raw):
         raise CatalogueError(f"{where}: one of at_least, at_most, function, between is required")
-    for key, allowed in (("verdict", (FAIL, INVALID)), ("proof", PROOFS)):
+    for key, allowed in (("verdict", (FAIL, INVALID, RECORDED)), ("proof", PROOFS)):
         if raw.get(key, allowed[0]) not in allowed:
             raise CatalogueError(f"{where}: {key} is {raw[key]!r}; allowed: {', '.join(allowed)}")
     of = tuple(raw.get("of", per))

@@ -291,6 +291,12 @@ class Result:
         """The file system, or at least the folder, that it measured; empty: none."""
         return str(self.path.get("file_system") or self.path.get("folder") or "")
 
+    def without_access(self) -> frozenset[tuple[int, int]]:
+        """Pairs of GPUs that cannot access each other's memory: of boards whose links join some pairs only."""
+        keys = [key for key, said in self.path.items() if key.startswith(_ACCESS) and said is False]
+        pairs = (Subject.in_id(key.removeprefix(_ACCESS)) for key in keys)
+        return frozenset((pair.first, pair.second or 0) for pair in pairs if pair is not None)
+
     def inactive_links(self, gpu: int) -> str:
         """The NVLinks of a GPU that are down, as the program names them; empty: none, or not reported."""
         return str(self.path.get(f"inactive_links.gpu{gpu}") or "")
@@ -311,6 +317,7 @@ class Result:
         return tuple(found)
 
 
+_ACCESS = "peer_access."
 _LINK = re.compile(r"link\.gpu(\d+)-gpu(\d+)")
 _COUNTED = re.compile(r"(\d+) x (.+)")
 

@@ -55,16 +55,16 @@ def test_fifteen_pairs_are_the_fewest_that_prove_a_failure() -> None:
     assert not numbers.surely_below([0.9] * 15 + [1.0], 0.95), "one of sixteen on the other side"
 
 
-def test_below_the_bound_is_a_failure_where_proven_and_else_invalid_but_never_a_pass() -> None:
+def test_below_the_bound_is_a_failure_where_proven_and_otherwise_undecided_but_never_a_pass() -> None:
     steady = pairs("adaptive_over_best", [0.90] * 20, bytes=65536)
     noisy = pairs("adaptive_over_best", [0.5, 0.7, 0.94, 0.99, 1.2] * 6, bytes=4096)
     few = pairs("adaptive_over_best", [0.70] * 5, bytes=1048576)
     fine = pairs("adaptive_over_best", [0.5, 0.97, 0.97, 0.99, 1.2] * 6, bytes=16777216)
     found = related(document_of("storage_map", steady, noisy, few, fine))[0]
-    assert [(f.verdict, f.value) for f in found] == [("FAIL", 0.9), ("INVALID", 0.94), ("INVALID", 0.7)]
+    assert [(f.verdict, f.value) for f in found] == [("FAIL", 0.9), ("RECORDED", 0.94), ("RECORDED", 0.7)]
     assert "bytes=65536" in found[0].message and "against the best single method" in found[0].message
     assert "undecided, too noisy for so few rounds (in 30 rounds" in found[1].message
-    assert {f.kind for f in found[1:]} == {"unsteady"}, "undecided values hide no proven ones"
+    assert {f.kind for f in found[1:]} == {"note"}, "undecided values hide no proven ones"
     assert related(document_of("storage_map", steady, noisy, few, fine), "quick") == ([], {})
 
 
@@ -78,7 +78,7 @@ def test_a_hyperslab_layout_that_stays_behind_on_a_gpu_is_named() -> None:
     assert miss.verdict == "FAIL" and miss.metric and miss.miss == pytest.approx(4 / 9)
     assert "GPU 0: write_hyperslab_over_asis.gpu0.method=posix.particles=4194304 = 0.5 1; at least 0.9" in miss.message
     (open_,) = found([0.4, 0.5, 1.9, 0.8, 1.1])
-    assert open_.verdict == "INVALID" and "confidence 0.4 to 1.9" in open_.message
+    assert open_.verdict == "RECORDED" and "confidence 0.4 to 1.9" in open_.message
 
 
 def test_a_bad_choice_is_named_for_its_size_and_situation() -> None:
@@ -88,7 +88,7 @@ def test_a_bad_choice_is_named_for_its_size_and_situation() -> None:
     assert "bytes=4096.situation=read_cold = 0.9" in miss.message and miss.bound == 0.95
 
 
-@pytest.mark.parametrize(("of_map", "kind"), [(1.3, "FAIL"), (0.9, "FAIL"), (0.6, "INVALID")])
+@pytest.mark.parametrize(("of_map", "kind"), [(1.3, "FAIL"), (0.9, "FAIL"), (0.6, "RECORDED")])
 def test_a_choice_that_is_behind_since_the_machine_has_changed_is_no_bad_choice(of_map: float, kind: str) -> None:
     at = {"bytes": 4096, "situation": "write"}
     other = {"bytes": 65536, "situation": "write"}
@@ -96,7 +96,7 @@ def test_a_choice_that_is_behind_since_the_machine_has_changed_is_no_bad_choice(
     since = [pairs("adaptive_over_map", [of_map] * 3, **at), pairs("adaptive_over_map", [0.1] * 3, **other)]
     (finding,) = related(document_of("storage_map", behind, *since))[0]
     assert finding.verdict == kind
-    assert ("the machine has changed" in finding.message) == (kind == "INVALID")
+    assert ("the machine has changed" in finding.message) == (kind == "RECORDED")
 
 
 def test_the_fastest_read_of_each_gpu_counts() -> None:
@@ -188,5 +188,5 @@ def test_below_the_bound_without_proof_is_no_pass_of_the_value() -> None:
     # without a token the ratio is not compared with the two rates
     result, request = replace(kept.result, metrics=changed, token=None), replace(kept.request, token=None)
     judged = verdict.judge(result, catalogue("snapshot_io"), request, machine_of(None, kept), None)
-    assert judged.verdict == "INVALID"
+    assert judged.verdict == "RECORDED"
     assert judged.judged[one.id].criterion is None and judged.judged[one.id].verdict == "RECORDED"

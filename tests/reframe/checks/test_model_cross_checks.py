@@ -14,7 +14,7 @@ from tenken.machines.facts import facts
 from tenken.model.catalogue import program as catalogue
 from tenken.model.judgement import Finding
 from tenken.model.result import MetricValue, Result
-from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
+from tenken.model.verdicts import FAIL, PASS, RECORDED
 from tests.support import kept
 from tests.support.judging import related
 from tools.criteria import slower
@@ -112,7 +112,7 @@ def test_overlapping_that_is_slower_than_waiting_fails_on_a_gpu(gain: float, nam
 
 
 @pytest.mark.parametrize("name", ["loop", "gain"])
-@pytest.mark.parametrize(("rounds", "verdict"), [((0.4, 0.5, 0.6), FAIL), ((0.4, 0.5, 1.1), INVALID)])
+@pytest.mark.parametrize(("rounds", "verdict"), [((0.4, 0.5, 0.6), FAIL), ((0.4, 0.5, 1.1), RECORDED)])
 def test_overlapping_that_some_rounds_prove_fast_enough_is_undecided(
     name: str, rounds: tuple[float, ...], verdict: str
 ) -> None:
@@ -124,7 +124,7 @@ def test_overlapping_that_some_rounds_prove_fast_enough_is_undecided(
     changed = replace(metric, value=samples[1], median=samples[1], samples=samples, count=3)
     (finding,) = of(with_one(result, changed))
     assert (finding.verdict, finding.metric) == (verdict, metric.id)
-    assert ("undecided: 1 of 3 rounds" in finding.message) == (verdict == INVALID)
+    assert ("undecided: 1 of 3 rounds" in finding.message) == (verdict == RECORDED)
 
 
 def test_the_judgement_shows_the_model_as_criterion_and_fails_by_it() -> None:

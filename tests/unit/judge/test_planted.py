@@ -208,9 +208,20 @@ HEALTH = [
         ("a row more, uncorrectable", "rows in remapped", health(0, "after", remapped_rows_uncorrectable=1)),
         ("a row more, correctable", "rows in remapped", health(0, "after", remapped_rows_correctable=1)),
         ("others on the GPU", "other processes", health(0, "worst", other_processes=3)),
-        ("PCIe generation 1", "PCIe generation 1", health(0, "worst", pcie_generation=1)),
-        ("PCIe width 4", "PCIe width 4", health(0, "worst", pcie_width=4)),
+        (
+            "70 GB held by others",
+            "other processes",
+            lambda raw: (
+                [
+                    raw["health"]["devices"][0][part].update(other_processes=1, memory_used_bytes=75_000_000_000)
+                    for part in ("before", "worst", "after")
+                ]
+                and None
+            ),
+        ),
     ),
+    Fault("transfer", "PCIe generation 1", "PCIe generation 1", health(0, "worst", pcie_generation=1)),
+    Fault("transfer", "PCIe width 4", "PCIe width 4", health(0, "worst", pcie_width=4)),
     Fault("nccl", "a link went down", "NVLinks", health(1, "worst", nvlinks_active=17)),
     Fault("nccl", "GPU 1 throttled", "GPU 1: throttled", health(1, "worst", reasons=["hw_power_brake_slowdown"])),
     Fault("hpcg_gpus", "GPU 1 has errors", "GPU 1", health(1, "after", ecc_uncorrected=2)),
@@ -373,6 +384,15 @@ HEALTHY = [
     ("stream", "a virtual GPU", silent, "does not report memory_clock_mhz"),
     ("stream", "a driver that reports no link to the host", health(0, "worst", pcie_width=None), ""),
     ("stream", "a clock reason of a newer driver", health(0, "worst", reasons=["bit_11"]), "not known here: bit_11"),
+    ("stream", "a slot of eight lanes, which arrays of the GPU do not cross", health(0, "worst", pcie_width=8),
+        "PCIe width 8 under load"),
+    ("stream", "a desktop's processes", both(
+        *(health(0, part, other_processes=3) for part in ("before", "worst", "after")),
+        health(0, "before", utilization_percent=1, memory_used_bytes=900_000_000),
+    ), "shared with 3 other processes, which did nothing on it"),
+    ("stream", "GeForce in P2", health(0, "worst", memory_clock_mhz=3201 * 0.974), ""),
+    ("stream", "health that cannot be read", put("health", {"available": False, "reason": "no NVML", "devices": []}),
+        "health of the GPUs could not be read: no NVML"),
     ("stream", "a broken sensor", health(0, "worst", temperature_c=4000), "temperature_c during the timed"),
     ("stream", "ECC unread before the run", health(0, "before", ecc_uncorrected=None), "does not report ecc_uncorr"),
     ("stream", "a low clock by the power limit", health(0, "worst", sm_clock_mhz=900, reasons=["sw_power_cap"]), ""),
