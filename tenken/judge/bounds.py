@@ -20,6 +20,8 @@ CLAIM_APART = 0.02
 LINK_APART = 0.07
 #: A device that reports a limit this far from that of its data sheet is another one, or at fault (`attempt`).
 OF_ANOTHER = 0.25
+#: The key of a data sheet's link to the host.
+HOST_LINK = "host_link"
 #: The kind of a finding that decides nothing.
 NOTE = "note"
 #: The kind of a finding on a value that misses its reference because it is unsteady within its run.
@@ -51,7 +53,9 @@ def _limits(
     sheet = sheets.get((declared.data_sheet or "", metric.kind))
     if sheet is None or sheet.value is None or (claim.value is not None and claim.unit != sheet.unit):
         return claim, claim.value
-    if claim.value is None or claim.said_by != DEVICE or abs(claim.value - sheet.value) > OF_ANOTHER * sheet.value:
+    # of a link to the host the driver reports what both ends can: an A100 in a host of Gen3 is no other device
+    far = declared.data_sheet != HOST_LINK and abs((claim.value or 0) - sheet.value) > OF_ANOTHER * sheet.value
+    if claim.value is None or claim.said_by != DEVICE or far:
         return sheet, sheet.value
     less, more = sorted((sheet, claim), key=lambda one: one.value or 0.0)
     if metric.direction == "lower":
@@ -91,7 +95,10 @@ def floor_of(run: Run, metric: MetricValue, declared: Metric, machine: Machine) 
         share = run.first((rule.formula,), metric)
         return (share, "") if share else None
     kind = "pair" if rule.of == "gpu_link" else "gpu"
-    attained, source = machine.attained.get((rule.of, kind)) or (run.program.tables["attained"][rule.of], "")
+    device = run.result.device(metric.subject.first) if rule.of == HOST_LINK else None
+    generation = f"PCIe Gen{device.pcie_generation_max}" if device is not None else ""
+    known = machine.attained.get((rule.of, generation)) or machine.attained.get((rule.of, kind))
+    attained, source = known or (run.program.tables["attained"][rule.of], "")
     return rule.times * attained, f"; {source}" if source else ""
 
 

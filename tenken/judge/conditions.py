@@ -48,6 +48,15 @@ ROUNDED_S = 1.0
 
 #: Of a contract: only the first rank monitors GPUs; those of other ranks are read before and after the run.
 FIRST_RANK = "first rank"
+#: The clock of what a GPU itself did.
+BY_DEVICE = "device"
+#: The option of a number of threads.
+THREADS = "--threads"
+#: Threads on so few CPUs as this share of them were not spread; kept runs have one on each, but for one of 1,283.
+TOGETHER = 0.5
+#: A GPU that worked draws more than it did before, by this many W, or was busy at one of the readings (0 of 990 kept
+#: entries of healthy GPUs that worked show neither).
+RISE_W = 15.0
 #: Other processes that use fewer CPUs than this are not named: system daemons.
 CPUS_NAMED = 0.2
 
@@ -68,7 +77,7 @@ def of(result: Result, program: Program, request: Request, machine: Machine) -> 
     if request.cores is not None and cores < request.cores:
         note(INVALID, None, f"bound to {cores} cores; the system file claims {request.cores}")
     if not request.foreign and not result.by_others:
-        for text in (*_threads(result), *_clock(result)):
+        for text in (*_threads(result), *_few_threads(result, request), *_clock(result)):
             note(INVALID, None, text)
     if request.gpus is not None and len(result.devices) < request.gpus:
         note(FAIL, None, f"{len(result.devices)} GPUs found; expected {request.gpus}")
@@ -84,13 +93,32 @@ def of(result: Result, program: Program, request: Request, machine: Machine) -> 
     # copies by the CPU in memory that a GPU pinned: the GPU itself has no timed part
     of_host = bool(request.subjects) and set(request.subjects) <= {"host"}
     by_pcie = any(program.metrics[metric.name].crosses_pcie for metric in result.metrics)
+    timed = {gpu for metric in result.metrics if metric.clock == BY_DEVICE for gpu in metric.subject.gpus}
     measured = {gpu for metric in result.metrics for gpu in metric.subject.gpus}
     for entry in result.health.devices:
         unwatched = entry.samples == 0 and entry.index not in measured
         during = not (unwatched and (of_first_rank or of_host))
-        for verdict, text in _of_device(entry, result.device(entry.index), seconds, during, by_pcie):
+        for verdict, text in _of_device(
+            entry, result.device(entry.index), seconds, during, by_pcie, entry.index in timed
+        ):
             note(verdict, Subject("gpu", entry.index), text)
-    return [*found, *_links(result, machine), *_locks(result, request)]
+    return [*found, *_links(result, machine), *_peers(result), *_locks(result, request)]
+
+
+def _peers(result: Result) -> Iterator[Finding]:
+    """GPUs with fewer active NVLinks than others of their model, and pairs joined by fewer links of one switch."""
+    models: dict[str, list[Device]] = {}
+    for device in result.devices:
+        if device.nvlinks_active is not None and not device.mig_enabled:
+            models.setdefault(device.name, []).append(device)
+    for devices in models.values():
+        most = max(device.nvlinks_active or 0 for device in devices)
+        for device in devices:
+            if (device.nvlinks_active or 0) < most:
+                text = (
+                    f"{result.node} GPU {device.index}: {device.nvlinks_active} NVLinks are active, {most} of its peers"
+                )
+                yield Finding(FAIL, f"{text}: hardware", None, Subject("gpu", device.index), result.node, kind="links")
 
 
 def _links(result: Result, machine: Machine) -> Iterator[Finding]:
@@ -128,6 +156,16 @@ def _seconds(result: Result) -> float:
     return max(0.0, (last - first).total_seconds())
 
 
+def _idle(entry: DeviceHealth) -> bool:
+    """Whether a GPU did nothing, as far as its driver reports utilisation and power."""
+    parts = (entry.before, entry.worst, entry.after)
+    powers, busy = [one.power_w for one in parts], [entry.worst.utilization_percent, entry.after.utilization_percent]
+    if None in powers or None in busy or entry.samples < 1:
+        return False
+    known = [power for power in powers if power is not None]
+    return max(known) - min(known) < RISE_W and max(one or 0 for one in busy) <= IDLE_PERCENT
+
+
 def _quiet(entry: DeviceHealth, device: Device | None) -> bool:
     """Whether nothing else was at work on a GPU before the run; the parts of one under MIG have neighbours."""
     if device is not None and device.mig_enabled:
@@ -140,7 +178,7 @@ def _quiet(entry: DeviceHealth, device: Device | None) -> bool:
 
 
 def _of_device(
-    entry: DeviceHealth, device: Device | None, seconds: float, during: bool, by_pcie: bool = True
+    entry: DeviceHealth, device: Device | None, seconds: float, during: bool, by_pcie: bool = True, worked: bool = False
 ) -> list[Condition]:
     worst = entry.worst
     found: list[Condition] = []
@@ -157,6 +195,8 @@ def _of_device(
     if clock is not None and (clock <= 0 or (top and clock < MEMORY_CLOCK_FLOOR * top)):
         found.append((INVALID, f"memory clock {clock:g} MHz during the timed part; the maximum is {top or 0:g} MHz"))
     found += _sm_clock(entry, device)
+    if during and worked and _idle(entry):
+        found.append((INVALID, "it was idle during the timed part: neither its utilisation nor its power rose"))
     found += _errors(entry, seconds)
     found += _xids(entry.xids)
     found += _remapping(entry)
@@ -234,9 +274,21 @@ def _threads(result: Result) -> Iterator[str]:
     if cpus is not None and place.threads > cpus:
         yield f"placement.threads: {place.threads}; the host has {cpus} logical CPUs"
     # -1: the system did not report where the thread ran
+    where = [cpu for cpu in place.thread_cpus if cpu >= 0]
+    if len(where) > 1 and len(set(where)) <= TOGETHER * len(where):
+        yield f"placement.thread_cpus: {len(where)} threads ran on {len(set(where))} CPUs"
     outside = sorted(set(place.thread_cpus) - set(place.allowed_cpus) - {-1})
     if outside and place.allowed_cpus:
         yield f"placement.thread_cpus has CPU {outside[0]}, which is not in allowed_cpus"
+
+
+def _few_threads(result: Result, request: Request) -> Iterator[str]:
+    """A variable of the environment that takes threads away, unless a number was requested; ranks share the cores."""
+    place, asked = result.placement, (*request.arguments, *(f"--{key}" for key in request.parameters))
+    if place.ranks > 1 or result.devices or any(word.startswith(THREADS) for word in asked):
+        return
+    if place.threads < place.cores:
+        yield f"placement.threads: {place.threads}; {place.cores} cores are available, and no number was requested"
 
 
 def _clock(result: Result) -> Iterator[str]:

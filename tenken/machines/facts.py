@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenken.machines import between, hardware, limits, loader
-from tenken.machines.model import Environment, Partition, Reference, System
+from tenken.machines.model import Environment, Link, Partition, Reference, System
 from tenken.model.catalogue import load_catalogue
 from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Limit, says
 from tenken.model.machine import Machine
@@ -103,7 +103,7 @@ def of_result(result: Result) -> Machine:
     }
     reached = {
         ("memory", "gpu"): sheet.attained or hardware.attained(sheet.memory_type),
-        ("host_link", "gpu"): hardware.attained(sheet.host_link.kind) if sheet.host_link else None,
+        **_of_host_link(sheet.host_link),
         ("gpu_link", "pair"): hardware.attained(sheet.gpu_links.kind)
         if joined and sheet.gpu_links
         else hardware.attained(PEERS),
@@ -116,6 +116,17 @@ def of_result(result: Result) -> Machine:
     )  # fmt: skip
 
 
+def _of_host_link(link: Link | None) -> dict[tuple[str, str], tuple[float, str] | None]:
+    """Of PCIe each generation too: a GPU in a slower host has that of the host."""
+    if link is None:
+        return {}
+    found = {("host_link", "gpu"): hardware.attained(link.kind)}
+    if "PCIe" in link.kind:
+        kinds = [kind for kind in hardware.load().attained if kind.startswith("PCIe")]
+        found |= {("host_link", kind): hardware.attained(kind) for kind in kinds}
+    return found
+
+
 def attained(partition: Partition) -> dict[tuple[str, str], tuple[float, str]]:
     """The least share of each limit that healthy devices of these GPUs and links reach, and its source."""
     node = partition.node
@@ -124,7 +135,7 @@ def attained(partition: Partition) -> dict[tuple[str, str], tuple[float, str]]:
     pair = node.pair_links
     found = {
         ("memory", "gpu"): (gpu.attained or hardware.attained(gpu.memory_type)) if gpu else None,
-        ("host_link", "gpu"): hardware.attained(host_link.kind) if host_link else None,
+        **_of_host_link(host_link),
         ("gpu_link", "pair"): hardware.attained(PEERS if "PCIe" in pair.kind else pair.kind) if pair else None,
     }
     return {key: known for key, known in found.items() if known is not None}

@@ -72,3 +72,15 @@ def adaptive_over_map(run):
         promised = one.counts.get("map_gbs")
         if promised and math.isfinite(promised):
             yield one.subject, one.at, [rate / promised for rate in one.samples]
+
+
+#: What goes to the disk or comes from it, and the same in memory; at most this share of its rate.
+IN_MEMORY, AT_MOST = {"best_write_synced": "best_write", "best_read_cold": "best_read_cached"}, 0.9
+
+
+def from_disk(run, one):
+    """The fastest way to the disk is slower than the fastest in memory, of the same size."""
+    for other in run.of(IN_MEMORY[one.name]):
+        if other.subject == one.subject and other.at.get("bytes") == one.at.get("bytes"):
+            return None, AT_MOST * other.value
+    return None

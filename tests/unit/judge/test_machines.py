@@ -160,6 +160,16 @@ def test_an_honest_run_passes_and_one_at_half_of_it_fails(gpu: Gpu) -> None:
         assert judged(pairs(gpu, 0.5), "pair").verdict == "FAIL"
 
 
+@pytest.mark.parametrize(("generation", "pinned"), [(3, 12.3), (4, 24.2)])
+def test_a_gpu_in_a_slower_host_is_held_by_what_both_ends_can(generation: int, pinned: float) -> None:
+    """An H100 in a host of Gen3 or Gen4: the data sheet has Gen5."""
+    gpu = next(one for one in MACHINES if one.name == "NVIDIA H100 PCIe")
+    slower = replace(gpu, pcie=(generation, 16), pinned=pinned)
+    found = judged(transfers(slower))
+    assert found.verdict == "PASS" and any("data sheet" in f.message for f in found.findings), found.message()
+    assert judged(transfers(slower, 0.7)).verdict == "FAIL"
+
+
 def test_two_models_in_one_node_are_no_siblings() -> None:
     """An A100 next to an H100: each is held by its own attributes."""
     h100, a100 = (next(one for one in MACHINES if one.name == name) for name in ("NVIDIA H100 PCIe", "NVIDIA A30"))

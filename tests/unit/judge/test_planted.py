@@ -220,6 +220,41 @@ HEALTH = [
             ),
         ),
     ),
+    *[
+        Fault(
+            of,
+            "an idle GPU",
+            "was idle during the timed part",
+            lambda raw: (
+                [
+                    raw["health"]["devices"][0][part].update(utilization_percent=0, power_w=75.0)
+                    for part in ("before", "worst", "after")
+                ]
+                and None
+            ),
+        )
+        for of in ("stream", "gemm", "himeno", "transfer")
+    ],
+    Fault(
+        "stream_two",
+        "17 NVLinks of GPU 1",
+        "GPU 1: 17 NVLinks are active, 18 of its peers: hardware",
+        both(put("devices.0.nvlinks_active", 18), put("devices.1.nvlinks_active", 17)),
+    ),
+    Fault("storage_map", "a cold read from memory", "a cold read comes from the disk", scaled("best_read_cold", 30)),
+    Fault("storage_map", "nothing is synced", "what is synced reaches the disk", scaled("best_write_synced", 4)),
+    Fault(
+        "stream_host",
+        "all threads on one CPU",
+        "threads ran on 1 CPUs",
+        put("placement.thread_cpus", lambda c: [c[0]] * len(c)),
+    ),
+    Fault(
+        "stream_host",
+        "OMP_NUM_THREADS=1",
+        "placement.threads: 1; ",
+        both(put("placement.threads", 1), put("placement.thread_cpus", lambda c: c[:1])),
+    ),
     Fault("transfer", "PCIe generation 1", "PCIe generation 1", health(0, "worst", pcie_generation=1)),
     Fault("transfer", "PCIe width 4", "PCIe width 4", health(0, "worst", pcie_width=4)),
     Fault("nccl", "a link went down", "NVLinks", health(1, "worst", nvlinks_active=17)),
