@@ -537,7 +537,7 @@ def load_catalogue(src: Path = PROGRAMS) -> Mapping[str, Program]:
     """All programs below `src` by name, and those declared before (`remember`), now or later. Raises CatalogueError."""
     if src != PROGRAMS:
         return _below(src)
-    return ChainMap(dict(_below(src)), _declared, _remembered())
+    return ChainMap(dict(_below(src)), _declared, dict(_remembered()))
 
 
 def of_suite(src: Path = PROGRAMS) -> Mapping[str, Program]:
