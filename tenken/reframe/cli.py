@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 
 from tenken.archive.records import session_folder, write_file
 from tenken.machines import loader
-from tenken.machines.model import System
 from tenken.paths import archive_root
 from tenken.reframe import plan, terminal
 
@@ -30,8 +28,10 @@ def run(arguments: argparse.Namespace) -> int:
     """0; 1 if a check file does not import or no check applies."""
     system = loader.load(arguments.system)
     if arguments.save:  # a run follows: what it needs from the user is checked before anything starts
+        from tenken.reframe.configuration import no_submission  # brings ReFrame, which a list does not need
+
         system.expand(os.environ)
-        if missing := _no_submission(system):
+        if missing := no_submission(system):
             print(f"tenken: {missing}", file=sys.stderr)
             return 2
     checks, errors = plan.describe_checks(arguments.mode)
@@ -51,17 +51,3 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"FAIL: {error}" if error.startswith("check ") else f"FAIL: check file does not import: {error}")
     # a broken check file is also shown on the page; the run continues so that the rest is measured
     return 0 if arguments.save else int(bool(made.load_errors) or not made.applicable)
-
-
-def _no_submission(system: System) -> str | None:
-    """Why no job of a system can be submitted from here; None: they can, or run here."""
-    from tenken.reframe.configuration import ON_NODE
-
-    command = {"slurm": "sbatch", "pbs": "qsub", "nqsv": "qsub", "gridengine": "qsub"}
-    needed = {command.get(one.scheduler) for one in system.partitions.values() if one.usable and not one.remote}
-    if os.environ.get(ON_NODE) or not needed or any(name is None or shutil.which(name) for name in needed):
-        return None
-    names = " and ".join(sorted(map(str, needed)))
-    return (
-        f"{names} is not on PATH: run this on a node from which jobs are submitted (a login node); nothing was started"
-    )

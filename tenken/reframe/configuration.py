@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -172,8 +173,22 @@ def runs(arguments: Sequence[str]) -> bool:
     return asked and "--dry-run" not in arguments
 
 
-def _refuse_unset_variables(systems: Iterable[System]) -> None:
-    """One line before anything starts, if the chosen system needs variables that are not set."""
+def no_submission(system: System) -> str | None:
+    """Why no job of a system can be submitted from here; None: they can, or run here."""
+    command = {"slurm": "sbatch", "pbs": "qsub", "nqsv": "qsub", "gridengine": "qsub"}
+    needed = {command.get(one.scheduler) for one in system.partitions.values() if one.usable and not one.remote}
+    if os.environ.get(ON_NODE) or not needed or any(name is None or shutil.which(name) for name in needed):
+        return None
+    names = " and ".join(sorted(map(str, needed)))
+    return (
+        f"{names} is not on PATH: run this on a node from which jobs are submitted (a login node); nothing was started"
+    )
+
+
+def _refuse_what_cannot_run(systems: Iterable[System]) -> None:
+    """One line before anything starts, if the chosen system needs variables that are not set, or a submit command that
+    is not there; and one if this node has GPUs that this process does not see.
+    """
     # the scripts of a dry run contain their values too
     if not runs(sys.argv[1:]) and "--dry-run" not in sys.argv:
         return
@@ -181,6 +196,10 @@ def _refuse_unset_variables(systems: Iterable[System]) -> None:
     for system in systems:
         if system.name == name or (name is None and any(re.match(p, host) for p in _hostnames(system))):
             system.expand(os.environ)
+            if runs(sys.argv[1:]) and (missing := no_submission(system)):
+                raise TenkenError(missing)
+            if system.hidden_gpus:
+                print(f"WARNING: {system.hidden_gpus}. No GPU will be measured.", file=sys.stderr)
             return
 
 
@@ -279,7 +298,7 @@ def site_configuration() -> dict[str, Any]:
             continue
         for notice in systems[-1].notices if asked_for else ():
             print(f"tenken: {notice}", file=sys.stderr)
-    _refuse_unset_variables(systems)
+    _refuse_what_cannot_run(systems)
     systems = [system.expand(os.environ, strict=False) for system in systems]
     if everything.VARIABLE in os.environ:
         systems.append(everything.describe())

@@ -11,8 +11,9 @@ import pytest
 from reframe.core.exceptions import BuildError
 
 from tenken.archive import disk
+from tenken.errors import TenkenError
 from tenken.machines import loader
-from tenken.reframe import build, cli, configuration, unjudged
+from tenken.reframe import build, configuration, unjudged
 from tenken.reframe.last_words import why
 
 MODULES = "/job.sh: line 5: /etc/profile.d/modules.sh: No such file or directory\n"
@@ -79,10 +80,30 @@ def test_without_a_submit_command_nothing_is_started(
     monkeypatch: pytest.MonkeyPatch, name: str, there: set[str], says: str | None
 ) -> None:
     monkeypatch.delenv(configuration.ON_NODE, raising=False)
-    monkeypatch.setattr(cli.shutil, "which", lambda command: f"/usr/bin/{command}" if command in there else None)
+    monkeypatch.setattr(
+        configuration.shutil, "which", lambda command: f"/usr/bin/{command}" if command in there else None
+    )
     system = loader.load(name)
     system = replace(system, partitions={n: replace(p, scheduler_status=None) for n, p in system.partitions.items()})
-    said = cli._no_submission(system)
+    said = configuration.no_submission(system)
     assert (said is None) == (says is None) and (says or "") in (said or "")
     monkeypatch.setenv(configuration.ON_NODE, "n1")
-    assert cli._no_submission(system) is None, "inside of a campaign's job checks run here"
+    assert configuration.no_submission(system) is None, "inside of a campaign's job checks run here"
+
+
+def test_a_session_itself_is_refused_in_one_line_and_hidden_gpus_are_reported_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(configuration.ON_NODE, raising=False)
+    monkeypatch.setattr(configuration.shutil, "which", lambda command: None)
+    monkeypatch.setattr(configuration.sys, "argv", ["reframe", "-c", "checks", "-r", "--system", "minislurm"])
+    system = replace(loader.load("minislurm"), variables={})
+    with pytest.raises(TenkenError, match="sbatch is not on PATH"):
+        configuration._refuse_what_cannot_run([system])
+    monkeypatch.setattr(configuration.sys, "argv", ["reframe", "-c", "checks", "--list", "--system", "minislurm"])
+    configuration._refuse_what_cannot_run([system])
+    monkeypatch.setattr(configuration.sys, "argv", ["reframe", "-c", "checks", "-r", "--system", "local"])
+    hidden = "this machine has 4 NVIDIA GPUs, and this process sees none of them: CUDA_VISIBLE_DEVICES is empty"
+    local = SimpleNamespace(name="local", partitions={}, hidden_gpus=hidden, expand=lambda env: None)
+    configuration._refuse_what_cannot_run([local])  # type: ignore[list-item]
+    assert capsys.readouterr().err == f"WARNING: {hidden}. No GPU will be measured.\n"
