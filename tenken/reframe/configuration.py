@@ -13,6 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from reframe.frontend.executors import Runner
+
 from tenken.archive.records import new_session, session_folder
 from tenken.errors import TenkenError
 from tenken.machines import catch_all_system as everything
@@ -185,6 +187,18 @@ def no_submission(system: System) -> str | None:
     )
 
 
+def _run_nothing(why: str) -> None:
+    """Have ReFrame end with one line once it has selected anything to run, before the session begins."""
+    runall = Runner.runall
+
+    def refusing(self: Any, testcases: Any, *arguments: Any, **options: Any) -> Any:
+        if testcases:
+            sys.exit(f"tenken: {why}")
+        return runall(self, testcases, *arguments, **options)
+
+    Runner.runall = refusing
+
+
 def _refuse_what_cannot_run(systems: Iterable[System]) -> None:
     """One line before anything starts, if the chosen system needs variables that are not set, or a submit command that
     is not there; and one if this node has GPUs that this process does not see.
@@ -197,7 +211,7 @@ def _refuse_what_cannot_run(systems: Iterable[System]) -> None:
         if system.name == name or (name is None and any(re.match(p, host) for p in _hostnames(system))):
             system.expand(os.environ)
             if runs(sys.argv[1:]) and (missing := no_submission(system)):
-                raise TenkenError(missing)
+                _run_nothing(missing)
             if system.hidden_gpus:
                 print(f"WARNING: {system.hidden_gpus}. No GPU will be measured.", file=sys.stderr)
             return

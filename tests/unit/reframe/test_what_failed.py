@@ -11,7 +11,6 @@ import pytest
 from reframe.core.exceptions import BuildError
 
 from tenken.archive import disk
-from tenken.errors import TenkenError
 from tenken.machines import loader
 from tenken.reframe import build, configuration, unjudged
 from tenken.reframe.last_words import why
@@ -98,8 +97,12 @@ def test_a_session_itself_is_refused_in_one_line_and_hidden_gpus_are_reported_fi
     monkeypatch.setattr(configuration.shutil, "which", lambda command: None)
     monkeypatch.setattr(configuration.sys, "argv", ["reframe", "-c", "checks", "-r", "--system", "minislurm"])
     system = replace(loader.load("minislurm"), variables={})
-    with pytest.raises(TenkenError, match="sbatch is not on PATH"):
-        configuration._refuse_what_cannot_run([system])
+    monkeypatch.setattr(configuration.Runner, "runall", lambda self, cases: "run")
+    configuration._refuse_what_cannot_run([system])
+    runner: Any = object()
+    assert configuration.Runner.runall(runner, []) == "run", "nothing is selected, so that nothing is submitted"
+    with pytest.raises(SystemExit, match="tenken: sbatch is not on PATH"):
+        configuration.Runner.runall(runner, ["case"])
     monkeypatch.setattr(configuration.sys, "argv", ["reframe", "-c", "checks", "--list", "--system", "minislurm"])
     configuration._refuse_what_cannot_run([system])
     monkeypatch.setattr(configuration.sys, "argv", ["reframe", "-c", "checks", "-r", "--system", "local"])
