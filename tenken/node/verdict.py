@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from tenken.errors import printable
-from tenken.model.xids import HARDWARE_XIDS, PROGRAM_XIDS
+from tenken.model.xids import HARDWARE_XIDS, PROGRAM_XIDS, UNDECIDED_XIDS
 from tenken.node.counters import change
 from tenken.node.gpus import ACTIONS, LIB_RM_VERSION_MISMATCH
 from tenken.node.probe import Answer
@@ -434,7 +434,7 @@ def _log(seen: Seen) -> Iterator[Finding]:
             if meaning:
                 yield Finding(BAD, device, f"XID {code}: {meaning}")
             else:
-                what = PROGRAM_XIDS.get(int(code), "not known as one of the hardware")
+                what = {**PROGRAM_XIDS, **UNDECIDED_XIDS}.get(int(code), "not known as one of the hardware")
                 yield Finding(NOTE, device, f"XID {code}: {what}")
         elif kind == "sxid":
             yield Finding(BAD, f"NVSwitch {where}", f"SXid {code}, fatal")

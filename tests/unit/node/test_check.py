@@ -308,7 +308,10 @@ def program(folder: Path, name: str, body: str = "", **document: Any) -> None:
 
 
 IDLE = [{"index": 4, "uuid": "GPU-a"}, {"index": 6, "uuid": "GPU-b"}]
-STEPS = (Step("stream", ("--backend", "cuda"), 0.1, at_once=True), Step("p2p", ("--transfers", "peer"), 0.1, gpus=3))
+STEPS = (
+    Step("stream", ("--backend", "cuda"), 0.1, 0.02, at_once=True),
+    Step("p2p", ("--transfers", "peer"), 0.1, gpus=3),
+)
 
 
 def test_values_are_medians_of_the_node_s_own_gpus(tmp_path: Path) -> None:
@@ -343,7 +346,10 @@ def test_what_a_program_says_otherwise(
 def test_nothing_starts_that_the_time_does_not_hold(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     program(tmp_path, "stream")
-    assert measure.run(tmp_path, IDLE, time.monotonic() + 0.05, STEPS[:1]).left_out == {"stream cuda": "no time left"}
+    assert measure.run(tmp_path, IDLE, time.monotonic() + 0.12, STEPS[:1]).left_out == {"stream cuda": "no time left"}
+    program(tmp_path, "stream", "sleep 60")
+    late = measure.run(tmp_path, IDLE, time.monotonic() + 0.25, STEPS[:1])
+    assert late.left_out == {"stream cuda": "no time left: it did not end"} and not late.hung
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root refuses what others may write")
