@@ -12,6 +12,7 @@ if(NOT generated)
     RESULT_VARIABLE failed ERROR_VARIABLE why)
   if(failed)
     string(STRIP "${why}" why)
+    string(REGEX MATCH "[^\n]*$" why "${why}")  # of a traceback
     message(FATAL_ERROR "the catalogue's headers cannot be written by ${TENKEN_PYTHON}: ${why}\n"
                         "Run make venv, or give -DTENKEN_PYTHON=... with the suite's requirements, or "
                         "-DTENKEN_CATALOGUE=FOLDER, written by python -m tenken.model.headers src/programs FOLDER")
