@@ -57,7 +57,7 @@ def test_one_flipped_bit_in_one_rank_is_seen(run: Callable[..., Outcome], test: 
     outcome = run(3, *QUICK, "--tests", test, "--inject-fault", "element")
     assert outcome.code == 1 and outcome.document is not None
     assert outcome.document["status"] == "failed"
-    assert outcome.document["reason"].startswith("verification: messages.ranks3.buffers=host-host.bytes=")
+    assert outcome.document["reason"].startswith("verification: messages.ranks3.buffers=host.bytes=")
     assert f".metric={test}: error " in outcome.document["reason"]
 
 
