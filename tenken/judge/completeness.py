@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
@@ -301,7 +300,6 @@ def verifications(result: Result, program: Program) -> Iterator[str]:
     for i, one in enumerate(declared):
         came = matched[i]
         measured = [m for m in result.metrics if m.name in one.of]
-        yield from _twice(result, program.contract, one, came, measured)
         if not _comes(result, program.contract, one):
             if came:
                 where = ", ".join(f"{k} {' or '.join(map(str, v))}" for k, v in one.where.items())
@@ -312,41 +310,6 @@ def verifications(result: Result, program: Program) -> Iterator[str]:
         elif came or measured:
             yield from _each_point(program.contract, one, came, measured)
             yield from _each_count(result, program.contract, one, came)
-
-
-def _twice(
-    result: Result, contract: Contract, one: Verified, came: list[tuple[Check, Mapping[str, Any]]],
-    measured: list[MetricValue],
-) -> Iterator[str]:  # fmt: skip
-    """A verification occurs once for each of its points, which its text may not distinguish."""
-    counts = Counter(check.what for check, _ in came)
-    if len(counts) == len(came):
-        return
-    entry_of = {name: str(number) for number, entry in enumerate(contract.points) for name in entry.metrics}
-    of_text = {check.what: groups for check, groups in came}
-    for what, count in counts.items():
-        groups = of_text[what]
-        points = {
-            # metrics of one entry are combined
-            (entry_of.get(metric.name, metric.name), metric.subject.id, metric.at.text)
-            for metric in measured
-            if _is_of(metric, _today(metric, contract), groups)
-        }
-        # without a metric: one per GPU
-        allowed = max(1, one.count) * one.repeats * max(1, len(points) if one.of else len(result.devices))
-        if one.count == 0:
-            allowed = one.repeats
-        if count > allowed:
-            yield f"verification {what!r} is reported {count} times; allowed: at most {allowed}"
-
-
-def _is_of(metric: MetricValue, said: Mapping[str, Any], groups: Mapping[str, Any]) -> bool:
-    """Whether a verification with these placeholders belongs to a metric, as far as both are known."""
-    return all(
-        _of_check(name, text) == _of_metric(name, metric, said)
-        for name, text in groups.items()
-        if _of_metrics(name) or name in said
-    )
 
 
 def _comes(result: Result, contract: Contract, one: Verified) -> bool:

@@ -10,8 +10,7 @@ A section of metrics.yaml each, read by `read` and compared with a result by ten
         at: {bytes: {from: min_bytes, to: max_bytes, by: factor}}
     verifications:                       what is verified; {x} is a coordinate, {metric}, {subject} or {pair}
       - {name: elements, what: "{metric}, {bytes}, every element, exact", of: [all_reduce], tolerance: 0}
-      - {name: words, what: "{metric} by {way}", of: [write], repeats: 3, others: true, tolerance: 0}   at most 3 alike;
-                                         others too
+      - {name: words, what: "{metric} by {way}", of: [write], others: true, tolerance: 0}   others too
     paths:                               choices that a setting of the machine can change, and those that are allowed
       fp64_emulation: ["off"]
       cufile: {allowed: [GPUDirect Storage], claimed: gds}      only where the system file claims it
@@ -110,8 +109,6 @@ class Verified:
     optional: bool = False
     where: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     count: int = 1
-    #: How often the same text may come for one point at most, in units of `count`: where rounds are repeated.
-    repeats: int = 1
     #: Further ones are allowed, for what is not a separate metric.
     others: bool = False
 
@@ -283,7 +280,7 @@ def _values_by_name(raw: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
 
 
 def _verified(raw: Any, metrics: Mapping[str, Any], where: str) -> Verified:
-    _only(raw, ("name", "what", "tolerance", "of", "each", "optional", "where", "count", "repeats", "others"), where)
+    _only(raw, ("name", "what", "tolerance", "of", "each", "optional", "where", "count", "others"), where)
     if not isinstance(raw.get("what"), str) or not isinstance(raw.get("tolerance"), (int, float)):
         raise CatalogueError(f"{where}: each has a text `what` and a number `tolerance`")
     if not raw["tolerance"] >= 0:
@@ -298,6 +295,5 @@ def _verified(raw: Any, metrics: Mapping[str, Any], where: str) -> Verified:
         bool(raw.get("optional", False)),
         _where(raw),
         int(raw.get("count", 1)),
-        int(raw.get("repeats", 1)),
         bool(raw.get("others", False)),
     )  # fmt: skip

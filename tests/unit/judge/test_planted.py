@@ -279,12 +279,6 @@ VERIFIED = [
         )
         for of in ("access_patterns", "gemm", "himeno", "hpl_mxp", "snapshot_host", "transfer", "transpose", "xhpcg")
     ],
-    Fault(
-        "nccl",
-        "verified by two ranks",
-        "times; allowed",
-        lambda raw: raw["verification"]["checks"].extend(raw["verification"]["checks"]),
-    ),
     *table(
         "hpl",
         ("a wrong result", "tolerance|verification", check(1, error=1e6, passed=False)),
