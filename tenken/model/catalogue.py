@@ -560,7 +560,7 @@ def remember(raw: Mapping[str, Any]) -> None:
             os.replace(temporary, file)
 
 
-def _remembered() -> Mapping[str, Program]:
+def _remembered() -> dict[str, Program]:
     folder = archive_root() / REMEMBERED
     try:
         return _kept(folder, folder.stat().st_mtime_ns)

@@ -63,7 +63,7 @@ def mean_of(lines: list[str]) -> float:
         ("all_reduce_perf", "", "no line '# nThread"),
         ("all_reduce_perf", output().split("# Out of bounds")[0], "did not run to its end"),
         ("all_reduce_perf", output() + output(), "2 times the line"),
-        ("gather_perf", output(), "no parser for it; allowed: all_reduce_perf"),
+        ("alltoallv_perf", output(), "no parser for it; allowed: all_reduce_perf"),
         ("all_reduce_perf", output(ranks=1), "1 lines '# Rank N ... on HOST device'"),
         ("all_reduce_perf", output().replace("     0\n", "\n"), "'-1' is not a number"),
         ("all_reduce_perf", output().replace("float     sum      -1", ""), "has 10 columns; allowed: 11 to 13"),
