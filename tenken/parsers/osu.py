@@ -30,6 +30,11 @@ BENCHMARKS: dict[str, tuple[str, str, str, int]] = {
     "osu_allreduce": ("osu_allreduce", "us", "lower", 0),
     "osu_alltoall": ("osu_alltoall", "us", "lower", 0),
     "osu_bcast": ("osu_bcast", "us", "lower", 0),
+    "osu_allgather": ("osu_allgather", "us", "lower", 0),
+    "osu_reduce": ("osu_reduce", "us", "lower", 0),
+    "osu_reduce_scatter": ("osu_reduce_scatter", "us", "lower", 0),
+    "osu_gather": ("osu_gather", "us", "lower", 0),
+    "osu_scatter": ("osu_scatter", "us", "lower", 0),
 }
 
 #: With -c every iteration writes and compares each of its buffers. OMB's 1000 large messages of osu_latency and 20
