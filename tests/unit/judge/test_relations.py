@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tenken.judge import completeness, verdict
-from tenken.model.catalogue import load_catalogue, load_program
+from tenken.model.catalogue import load_catalogue, load_program, of_suite
 from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.result import validate
@@ -294,7 +294,7 @@ def test_behind_the_others_is_less_of_a_rate_and_more_of_a_time(
 def test_the_judge_names_no_program_and_no_figure() -> None:
     """A name in quotes there is a rule of one program, which belongs to its metrics.yaml."""
     names: set[str] = set()
-    for name, program in load_catalogue().items():
+    for name, program in of_suite().items():
         said = program.contract
         names |= {name, *program.metrics, *program.identity, *said.paths, *said.defaults, *said.defaults_if_stated}
         names |= {key for entry in said.points for key in entry.at}

@@ -36,7 +36,7 @@ POINTS = """
 def load(tmp_path, text):
     head = (SYSTEMS / "h200.yaml").read_text().partition("\nreferences:")[0]
     (tmp_path / "h200.yaml").write_text(f"{head}\nreferences:{text}")
-    return loader.load_file(tmp_path / "h200.yaml", cache_folder=None)
+    return loader.load_file(tmp_path / "h200.yaml", cache_folder=None, strict=True)
 
 
 def test_a_point_is_a_reference_of_its_own(tmp_path):
@@ -365,7 +365,7 @@ def test_a_comparison_within_a_run_counts_where_a_loss_of_30_percent_fails(judge
     )
     ratios = [one for one in judged if one.metric.name.endswith(("over_asis", "over_best"))]
     counting = [one for one in ratios if one.counts]
-    assert len(counting) >= 60 and {one.judged.criterion.kind for one in counting} == {"floor"}
+    assert len(counting) >= 60 and {one.judged.criterion.kind for one in counting} == {"relation"}
     assert all(one.metric.count >= 15 for one in counting)
     few = [one for one in ratios if one.metric.count < 15]
     assert few and all(one.judged.criterion is None for one in few)
@@ -393,7 +393,7 @@ def test_every_key_metric_of_the_suite_has_a_criterion_or_a_reason(judged, made,
     keys = criteria.reasons(judged, made[1], known)
     named = {tuple(key.shown.partition(" of ")[0].split(".")) for key in keys}
     assert named == {(program.name, name) for program in criteria.programs() for name in program.key}
-    assert all(key.why and (key.have > 0) == key.why.startswith(("reference:", "floor:", "comparison")) for key in keys)
+    assert all(key.why and (key.have > 0) == key.why.startswith(("reference:", "floor:", "relation:", "comparison")) for key in keys)
     assert sum(key.have > 0 for key in keys) >= 61 and sum(key.values > 0 for key in keys) == 107
     text = (ROOT / "docs" / "criteria.md").read_text().partition("<!-- keys -->\n")[2].partition("<!-- end of keys")[0]
     listed = [line.split("|")[1:5] for line in text.splitlines()[2:]]
