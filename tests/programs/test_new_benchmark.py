@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from tenken.commands import new
 from tenken.judge import verdict
-from tenken.model import engine
+from tenken.model import engine, headers
 from tenken.model import result as results
 from tenken.model.catalogue import declare, load_program
 from tenken.model.machine import Machine
@@ -61,8 +61,11 @@ def binary(skeleton: Path, build_dir: Path) -> Path:
     source, made = skeleton / "src/programs/two_words/two_words.cpp", skeleton / "bin" / "two_words"
     made.parent.mkdir()
     library = build_dir / "lib" / "base" / "libtenken_common.a"
-    options = ["-std=c++14", "-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp", f"-I{ROOT / 'src'}"]
-    checked([os.environ.get("CXX", "g++"), *options, str(source), str(library), "-ldl", "-lpthread", "-o", str(made)])
+    headers.write(skeleton / "src/programs", skeleton / "generated" / "catalogue")
+    places = [f"-I{ROOT / 'src'}", f"-I{skeleton / 'generated'}"]
+    options = ["-std=c++14", "-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp", *places]
+    sources = [str(source), str(skeleton / "generated/catalogue/two_words.cpp")]
+    checked([os.environ.get("CXX", "g++"), *options, *sources, str(library), "-ldl", "-lpthread", "-o", str(made)])
     return made
 
 

@@ -52,7 +52,9 @@ def reference(value: float, low: float | None, high: float | None, unit: str, st
 def values_of(program: Program) -> Program:
     """The program without what its runs must bring beside values: for results of tests that hold a few values alone."""
     said = program.contract
-    kept = Contract(libraries=said.libraries, paths=said.paths, watched_by=said.watched_by, counts=said.counts)
+    kept = Contract(
+        libraries=said.libraries, paths=said.paths, watched_by=said.watched_by, counts=said.counts, on_gpu=said.on_gpu
+    )  # fmt: skip
     return replace(program, contract=kept)
 
 

@@ -393,7 +393,10 @@ def test_every_key_metric_of_the_suite_has_a_criterion_or_a_reason(judged, made,
     keys = criteria.reasons(judged, made[1], known)
     named = {tuple(key.shown.partition(" of ")[0].split(".")) for key in keys}
     assert named == {(program.name, name) for program in criteria.programs() for name in program.key}
-    assert all(key.why and (key.have > 0) == key.why.startswith(("reference:", "floor:", "relation:", "comparison")) for key in keys)
+    assert all(
+        key.why and (key.have > 0) == key.why.startswith(("reference:", "floor:", "relation:", "comparison"))
+        for key in keys
+    )
     assert sum(key.have > 0 for key in keys) >= 61 and sum(key.values > 0 for key in keys) == 107
     text = (ROOT / "docs" / "criteria.md").read_text().partition("<!-- keys -->\n")[2].partition("<!-- end of keys")[0]
     listed = [line.split("|")[1:5] for line in text.splitlines()[2:]]
