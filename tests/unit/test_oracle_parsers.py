@@ -75,6 +75,11 @@ def test_hpl_with_fewer_or_more_results_than_tests_is_cut_short(tests: int) -> N
         hpl.parse(NETLIB.replace("Finished      1", f"Finished      {tests}"))
 
 
+def test_results_of_hpl_without_the_line_that_counts_them_are_cut_short():
+    with pytest.raises(hpl.HplFormatError, match=r"no line 'Finished \.\.\. tests': the output is cut short"):
+        hpl.parse(NETLIB.partition("Finished ")[0])
+
+
 def of_hpcg(text: str) -> dict[str, Any]:
     return hpcg.document(hpcg.parse(text), "nid001", ["nid001"], "xhpcg", {"implementation": "xhpcg"})
 
