@@ -52,6 +52,9 @@ class MpiOsu(MpiBase):
     #: Largest message in bytes.
     osu_max_bytes = variable(int, value=4194304)
 
+    #: Whether they take the options of sizes and iterations; ports to Python take none and choose both themselves.
+    osu_takes_sizes = variable(bool, value=True)
+
     #: Longest time of one benchmark in seconds.
     osu_seconds = variable(int, value=300)
 
@@ -71,9 +74,9 @@ class MpiOsu(MpiBase):
         self.metrics = [BENCHMARKS[b][0] for b in self.osu_benchmarks]
         self.asked = {
             "implementation": "osu", "ranks": self.num_tasks, "buffers": BUFFERS[self.osu_buffers],
-            # sizes double
-            "max_bytes": 1 << (self.osu_max_bytes.bit_length() - 1),
         }  # fmt: skip
+        if self.osu_takes_sizes:
+            self.asked["max_bytes"] = 1 << (self.osu_max_bytes.bit_length() - 1)  # sizes double
 
     @run_before("run")
     def set_osu_commands(self):
@@ -91,7 +94,8 @@ class MpiOsu(MpiBase):
 
     def runs(self, options: str, launch: str) -> list[str]:
         """Shell lines: the parts of each benchmark (tenken/reframe/locks.py), and how one is launched in its time."""
-        of = [f"tenken_parts_{name}='{'|'.join(parts(name, self.osu_max_bytes))}'" for name in self.osu_benchmarks]
+        sizes = parts if self.osu_takes_sizes else lambda *_: []
+        of = [f"tenken_parts_{name}='{'|'.join(sizes(name, self.osu_max_bytes))}'" for name in self.osu_benchmarks]
         return [
             " ".join(of),
             f'tenken_run() {{ timeout -k 10 {self.osu_seconds} {launch} "$1" {options} $tenken_part; }}',

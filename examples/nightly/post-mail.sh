@@ -17,6 +17,7 @@ case $gated in
 1) said="something got worse" ;;
 *) said="the gate could not judge all (status $gated)" ;;
 esac
+[ -r "$log" ] || log=/dev/null
 set --
 for file in "$page" "$gate/nightly.html"; do
     [ ! -f "$file" ] || set -- "$@" -a "$file"

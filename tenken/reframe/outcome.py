@@ -257,8 +257,8 @@ def _asked(options: list[str]) -> tuple[str, ...]:
 
 
 def expand(nodes: str) -> list[str]:
-    """`nid[1-2],nid5` as a list."""
+    """`nid[1-2],nid5` as a list; as it is, if it cannot be read or has more nodes than ClusterShell expands."""
     try:
         return [str(node) for node in nodelist_expand(nodes)]
-    except ValueError:
+    except (ValueError, AssertionError):
         return [nodes]

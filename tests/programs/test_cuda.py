@@ -189,7 +189,7 @@ def test_kvikio_moves_snapshots_where_the_build_was_given_it(
     assert {(name, layout) for name in ("write", "read") for layout in ("asis", "hyperslab")} <= ways
     spoilt = ("--methods", "kvikio", "--directions", "read", "--inject-fault", "element")
     code, document = snapshot(cuda, tmp_path, driver_double, *spoilt)
-    assert code == 1 and "by kvikio" in document["reason"]
+    assert code == 1 and "method=kvikio" in document["reason"]
 
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a driver")

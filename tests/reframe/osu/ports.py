@@ -8,6 +8,7 @@ from checks.osu import MpiOsu
 
 
 class Port(MpiOsu):
+    osu_takes_sizes = False
     osu_benchmarks = ["osu_latency"]
 
 
