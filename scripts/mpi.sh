@@ -1,24 +1,18 @@
 #!/bin/sh
 # mpi.sh: sourced inside the activated virtual environment before a run on this machine. Where no MPI can build and
-# start programs, or where GPUs are but Open MPI is built without CUDA, brings one from PyPI that takes device pointers
-# (docs/toolchains.md). The first is turned on here, the second for GPU programs alone, by the description of the
-# machine. A machine without a network continues with what it has. TENKEN_NO_MPI=1 omits it.
+# start programs, brings one from PyPI that takes device pointers (docs/toolchains.md) and turns it on. A machine
+# without a network continues without MPI. TENKEN_NO_MPI=1 omits it.
 tenken_has_mpi() {
     command -v mpirun >/dev/null 2>&1 && echo '#include <mpi.h>' | mpicxx -E -x c++ - >/dev/null 2>&1
 }
-tenken_lacks_device_mpi() {
-    nvidia-smi -L 2>/dev/null | grep -q '^GPU ' &&
-        ompi_info --parsable --all 2>/dev/null | grep -q 'mpi_built_with_cuda_support:value:false'
-}
-if [ -z "$TENKEN_NO_MPI" ] && { ! tenken_has_mpi || tenken_lacks_device_mpi; }; then
+if [ -z "$TENKEN_NO_MPI" ] && ! tenken_has_mpi; then
     if [ ! -r "$VIRTUAL_ENV/bin/tenken-mpi.env" ]; then
-        echo "tenken: no MPI here that takes device pointers: bringing Open MPI and UCX into $VIRTUAL_ENV" \
-            "(docs/toolchains.md)" >&2
+        echo "tenken: no MPI here: bringing Open MPI and UCX into $VIRTUAL_ENV (docs/toolchains.md)" >&2
         able=$(nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\([0-9]*\).*/\1/p' | head -n 1)
         cuda=13
         [ "${able:-13}" -lt 13 ] && cuda=12
         python -m toolchains.mpi "$VIRTUAL_ENV" --cuda $cuda >/dev/null ||
             echo "tenken: MPI could not be brought: checks that need it do not apply" >&2
     fi
-    [ -r "$VIRTUAL_ENV/bin/tenken-mpi.env" ] && ! tenken_has_mpi && . "$VIRTUAL_ENV/bin/tenken-mpi.env"
+    [ -r "$VIRTUAL_ENV/bin/tenken-mpi.env" ] && . "$VIRTUAL_ENV/bin/tenken-mpi.env"
 fi

@@ -608,7 +608,10 @@ class Looker:
             return ()
         file = Path(self.env.get("VIRTUAL_ENV") or self.root / "nonexistent") / "bin" / "tenken-mpi.env"
         if not file.is_file():
-            self.notes.append("the Open MPI on PATH is built without CUDA: device buffers are not measured with it")
+            self.notes.append(
+                "the Open MPI on PATH is built without CUDA, so device buffers are not measured; "
+                "`python -m toolchains.mpi .venv` brings one that takes them (docs/toolchains.md)"
+            )
             return ()
         self.notes.append(
             f"the Open MPI on PATH is built without CUDA: GPU programs use the suite's own, {file.parent.parent}/mpi"
