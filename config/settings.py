@@ -2,6 +2,7 @@
 
 import sys
 
+import tenken.reframe.again
 import tenken.reframe.build
 import tenken.reframe.deprecations
 import tenken.reframe.full_disk
@@ -22,6 +23,7 @@ tenken.reframe.unjudged.register()
 tenken.reframe.orphans.register()
 tenken.reframe.stages.register()
 tenken.reframe.terminal.register()
+tenken.reframe.again.register()
 try:
     site_configuration = _assemble()
 except TenkenError as error:

@@ -64,6 +64,8 @@ def commands(
         "begin=$(date +%s.%N)",
         f"export PATH={q(str(python))}:$PATH TENKEN_ROOT={q(str(ROOT))} PYTHONPATH={q(str(ROOT))}",
         f"export TENKEN_ON_NODE=$node TENKEN_BUILT={q(str(built))}",
+        # what its job's end cuts off is lost with all records of the node: second attempts keep away from it
+        f"export TENKEN_UNTIL=$(( ${{begin%.*}} + {campaign.seconds:.0f} ))",
         f"export TENKEN_SESSION={q(session(begun, campaign.name, unit))}",
         f'export TENKEN_ARCHIVE="$here/{archive_name}" RFM_STAGE_DIR="$here/stage" RFM_OUTPUT_DIR="$here/output"',
         'export RFM_CONFIG_PATH=config RFM_COLORIZE=n PYTHONDONTWRITEBYTECODE=1 TENKEN_TERMINAL=brief',

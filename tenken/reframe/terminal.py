@@ -156,6 +156,7 @@ class Progress(TaskEventListener):
         self.building: dict[Any, Any] = {}
         self.built = 0.0
         self.not_started = 0
+        self.second: set[str] = set()
         self._over = threading.Event()
         self._lock = threading.Lock()
 
@@ -199,8 +200,17 @@ class Progress(TaskEventListener):
         self._line(task, verdict if verdict in VERDICTS else PASS, "")
 
     def on_task_abort(self, task: Any) -> None:
-        self._finished(task)
-        self.not_started += not _is_build(task.check)
+        name = _name(task.check, task.testcase.partition, task.testcase.environ)
+        if name not in self.second:  # else its first attempt counts
+            self._finished(task)
+            self.not_started += not _is_build(task.check)
+
+    def on_again(self, tasks: Iterable[Any]) -> None:
+        """These INVALID checks are measured once more (tenken/reframe/again.py): the second attempt counts."""
+        self.second = {_name(task.check, task.testcase.partition, task.testcase.environ) for task in tasks}
+        self.counts[INVALID] -= len(self.second)
+        self.waiting |= self.second
+        self._say(f"again     {len(self.second)} INVALID checks, measured once more")
 
     # ReFrame's expected failures are not in use here: reported as ReFrame classifies them
     on_task_xfailure = on_task_failure
@@ -220,7 +230,7 @@ class Progress(TaskEventListener):
         self.waiting.discard(name)
         if began is None:
             return 0.0
-        took = _own_time(check) or self.clock() - began
+        took = own_time(check) or self.clock() - began
         self.durations.known[name] = round(took, 1)
         return took
 
@@ -292,6 +302,9 @@ class Progress(TaskEventListener):
         """The last line: how many checks ended with which verdict, and the duration."""
         self._over.set()
         self.durations.keep()
+        stopped = self.waiting & self.second
+        self.waiting -= stopped
+        self.counts[INVALID] += len(stopped)
         counts = ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items() if count)
         left = len(self.waiting) + self.not_started
         rest = f"; {left} were not run" if left else ""
@@ -324,7 +337,7 @@ def _shown(check: Any, task: Any = None) -> str:
     return re.sub(r" %\w+=", " ", check.display_name)
 
 
-def _own_time(check: Any) -> float | None:
+def own_time(check: Any) -> float | None:
     """Seconds by the job's own lines, without the time in the queue."""
     with contextlib.suppress(Exception):
         told = check.told()

@@ -131,6 +131,23 @@ def test_each_check_has_one_line_with_its_share_of_time(clock, tmp_path):
     assert found[4] == "4 of 4 checks in 16 s: 1 FAIL, 1 INVALID, 1 PASS, 1 WAIVED"
 
 
+def test_a_second_attempt_replaces_the_count_of_the_first(clock, tmp_path):
+    cases = [case("A", **judged("INVALID")), case("B", **judged("INVALID")), case("C", **judged("PASS"))]
+    run = progress(cases, clock, tmp_path)
+    for one in cases:
+        run.on_task_run(task := Task(one, "INVALID: shared" * (one is not cases[2])))
+        (run.on_task_success if one is cases[2] else run.on_task_failure)(task)
+    run.on_again([Task(cases[0]), Task(cases[1])])
+    again = Task(case("A", **judged("PASS")))
+    run.on_task_run(again)
+    run.on_task_success(again)
+    run.on_task_run(stopped := Task(cases[1]))
+    run.on_task_abort(stopped)
+    run.end()
+    assert lines(run)[3] == "again     2 INVALID checks, measured once more"
+    assert lines(run)[-1].endswith("3 of 3 checks in 0 s: 1 INVALID, 2 PASS")
+
+
 def test_what_is_left_is_told_by_what_each_check_took_last_time(clock, tmp_path):
     cases = [case(name) for name in ("A", "B", "C")]
     known = {f"{name} @local:node+host quick": seconds for name, seconds in (("A", 5), ("B", 20), ("C", 100))}

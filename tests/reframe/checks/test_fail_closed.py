@@ -10,6 +10,7 @@ import pytest
 
 from tenken.archive import seal, verify
 from tenken.reframe.plan import describe_checks
+from tenken.report.session import load
 from tests.support.documents import around, host_document, metric, spoiled
 from tests.support.reframe import reframe
 
@@ -143,6 +144,12 @@ BEHIND = {
 #: Those that do not fail, or fail otherwise than by what the program wrote.
 OTHER = {
     "void conditions": (edit(lambda d: d["placement"].update(allowed_cores=1)), "true"),
+    "void once": (
+        good(), """mkdir ../void_once && sed -i 's/"allowed_cores": [0-9]*/"allowed_cores": 1/' result.json; true""",
+    ),
+    "void, then wrong": (
+        edit(lambda d: d["placement"].update(allowed_cores=1)), "mkdir ../void_then || exit 1",
+    ),
     "a waiver": (
         edit(lambda d: d.update(status="waived", reason="needs more ranks: 2 needed, 1 given", metrics=[], limits={})),
         "exit 3",
@@ -164,13 +171,17 @@ def session(tmp_path_factory):
 
 
 def of_case(session, name):
-    """Record and entry of ReFrame's run report of a case."""
+    """The last record and the entry of ReFrame's run report of a case."""
     case = name.replace(" ", "_")
     entries = [case for run in session.report["runs"] for case in run["testcases"]]
     (entry,) = [one for one in entries if one["name"] == f"DoctoredCases %case={case}"]
-    records = [r for r in session.records if r.parameters["case"] == case]
-    assert len(records) <= 1
-    return records[0] if records else None, entry
+    records = attempts_of(session, name)
+    return records[-1] if records else None, entry
+
+
+def attempts_of(session, name):
+    of = [r for r in session.records if r.parameters["case"] == name.replace(" ", "_")]
+    return sorted(of, key=lambda record: record.time)
 
 
 @pytest.mark.xdist_group("fail closed")
@@ -178,7 +189,7 @@ def of_case(session, name):
 def test_a_spoiled_run_fails_and_is_archived(name, session):
     says = SPOILED[name][2]
     record, entry = of_case(session, name)
-    assert entry["result"] == "fail"
+    assert (entry["result"], len(attempts_of(session, name))) == ("fail", 1)
     assert record.verdict == "FAIL"
     text = " ".join(f.message for f in record.findings)
     assert says in text
@@ -198,6 +209,25 @@ def test_void_conditions_are_reported_as_invalid(session):
     record, entry = of_case(session, "void conditions")
     assert (record.verdict, entry["result"]) == ("INVALID", "fail")
     assert "INVALID: " in session.output and "bound to 1 cores" in session.output
+
+
+@pytest.mark.xdist_group("fail closed")
+def test_what_is_invalid_is_measured_once_more_at_the_end_and_the_second_attempt_decides(session):
+    others = max(r.time for r in session.records if not r.parameters["case"].startswith("void"))
+    expected = {
+        "void conditions": ("INVALID", "INVALID", "fail"),
+        "void once": ("INVALID", "RECORDED", "pass"),
+        "void, then wrong": ("INVALID", "FAIL", "fail"),
+    }
+    for name, (*verdicts, result) in expected.items():
+        attempts = attempts_of(session, name)
+        assert [one.verdict for one in attempts] == verdicts
+        assert attempts[0].request.token != attempts[1].request.token and attempts[1].time > others
+        assert of_case(session, name)[1]["result"] == result
+    cases = [c["name"] for run in session.report["runs"] for c in run["testcases"]]
+    assert len(cases) == len(set(cases))
+    page = load(session.archive, "20260101T000000Z-test")
+    assert [(c.attempt, c.superseded) for c in page.cases if "void_once" in c.check] == [(1, True), (2, False)]
 
 
 @pytest.mark.xdist_group("fail closed")

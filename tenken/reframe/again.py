@@ -1,0 +1,99 @@
+"""What is INVALID is measured once more when everything else has run: what disturbed it may be gone.
+
+The second attempt decides, and there is no third. Both are in the archive. ReFrame's own statistics, its
+run report and its exit status have the attempt that counts.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from reframe.core import runtime
+from reframe.core.exceptions import RunSessionTimeout
+from reframe.frontend import dependencies
+from reframe.frontend.executors import Runner
+
+from tenken.model.verdicts import INVALID
+from tenken.reframe.terminal import own_time
+
+#: Second attempts take at most this share of what the session took until then, and of it at most so much is planned.
+SHARE, PLANNED = 0.25, 0.8
+#: The end of the job in which the session runs, in seconds since 1970: what runs then loses all of its records.
+UNTIL = "TENKEN_UNTIL"
+#: Of the time until that end second attempts may take this share.
+OF_REST = 0.5
+
+
+def register() -> None:
+    """Have ReFrame's runner measure again, unless the user requested repetitions of another kind."""
+    once = Runner._runall
+
+    def twice(self: Any, testcases: Any) -> None:
+        began = time.monotonic()
+        once(self, testcases)
+        if not (self.max_retries or self._timeout):
+            measure_again(self, testcases, time.monotonic() - began, once)
+
+    Runner._runall = twice
+
+
+def measure_again(runner: Any, testcases: Sequence[Any], took: float, once: Callable[[Any, Any], None]) -> None:
+    """Run the INVALID cases of the present run of a runner once more by `once`. `took`: seconds of the session."""
+    seconds, here = allowed(took), runtime.runtime()
+    first = runner.stats._alltasks[here.current_run]
+    void = [task for task in first if _void(task)]
+    chosen = affordable(void, seconds)
+    if len(chosen) < len(void):
+        runner._printer.warning(
+            f"{len(void) - len(chosen)} INVALID check(s) are not measured again: they would take more than the "
+            f"{seconds:.0f} s that second attempts may take"
+        )
+    if not chosen:
+        return
+    runner._printer.separator("short double line", f"Measuring {len(chosen)} INVALID check(s) once more")
+    for listener in runner.policy.task_listeners:
+        getattr(listener, "on_again", lambda tasks: None)(chosen)
+    cases = [task.testcase.clone() for task in chosen]
+    graph, _ = dependencies.build_deps(cases, testcases)
+    here.next_run()  # a stage folder of its own
+    runner.policy.set_expiry(time.time() + seconds)
+    try:
+        once(runner, dependencies.toposort(graph, is_subgraph=True))
+    except RunSessionTimeout:
+        runner._printer.warning("the second attempts took too long and were stopped; what was not over is INVALID")
+    finally:
+        runner.policy.set_expiry(None)
+        here._current_run -= 1
+        second = runner.stats._alltasks.pop() if len(runner.stats._alltasks) > here.current_run + 1 else []
+        over = {task.testcase: task for task in second if not task.aborted}
+        first[:] = [over.get(task.testcase, task) if task in chosen else task for task in first]
+
+
+def allowed(took: float) -> float:
+    """Seconds that second attempts may take after a session of `took` seconds."""
+    until = os.environ.get(UNTIL, "")
+    rest = OF_REST * (float(until) - time.time()) if until.replace(".", "", 1).isdigit() else took
+    return max(0.0, min(SHARE * took, rest))
+
+
+def affordable(tasks: Sequence[Any], seconds: float) -> list[Any]:
+    """Those that fit in a time by what they took before, short ones first; in their order."""
+    chosen, planned = [], 0.0
+    for task in sorted(tasks, key=_seconds):
+        planned += _seconds(task)
+        if planned <= PLANNED * seconds:
+            chosen.append(task)
+    return [task for task in tasks if task in chosen]
+
+
+def _seconds(task: Any) -> float:
+    return own_time(task.check) or task.duration("total") or 0.0
+
+
+def _void(task: Any) -> bool:
+    """Measured, and judged to be INVALID; a case that never ran, or could not be archived, has no second attempt."""
+    judged = getattr(task.check, "judged", None)
+    return bool(task.failed and judged is not None and judged.verdict == INVALID)

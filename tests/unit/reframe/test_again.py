@@ -1,0 +1,107 @@
+"""Which INVALID cases are measured once more, and for how long (the session itself: test_fail_closed.py)."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from reframe.core.exceptions import RunSessionTimeout
+
+from tenken.model.verdicts import FAIL, INVALID
+from tenken.reframe import again
+
+
+class Task:
+    def __init__(self, name: str, seconds: float, verdict: str | None = INVALID, aborted: bool = False) -> None:
+        self.check = SimpleNamespace(judged=None if verdict is None else SimpleNamespace(verdict=verdict))
+        self.testcase = Case(name)
+        self.seconds, self.failed, self.aborted = seconds, True, aborted
+
+    def duration(self, phase: str) -> float:
+        return self.seconds
+
+
+class Case:
+    def __init__(self, name: str) -> None:
+        self.check = SimpleNamespace(unique_name=name, user_deps=list)
+        self.deps: list[Case] = []
+        self.in_degree = self.level = 0
+        self.partition = self.environ = SimpleNamespace(name="here", fullname="here")
+
+    def clone(self) -> Case:
+        return Case(self.check.unique_name)
+
+    @property
+    def num_dependents(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Case) and self.check.unique_name == other.check.unique_name
+
+    def __hash__(self) -> int:
+        return hash(self.check.unique_name)
+
+
+class Here:
+    current_run = _current_run = 0
+
+    def next_run(self) -> None:
+        self._current_run += 1
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, tasks: list[Task], second: Any, took: float = 1000.0) -> tuple[Any, Any]:
+    """The tasks that ReFrame counts after second attempts by `second`, and what was said."""
+    said: list[str] = []
+    runs = [tasks]
+    runner = SimpleNamespace(
+        stats=SimpleNamespace(_alltasks=runs),
+        policy=SimpleNamespace(task_listeners=[], set_expiry=said.append),
+        _printer=SimpleNamespace(warning=said.append, separator=lambda *words: said.append(words[-1])),
+    )
+    monkeypatch.setattr(again.runtime, "runtime", Here)
+
+    def once(runner: Any, cases: list[Case]) -> None:
+        runs.append([])
+        for case in cases:
+            runs[1].append(second(case))
+            if runs[1][-1].aborted:
+                raise RunSessionTimeout("over")
+
+    again.measure_again(runner, [task.testcase for task in tasks], took, once)
+    assert len(runs) == 1
+    return runs[0], said
+
+
+def test_only_what_was_measured_and_is_invalid_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = [Task("a", 9), Task("b", 9, FAIL), Task("c", 9, None), Task("d", 9)]
+    counted, _ = measured(monkeypatch, [*first], lambda case: Task(case.check.unique_name, 9, FAIL))
+    assert [task.check.judged and task.check.judged.verdict for task in counted] == [FAIL, FAIL, None, FAIL]
+    assert [task in first for task in counted] == [False, True, True, False]
+
+
+def test_a_second_attempt_that_is_stopped_leaves_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = [Task("a", 9), Task("b", 9)]
+    counted, said = measured(monkeypatch, first, lambda case: Task(case.check.unique_name, 9, FAIL, aborted=True))
+    assert counted == first and said[-1] is None and "stopped" in said[-2]
+
+
+def test_second_attempts_take_a_quarter_of_the_session_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    long, short, other = Task("long", 150), Task("short", 50), Task("other", 100)
+    assert again.affordable([long, short, other], 250) == [short, other]
+    counted, said = measured(
+        monkeypatch, [long, short, other], lambda case: Task(case.check.unique_name, 9, FAIL), took=1000
+    )
+    assert counted[0] is long and [task.check.judged.verdict for task in counted] == [INVALID, FAIL, FAIL]
+    assert "1 INVALID check(s) are not measured again" in said[0] and "250 s" in said[0]
+    assert measured(monkeypatch, [long], lambda case: pytest.fail("too long"), took=160)[0] == [long]
+
+
+def test_second_attempts_keep_away_from_the_end_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(again.UNTIL, raising=False)
+    assert again.allowed(1000.0) == 250.0
+    monkeypatch.setenv(again.UNTIL, str(int(time.time()) + 100))
+    assert 48 < again.allowed(1000.0) <= 50
+    monkeypatch.setenv(again.UNTIL, "17")
+    assert again.allowed(1000.0) == 0.0
