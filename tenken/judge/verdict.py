@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tenken.judge import attempt, completeness, conditions, relations, waivers
+from tenken.judge import attempt, completeness, conditions, fingerprints, relations, waivers
 from tenken.judge.bounds import UNSTEADY, differing, floor_of, hold, limits_set, yardstick
 from tenken.model import engine
 from tenken.model.catalogue import Program
@@ -98,6 +98,7 @@ def _judge(
         *conditions.of(result, program, request, machine),
         *completeness.choices(result, program, request, machine),
         *conditions.samples(result, program),
+        *fingerprints.of(result),
     ]
     judged: dict[str, JudgedMetric] = {}
     misses: list[Finding] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from tenken.model.job import short
 from tenken.model.judgement import Finding, Judgement
 from tenken.model.machine import Machine
 from tenken.model.request import Request
-from tenken.reframe import joblines, locks
+from tenken.paths import archive_root
+from tenken.reframe import fingerprints, joblines, locks
 from tenken.reframe.last_words import why
 
 RESULT_FILE = "result.json"
@@ -219,7 +220,10 @@ class Outcome:
         judgement = verdict.judge(result, declared, request, machine, status, joblines.account(self.told))
         stale = engine.stale(result, declared)
         built = [Finding(verdicts.FAIL, f"{result.node}: {stale}", node=result.node)] if stale else []
-        return verdict.extended(judgement, [*built, *self.disturbance()]), result, error, text
+        recalled = fingerprints.recalled(result, self.token or "", archive_root())
+        judgement = verdict.extended(judgement, [*built, *self.disturbance(), *(f for f in recalled if f.kind != NOTE)])
+        notes = tuple(one for one in recalled if one.kind == NOTE)
+        return replace(judgement, findings=(*judgement.findings, *notes)), result, error, text
 
 
 def captured(folder: Path, facts: Mapping[str, Any]) -> dict[str, bytes]:

@@ -1,0 +1,95 @@
+"""Fingerprints of a run, judged within the run and against the archive."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tenken.archive import fingerprints as archive
+from tenken.errors import ArchiveError
+from tenken.judge import fingerprints as judge
+from tenken.model.result import Result, typed
+from tenken.model.verdicts import FAIL
+from tenken.reframe.fingerprints import recalled
+from tests.support.documents import host_document
+
+RESULT = typed(host_document())
+
+
+def result(*devices: str, versions: str = "2.11.0", **parameters: object) -> Result:
+    """Devices with their digests by step: `A:aab`."""
+    said = [
+        {
+            "kind": "NVIDIA H100 80GB HBM3", "algorithm": "train", "seed": 1, "versions": {"torch": versions},
+            "device": device, "node": "n1", "gpu": gpu, "prints": [[step, "w", one] for step, one in enumerate(text)],
+        }
+        for gpu, (device, _, text) in enumerate(one.partition(":") for one in devices)
+    ]  # fmt: skip
+    return replace(RESULT, path={"fingerprints": said}, parameters=parameters)
+
+
+def failures(findings: list) -> list[str]:
+    return [one.message for one in findings if one.verdict == FAIL]
+
+
+#: Devices of a run, and by words the findings of the judge, who knows this run alone.
+WITHIN = {
+    "equal": (["A:aa", "B:aa"], []),
+    "one alone": (["A:aa"], []),
+    "a minority": (["A:aa", "B:ab", "C:aa"], ["n1 gpu1 (B): first differs at step 1, w: b; 2 devices have a"]),
+    "two alone": (["A:a", "B:b"], ["gpu0 (A): first differs at step 0, w: a; no majority", "gpu1 (B)"]),
+    "one that stopped": (["A:aaa", "B:aa"], ["gpu1 (B) has no fingerprint of train at step 2, w; another device"]),
+}
+
+
+@pytest.mark.parametrize("what", WITHIN)
+def test_devices_of_one_run(what: str) -> None:
+    devices, words = WITHIN[what]
+    found = failures(judge.of(result(*devices)))
+    assert len(found) == len(words) and all(word in text for word, text in zip(words, found, strict=True))
+
+
+def test_what_is_malformed_is_a_failure_and_other_versions_are_not_compared() -> None:
+    (found,) = failures(judge.of(result("A:")))
+    assert "(A): train has no fingerprint" in found
+    one, other = result("A:a"), result("B:b", versions="2.12.0")
+    both = replace(one, path={"fingerprints": one.path["fingerprints"] + other.path["fingerprints"]})
+    (note,) = judge.of(both)
+    assert note.kind and "not compared between versions: torch 2.11.0; torch 2.12.0" in note.message
+
+
+def test_the_archive_decides_where_a_run_cannot(tmp_path: Path) -> None:
+    (first,) = recalled(result("A:aa"), "1", tmp_path)
+    assert "first fingerprints of train by the kind NVIDIA H100 80GB HBM3: compared with no other" in first.message
+    (second,) = recalled(result("B:aaa"), "2", tmp_path)
+    assert "equal those of 1 archived devices, 2 compared" in second.message
+    # the same run again: it is no witness for itself
+    assert [one.message for one in recalled(result("B:aaa"), "2", tmp_path)] == [second.message]
+    # of two that differ the archive says which
+    (found,) = failures(recalled(result("C:aa", "D:ab"), "3", tmp_path))
+    assert "n1 gpu1 (D): first differs at step 1, w: b; 3 devices have a" in found
+    # a device that computes something else than on another day
+    (found,) = failures(recalled(result("A:ab"), "4", tmp_path))
+    assert "(A): first differs at step 1" in found
+    # in the minority within the run already: not twice
+    assert failures(recalled(result("A:aa", "B:ab", "C:aa"), "5", tmp_path)) == []
+
+
+def test_a_new_version_is_a_mark(tmp_path: Path) -> None:
+    recalled(result("A:aa"), "1", tmp_path)
+    (mark,) = recalled(result("A:bb", versions="2.12.0"), "2", tmp_path)
+    assert mark.verdict != FAIL and "with torch 2.12.0; the archive has those with torch 2.11.0" in mark.message
+    assert failures(recalled(result("A:bb", versions="2.12.0"), "3", tmp_path)) == []
+
+
+def test_a_drill_leaves_nothing_and_a_failing_archive_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recalled(result("A:xx", inject_fault="weight"), "1", tmp_path)
+    assert not (tmp_path / archive.FOLDER).exists()
+
+    def full(*_: object) -> None:
+        raise ArchiveError("disk full")
+
+    monkeypatch.setattr(archive, "add", full)
+    assert "fingerprints were not archived: disk full" in recalled(result("A:aa"), "1", tmp_path)[-1].message
