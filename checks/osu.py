@@ -88,17 +88,20 @@ class MpiOsu(MpiBase):
         buffers = "" if self.osu_buffers == "H" else f" -d cuda {self.osu_buffers} {self.osu_buffers}"
         self.executable_opts = []
         self.executable = locks.each_binary("OSU", folder, "TENKEN_OSU", self.osu_benchmarks)
-        self.prerun_cmds = [*self.prerun_cmds, *self.runs(f"{self.osu_options}{buffers}", launch)]
+        self.prerun_cmds = [*self.prerun_cmds, *self.runs(self.osu_options, buffers, launch)]
         # the function starts the ranks itself
         self.job.launcher = getlauncher("local")()
 
-    def runs(self, options: str, launch: str) -> list[str]:
-        """Shell lines: the parts of each benchmark (tenken/reframe/locks.py), and how one is launched in its time."""
+    def runs(self, options: str, buffers: str, launch: str) -> list[str]:
+        """Shell lines: the parts of each benchmark (tenken/reframe/locks.py), and how one is launched in its time.
+
+        The memory of the buffers comes last: the benchmarks read no option behind it.
+        """
         sizes = parts if self.osu_takes_sizes else lambda *_: []
         of = [f"tenken_parts_{name}='{'|'.join(sizes(name, self.osu_max_bytes))}'" for name in self.osu_benchmarks]
         return [
             " ".join(of),
-            f'tenken_run() {{ timeout -k 10 {self.osu_seconds} {launch} "$1" {options} $tenken_part; }}',
+            f'tenken_run() {{ timeout -k 10 {self.osu_seconds} {launch} "$1" {options} $tenken_part{buffers}; }}',
         ]
 
     def late(self, text: str) -> str:

@@ -144,6 +144,13 @@ def configured(command: str, tree: str) -> str:
     return f"{command} || {{ tenken_failed=$?; rm -rf {tree}/CMakeCache.txt {tree}/CMakeFiles; exit $tenken_failed; }}"
 
 
+def moved(tree: str) -> str:
+    """A line that empties a tree configured under another path, copied here with its checkout: CMake refuses it."""
+    of = f"$(sed -n 's/^CMAKE_CACHEFILE_DIR:INTERNAL=//p' {tree}/CMakeCache.txt)"
+    found = f'[ ! -e {tree}/CMakeCache.txt ] || [ "{of}" -ef {tree} ]'
+    return f"{{ {found} || find {tree} -mindepth 1 -maxdepth 1 ! -name '.*' -exec rm -rf {{}} +; }}"
+
+
 def built_key(key: str, programs: Sequence[str]) -> str:
     """The name of a build in the folder that the nodes of a campaign share: builds of other programs (that of the
     check which comes first, or of a campaign file that was extended) are kept apart."""
@@ -272,6 +279,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             *([f"rm -f {tree}/.first-*"] if self.for_first else [f"rm -f {tree}/.configured-*"] if configures else []),
             f"exec 9> {tree}/.lock",
             "flock 9",
+            moved(tree),
             *([f'tenken_programs="{" ".join(programs)}"'] if programs else []),
             *choose_generator(tree),
             f". {shlex.quote(str(ROOT / 'scripts' / 'ccache.sh'))} {tree} {shlex.quote(self.machine.environment.cxx)} "

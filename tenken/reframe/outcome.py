@@ -197,10 +197,11 @@ class Outcome:
             return Judgement(verdicts.INVALID, (said,), (said,)), None, error, text
         what = killed or self.changed(result)
         if what is None and result is None:
-            what = f"{request.program} exited with {status}: {error}{self.last_words(status)}"
-            if request.foreign and status == 0 and text and not text.lstrip().startswith("{"):
+            name = request.parameters.get("implementation", request.program)
+            what = f"{name} exited with {status}: {error}{self.last_words(status)}"
+            if request.foreign and text and not text.lstrip().startswith("{"):
                 # what its adapter could not read in the output
-                what = f"{request.program}: {' '.join(text.split())}"
+                what = f"{name}{f' exited with {status}' if status else ''}: {' '.join(text.split())}"
         if what is not None or result is None:
             clock = f"; {self.facts['clock']}" if "clock" in self.facts else ""
             judgement = verdict.failed(f"{where}: {what}{clock}", where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -37,6 +38,19 @@ def test_a_failed_configuration_is_not_kept(tmp_path: Path) -> None:
     assert configure() == 0 and (tree / "CMakeCache.txt").exists(), "one that is right stays"
     library.unlink()
     assert configure() == 0
+
+
+@pytest.mark.parametrize(("of", "stays"), [("", True), ("elsewhere", False), ("gone", False), ("link", True)])
+def test_a_tree_copied_with_its_checkout_is_emptied(tmp_path: Path, of: str, stays: bool) -> None:
+    tree = tmp_path / "it's here" / "tree"
+    (tree / "objects").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tree)
+    for name in (".lock", "build.ninja"):
+        (tree / name).touch()
+    (tree / "CMakeCache.txt").write_text(f"A:STRING=b\nCMAKE_CACHEFILE_DIR:INTERNAL={tmp_path / of if of else tree}\n")
+    subprocess.run(["bash", "-c", f"{build.moved(shlex.quote(str(tree)))} || exit 9"], check=True)
+    assert (tree / ".lock").exists() and (tree / "objects").exists() is (tree / "build.ninja").exists() is stays
 
 
 @pytest.mark.parametrize(("brought", "found"), [(None, "ours"), ("exit 0", "module"), ("exit 126", "module")])

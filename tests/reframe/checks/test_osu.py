@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -68,6 +69,29 @@ PORT = """\
          0                0.49
          8                0.54
 """
+
+
+#: Reads options as the benchmarks do: none behind the first word that is not one; the rest are the buffers.
+READS_OPTIONS = r"""#!/bin/sh
+while getopts cd:T:m:i:x: of; do [ "$of" != "?" ] || exit 9; done
+shift $((OPTIND - 1)); echo "$#:$*"
+"""
+
+
+@pytest.mark.parametrize(("buffers", "rest"), [("", "0:"), (" -d cuda D D", "2:D D")])
+def test_every_option_comes_before_the_memory_of_the_buffers(tmp_path: Path, buffers: str, rest: str) -> None:
+    from checks.osu import MpiOsu
+
+    program = tmp_path / "osu_latency"
+    program.write_text(READS_OPTIONS)
+    program.chmod(0o755)
+    check = SimpleNamespace(osu_takes_sizes=True, osu_max_bytes=65536, osu_benchmarks=["osu_latency"], osu_seconds=9)
+    lines = MpiOsu.runs(check, "-c -T mpi_int", buffers, "")
+    script = "\n".join(
+        [*lines, f'IFS="|"; for tenken_part in $tenken_parts_osu_latency; do IFS=" "; tenken_run {program}; done']
+    )
+    run = subprocess.run(["sh", "-ec", script], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == [rest] * 2
 
 
 def test_latency_with_validation() -> None:
