@@ -19,6 +19,7 @@ from tenken.judge import verdict
 from tenken.machines import facts
 from tenken.model.catalogue import program as catalogue
 from tenken.model.engine import completed
+from tenken.model.judgement import Judgement
 from tenken.model.record import Record
 from tenken.model.request import Request
 from tenken.model.result import Result
@@ -92,11 +93,16 @@ def _stated_of(key: str, which: Which) -> bool:
     return place is None or which(place)
 
 
-def judged(record: Record, result: Result) -> str:
-    """The verdict of a first run."""
+def judgement(record: Record, result: Result) -> Judgement:
+    """What is judged of a first run."""
     program = catalogue(result.program)
     request = replace(record.request or Request(None, result.program, subjects=record.subjects), token=None)
-    return verdict.judge(completed(result, program), program, request, facts.of_result(result), None).verdict
+    return verdict.judge(completed(result, program), program, request, facts.of_result(result), None)
+
+
+def judged(record: Record, result: Result) -> str:
+    """The verdict of a first run."""
+    return judgement(record, result).verdict
 
 
 def fails_at(record: Record, which: Which = everything) -> float | None:

@@ -22,8 +22,10 @@ LINK_APART = 0.07
 OF_ANOTHER = 0.25
 #: The key of a data sheet's link to the host.
 HOST_LINK = "host_link"
-#: The kind of a finding that decides nothing.
-NOTE = "note"
+#: Floors of what these figures of a data sheet bound hold at any clock.
+LINKS = (HOST_LINK, "gpu_link")
+#: The kind of a finding that decides nothing; of one after which a run cannot pass.
+NOTE, LIMITED_BY_OPERATOR = "note", "limited"
 #: The kind of a finding on a value that misses its reference because it is unsteady within its run.
 UNSTEADY = "unsteady"
 #: Below this share of what it was delivered with a GPU's power is limited; clocks closer together are the same.
@@ -86,7 +88,7 @@ def floor_of(run: Run, metric: MetricValue, declared: Metric, machine: Machine) 
     rule = declared.floors.get(metric.kind)
     if any(device.mig_enabled for gpu in metric.subject.gpus if (device := run.result.device(gpu))):
         return None  # a part of a GPU, whose neighbours are at work: the attributes are those of the whole
-    if declared.by_power and limited(run.result, metric, machine):
+    if limited(run.result, metric, declared, machine):
         return None
     if rule is None:
         share = declared.floor.get(metric.kind)
@@ -102,8 +104,14 @@ def floor_of(run: Run, metric: MetricValue, declared: Metric, machine: Machine) 
     return rule.times * attained, f"; {source}" if source else ""
 
 
-def limited(result: Result, metric: MetricValue, machine: Machine) -> str:
-    """How power or clock of a GPU of the value are limited below what it was delivered with; empty: they are not."""
+def limited(result: Result, metric: MetricValue, declared: Metric, machine: Machine) -> str:
+    """How power or clock of a GPU of the value are limited below what it was delivered with; empty: they are not, or
+    it has no floor that depends on them: links do not.
+    """
+    rule = declared.floors.get(metric.kind)
+    floored = rule is not None or bool(declared.floor.get(metric.kind))
+    if not (result.devices and floored) or declared.crosses_pcie or (rule is not None and rule.of in LINKS):
+        return ""
     for gpu in metric.subject.gpus or tuple(device.index for device in result.devices):
         device, entry = result.device(gpu), next((one for one in result.health.devices if one.index == gpu), None)
         if device is None:
@@ -117,9 +125,12 @@ def limited(result: Result, metric: MetricValue, machine: Machine) -> str:
 
 
 def limits_set(result: Result, program: Program, machine: Machine) -> list[Finding]:
-    """Notes on GPUs of which no floor by power applies."""
-    found = {limited(result, m, machine) for m in result.metrics if program.metrics[m.name].by_power} - {""}
-    return [Finding(RECORDED, f"{result.node} {text}", None, None, result.node, kind=NOTE) for text in sorted(found)]
+    """Notes on GPUs whose floors do not apply: such a run passes nothing by its other values."""
+    found = {limited(result, m, program.metrics[m.name], machine) for m in result.metrics} - {""}
+    return [
+        Finding(RECORDED, f"{result.node} {text}: no floor applies", None, None, result.node, kind=LIMITED_BY_OPERATOR)
+        for text in sorted(found)
+    ]
 
 
 def locked(entry: DeviceHealth, device: Device) -> float | None:

@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
+from statistics import median
 
+from tenken.judge import times
 from tenken.judge.bounds import NOTE, locked
 from tenken.judge.completeness import by_compiler
+from tenken.judge.times import BY_DEVICE, SECONDS
 from tenken.model.catalogue import Program
 from tenken.model.judgement import Finding
 from tenken.model.machine import Machine
@@ -41,15 +44,8 @@ CLOCK_WITH_REASON, CLOCK_IDLE = 0.10, 0.04
 CORRECTED_OF_RUN = 1
 CORRECTED_PER_HOUR = 4.0
 
-#: Samples that are seconds, and what they are of one.
-SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-#: Samples of a metric may take this much longer than the run: older results have whole seconds.
-ROUNDED_S = 1.0
-
 #: Of a contract: only the first rank monitors GPUs; those of other ranks are read before and after the run.
 FIRST_RANK = "first rank"
-#: The clock of what a GPU itself did.
-BY_DEVICE = "device"
 #: The option of a number of threads.
 THREADS = "--threads"
 #: Threads on so few CPUs as this share of them were not spread; kept runs have one on each, but for one of 1,283.
@@ -77,7 +73,7 @@ def of(result: Result, program: Program, request: Request, machine: Machine) -> 
     if request.cores is not None and cores < request.cores:
         note(INVALID, None, f"bound to {cores} cores; the system file claims {request.cores}")
     if not request.foreign and not result.by_others:
-        for text in (*_threads(result), *_few_threads(result, request), *_clock(result)):
+        for text in (*_threads(result), *_few_threads(result, request), *times.of(result, program)):
             note(INVALID, None, text)
     if request.gpus is not None and len(result.devices) < request.gpus:
         note(FAIL, None, f"{len(result.devices)} GPUs found; expected {request.gpus}")
@@ -99,9 +95,12 @@ def of(result: Result, program: Program, request: Request, machine: Machine) -> 
         unwatched = entry.samples == 0 and entry.index not in measured
         during = not (unwatched and (of_first_rank or of_host))
         for verdict, text in _of_device(
-            entry, result.device(entry.index), seconds, during, by_pcie, entry.index in timed
-        ):
+            entry, result.device(entry.index), seconds, during, by_pcie, entry.index in timed,
+            result.host.virtual_machine,
+        ):  # fmt: skip
             note(verdict, Subject("gpu", entry.index), text)
+    for subject, name, text in _falls(result, program):
+        found.append(Finding(INVALID, f"{node} {subject.place}: {text}", name, subject, node))
     return [*found, *_links(result, machine), *_peers(result), *_locks(result, request)]
 
 
@@ -178,8 +177,9 @@ def _quiet(entry: DeviceHealth, device: Device | None) -> bool:
 
 
 def _of_device(
-    entry: DeviceHealth, device: Device | None, seconds: float, during: bool, by_pcie: bool = True, worked: bool = False
-) -> list[Condition]:
+    entry: DeviceHealth, device: Device | None, seconds: float, during: bool, by_pcie: bool = True,
+    worked: bool = False, virtual: str | None = None,
+) -> list[Condition]:  # fmt: skip
     worst = entry.worst
     found: list[Condition] = []
     if device is None or not device.integrated:
@@ -205,16 +205,67 @@ def _of_device(
         quiet = _quiet(entry, device)
         done = ", which did nothing on it before the run" if quiet else ""
         found.append((RECORDED if quiet else INVALID, f"shared with {others} other processes{done}"))
-    for now, maximum, name in (
-        (worst.pcie_generation, device.pcie_generation_max if device else None, "generation"),
-        (worst.pcie_width, device.pcie_width_max if device else None, "width"),
-    ):
-        if now is not None and maximum is not None and now < maximum:
-            found.append((INVALID if by_pcie else RECORDED, f"PCIe {name} {now} under load; the maximum is {maximum}"))
+    found += _pcie(entry, device, by_pcie, virtual)
     links, expected = worst.nvlinks_active, device.nvlinks_active if device else None
     if links is not None and expected is not None and links < expected:
         found.append((FAIL, f"{links} NVLinks were active during the run, {expected} before it"))
     return found
+
+
+def _pcie(entry: DeviceHealth, device: Device | None, by_pcie: bool, virtual: str | None) -> Iterator[Condition]:
+    """A link slower than both of its ends can be is a fault; below what the driver expects, it voids what it carries.
+
+    The bridge of a guest is emulated, and tells nothing of the real one.
+    """
+    if device is None or device.integrated:
+        return
+    for name, now, most, gpu, bridge in (
+        ("generation", entry.worst.pcie_generation, device.pcie_generation_max, device.pcie_generation_gpu,
+         device.pcie_generation_bridge),
+        ("width", entry.worst.pcie_width, device.pcie_width_max, device.pcie_width_gpu, device.pcie_width_bridge),
+    ):  # fmt: skip
+        both = min(gpu, bridge) if gpu and bridge and not virtual else None
+        if now is not None and both is not None and now < both:
+            ends = f"the GPU ({device.pci_bus_id}) can {gpu}, its bridge ({device.pcie_bridge}) {bridge}"
+            yield FAIL, f"hardware: its link has PCIe {name} {now} under load; {ends}"
+        elif now is not None and most is not None and now < most:
+            yield INVALID if by_pcie else RECORDED, f"PCIe {name} {now} under load; the maximum is {most}"
+    # programs that state the time of their timed part also read the ends
+    ends_known = device.pcie_generation_gpu and device.pcie_generation_bridge
+    if by_pcie and entry.seconds is not None and (virtual or not ends_known):
+        why = f"in a guest of {virtual} the bridge is emulated" if virtual else "the kernel does not show both"
+        yield RECORDED, f"whether its PCIe link is as fast as its two ends can be is not known: {why}"
+
+
+#: A rate over a run: what its last quarter may be of its first. Without a reason of the driver at least 0.971 in kept
+#: runs of H100 and H200; with one (power), or where none can be read of a product, at least 0.761.
+FALLS, FALLS_CAPPED = 0.92, 0.70
+#: Samples from which quarters are compared.
+QUARTERS = 12
+
+
+def _falls(result: Result, program: Program) -> Iterator[tuple[Subject, str, str]]:
+    """Rates of GPUs that fall over the run as clocks do: throttled, whatever the driver reports."""
+    entries = {entry.index: entry for entry in result.health.devices}
+    for metric in result.metrics:
+        declared, samples = program.metrics[metric.name], metric.samples
+        if metric.clock != times.BY_DEVICE or metric.derived or declared.crosses_pcie or len(samples) < QUARTERS:
+            continue
+        entry = entries.get(metric.subject.first) if metric.kind == "gpu" else None
+        if entry is None or "/s" not in metric.unit:
+            continue
+        quarter, reasons = len(samples) // 4, entry.worst.reasons
+        first, last = median(samples[:quarter]), median(samples[-quarter:])
+        capped = bool(reasons) or (reasons is None and declared.by_power)
+        if last < (FALLS_CAPPED if capped else FALLS) * first:
+            clock = entry.worst.sm_clock_mhz
+            told = "is not reported" if clock is None else f"is reported as {clock:g} MHz at least"
+            given = "not readable" if reasons is None else ", ".join(reasons) or "none"
+            yield (
+                metric.subject, metric.id,
+                f"{metric.id} fell by {100 * (1 - last / first):.0f} % over the run, as with its clock, which {told} "
+                f"(reasons of the driver: {given})",
+            )  # fmt: skip
 
 
 #: Values reported by every discrete GPU: without any of them nothing was monitored.
@@ -289,22 +340,6 @@ def _few_threads(result: Result, request: Request) -> Iterator[str]:
         return
     if place.threads < place.cores:
         yield f"placement.threads: {place.threads}; {place.cores} cores are available, and no number was requested"
-
-
-def _clock(result: Result) -> Iterator[str]:
-    """Samples of one metric are taken one after another, within the run: a clock that is wrong shows in their sum."""
-    try:
-        first, last = (datetime.fromisoformat(text.rstrip("Z")[:26]) for text in (result.started, result.finished))
-    except ValueError:
-        return
-    run = (last - first).total_seconds()
-    for metric in result.metrics:
-        total = sum(metric.samples) * SECONDS.get(metric.unit, 0.0)
-        if total > run + ROUNDED_S:
-            yield (
-                f"{metric.place}: {metric.id}: its {metric.count} samples take {total:.4g} s together; the run took "
-                f"{run:.4g} s"
-            )
 
 
 def _rise(entry: DeviceHealth, name: str) -> tuple[int, str | None]:

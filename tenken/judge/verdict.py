@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tenken.judge import attempt, completeness, conditions, fingerprints, relations, waivers
-from tenken.judge.bounds import UNSTEADY, differing, floor_of, hold, limits_set, yardstick
+from tenken.judge.bounds import LIMITED_BY_OPERATOR, UNSTEADY, differing, floor_of, hold, limits_set, yardstick
 from tenken.model import engine
 from tenken.model.catalogue import Program
 from tenken.model.job import JobAccount
@@ -175,7 +175,8 @@ def _verdict(found: Sequence[Finding], misses: Sequence[Finding], judged: Mappin
         return worst(f.verdict for f in misses)
     verdict = of_criteria(j.verdict for j in judged.values())
     absolute = any(one.verdict == PASS and one.absolute for one in judged.values())
-    return verdict if verdict != PASS or absolute else RECORDED
+    limited = any(finding.kind == LIMITED_BY_OPERATOR for finding in found)
+    return verdict if verdict != PASS or (absolute and not limited) else RECORDED
 
 
 def extended(judgement: Judgement, further: Sequence[Finding]) -> Judgement:

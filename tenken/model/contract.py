@@ -19,6 +19,7 @@ A section of metrics.yaml each, read by `read` and compared with a result by ten
     by_compiler: {backend: openacc}      runs whose GPU kernels the compiler makes: no floors, the spread of a host
     on_gpu: {openacc_device: device}     of these, what they report where the kernels ran on a GPU
     watched_by: first rank               the GPUs of other ranks are read before and after the run alone
+    timed: true                          its samples make up most of the timed part: too short ones are wrong
 """
 
 from __future__ import annotations
@@ -154,6 +155,8 @@ class Contract:
     on_gpu: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     #: "first rank": the GPUs of other ranks are read before and after the run alone.
     watched_by: str = ""
+    #: Whether samples that take far less than the timed part are wrong: they make up most of it.
+    timed: bool = False
 
     @cached_property
     def _named(self) -> dict[str, int]:
@@ -180,7 +183,7 @@ class Contract:
 
 KEYS = (
     "defaults", "defaults_if_stated", "libraries", "points", "verifications", "paths", "by_compiler", "counts",
-    "on_gpu", "watched_by",
+    "on_gpu", "watched_by", "timed",
 )  # fmt: skip
 
 
@@ -208,6 +211,7 @@ def read(
         tuple(map(str, _a(list, raw.get("counts") or [], f"{where}: counts"))),
         _values_by_name(_a(dict, raw.get("on_gpu") or {}, f"{where}: on_gpu")),
         str(raw.get("watched_by", "")),
+        bool(raw.get("timed", False)),
     )
 
 

@@ -135,6 +135,11 @@ class Device:
     persistence_mode: bool | None = None
     pcie_generation_max: int | None = None
     pcie_width_max: int | None = None
+    pcie_generation_gpu: int | None = None
+    pcie_width_gpu: int | None = None
+    pcie_bridge: str | None = None
+    pcie_generation_bridge: int | None = None
+    pcie_width_bridge: int | None = None
     nvlinks_active: int | None = None
     nvlinks_total: int | None = None
     nvlink_gbs_per_link: int | float | None = None
@@ -171,7 +176,8 @@ class HealthSample:
 
 @dataclass(frozen=True)
 class DeviceHealth:
-    """A GPU's health before, after and at its worst during the timed part, read `samples` times."""
+    """A GPU's health before, after and at its worst during the timed part, read `samples` times in `seconds` of wall
+    time (None: not stated)."""
 
     index: int
     before: HealthSample
@@ -179,6 +185,7 @@ class DeviceHealth:
     worst: HealthSample
     samples: int
     xids: tuple[int, ...] = ()
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)

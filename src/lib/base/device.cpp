@@ -15,6 +15,9 @@ Json DeviceDescription::json() const {
     json.set("serial", serial).set("power_limit_w", power_limit_w);
     json.set("persistence_mode", persistence_mode);
     json.set("pcie_generation_max", pcie_generation_max).set("pcie_width_max", pcie_width_max);
+    json.set("pcie_generation_gpu", pcie_generation_gpu).set("pcie_width_gpu", pcie_width_gpu);
+    json.set("pcie_bridge", pcie_bridge).set("pcie_generation_bridge", pcie_generation_bridge);
+    json.set("pcie_width_bridge", pcie_width_bridge);
     json.set("nvlinks_active", nvlinks_active).set("nvlinks_total", nvlinks_total);
     json.set("nvlink_gbs_per_link", nvlink_gbs_per_link).set("numa_node", numa_node);
     json.set("managed_memory", managed_memory);
@@ -42,7 +45,7 @@ Json HealthSample::json() const {
 Json DeviceHealth::json() const {
     Json json = Json::object();
     json.set("index", index).set("before", before.json()).set("after", after.json());
-    json.set("worst", worst.json()).set("samples", samples);
+    json.set("worst", worst.json()).set("samples", samples).set("seconds", seconds);
     if (xids) json.set("xids", *xids);
     return json;
 }

@@ -37,6 +37,11 @@ struct DeviceDescription {
     Optional<bool> persistence_mode;
     Optional<int> pcie_generation_max;
     Optional<int> pcie_width_max;
+    Optional<int> pcie_generation_gpu;  ///< what the GPU can do, by the kernel
+    Optional<int> pcie_width_gpu;
+    Optional<std::string> pcie_bridge;  ///< PCI address of the bridge above the GPU
+    Optional<int> pcie_generation_bridge;
+    Optional<int> pcie_width_bridge;
     Optional<int> nvlinks_active;
     Optional<int> nvlinks_total;
     Optional<double> nvlink_gbs_per_link;  ///< one direction
@@ -79,6 +84,7 @@ struct DeviceHealth {
     HealthSample after;
     HealthSample worst;  ///< during the timed part
     std::int64_t samples = 0;
+    double seconds = 0;               ///< wall time of the timed part
     Optional<std::vector<int>> xids;  ///< absent if they cannot be read
 
     Json json() const;

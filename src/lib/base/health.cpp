@@ -74,10 +74,13 @@ HealthMonitor::HealthMonitor(std::shared_ptr<const Nvml> nvml, const std::string
 
 void HealthMonitor::start() {
     if (device_ == nullptr) return;
+    if (began_ == 0) began_ = now_seconds();
     reader_.start([this] { read(); }, interval_seconds_);
 }
 
 void HealthMonitor::stop() {
+    if (began_ != 0) health_.seconds += now_seconds() - began_;
+    began_ = 0;
     reader_.stop();
 }
 

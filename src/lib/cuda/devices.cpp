@@ -12,6 +12,7 @@
 #include "lib/base/arguments.h"
 #include "lib/base/gpu_selection.h"
 #include "lib/base/machine_locks.h"
+#include "lib/base/pcie.h"
 #include "lib/base/text_file.h"
 #include "lib/cuda/check.h"
 #include "lib/cuda/timing.h"
@@ -115,6 +116,7 @@ DeviceDescription describe(int index, const Nvml* nvml) {
     if (cudaDeviceGetPCIBusId(address, sizeof address, index) == cudaSuccess) {
         description.pci_bus_id = std::string(address);
         description.numa_node = numa_node(address);
+        read_pcie_ends(address, description);
     }
     description.multiprocessors = properties.multiProcessorCount;
     description.memory_bytes = properties.totalGlobalMem;

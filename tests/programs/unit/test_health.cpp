@@ -237,6 +237,7 @@ TEST(the_timed_part_keeps_the_worst) {
     const tenken::DeviceHealth health = monitor.finish();
     CHECK(health.index == 2);
     CHECK(health.samples > 3);
+    CHECK(health.seconds > 0 && health.seconds < 60);
     CHECK(*health.before.sm_clock_mhz == 345);
     CHECK(*health.worst.sm_clock_mhz == 1740);
     CHECK(*health.worst.power_w == 700);

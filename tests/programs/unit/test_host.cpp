@@ -1,4 +1,5 @@
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -8,6 +9,7 @@
 
 #include "lib/base/host.h"
 #include "lib/base/host_array.h"
+#include "lib/base/pcie.h"
 #include "lib/base/placement.h"
 #include "lib/base/sweep.h"
 #include "lib/base/text_file.h"
@@ -179,4 +181,33 @@ TEST(placement_tells_what_this_process_may_use) {
     const tenken::Placement placement = tenken::find_placement();
     CHECK(!placement.allowed_cpus.empty());
     CHECK(placement.thread_cpus.size() == static_cast<std::size_t>(placement.threads));
+}
+
+TEST(both_ends_of_a_pcie_link_are_read) {
+    Tree tree;
+    const std::string bridge = "/sys/devices/pci0000:16/0000:16:01.0";
+    tree.file(bridge + "/max_link_speed", "16.0 GT/s PCIe");
+    tree.file(bridge + "/max_link_width", "16");
+    tree.file(bridge + "/0000:1a:00.0/max_link_speed", "32.0 GT/s PCIe");
+    tree.file(bridge + "/0000:1a:00.0/max_link_width", "8");
+    tree.file("/sys/devices/pci0000:40/0000:41:00.0/max_link_speed", "Unknown");
+    tree.file("/sys/devices/pci0000:40/0000:41:00.0/max_link_width", "63");
+    tree.file("/sys/bus/pci/devices/none", "");
+    const std::string links = tree.root() + "/sys/bus/pci/devices/";
+    CHECK(symlink((tree.root() + bridge + "/0000:1a:00.0").c_str(), (links + "0000:1a:00.0").c_str()) == 0);
+    CHECK(symlink((tree.root() + "/sys/devices/pci0000:40/0000:41:00.0").c_str(),
+                  (links + "0000:41:00.0").c_str()) == 0);
+
+    tenken::DeviceDescription gpu;
+    tenken::read_pcie_ends("0000:1A:00.0", gpu, tree.root());
+    CHECK(*gpu.pcie_generation_gpu == 5 && *gpu.pcie_width_gpu == 8);
+    CHECK(*gpu.pcie_bridge == "0000:16:01.0" && *gpu.pcie_generation_bridge == 4);
+    CHECK(*gpu.pcie_width_bridge == 16);
+
+    tenken::DeviceDescription alone;  // on the root bus, and its registers cannot be read
+    tenken::read_pcie_ends("0000:41:00.0", alone, tree.root());
+    tenken::read_pcie_ends("0000:99:00.0", alone, tree.root());
+    CHECK(!alone.pcie_bridge && !alone.pcie_generation_gpu && !alone.pcie_width_gpu);
+    CHECK(*tenken::pcie_generation("2.5 GT/s") == 1 && *tenken::pcie_generation("64.0 GT/s PCIe") == 6);
+    CHECK(!tenken::pcie_generation("7 GT/s"));
 }

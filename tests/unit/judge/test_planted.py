@@ -587,6 +587,15 @@ def clocks(mhz: float) -> Change:
     ],
 )
 def test_a_gpu_that_its_operator_limits_passes_nothing_and_is_not_at_fault(change: Change, says: str) -> None:
+    for name in ("stream", "transfer"):  # memory is slower at a low clock too
+        run = honest.run(name)
+        raw = run.raw()
+        change(raw)
+        machine = replace(run.machine, gpu_power_w=700, criterion=Machine().criterion)
+        found = run.judged(raw, machine=machine)
+        assert found.verdict == "RECORDED" and any(says in f.message for f in found.findings), found.findings
+        links = [one.verdict for name, one in found.judged.items() if name.startswith("htod_pinned")]
+        assert set(links) <= {"PASS"}  # a link has a clock of its own
     run = honest.run("hpl_large")
     raw = run.raw()
     change(raw)

@@ -1,0 +1,146 @@
+"""Times that do not fit into the run, a link slower than both its ends, rates that fall: on a kept run of two H100."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tenken.judge import times
+from tenken.model.catalogue import program
+from tenken.model.result import Device, DeviceHealth, Result
+from tenken.model.verdicts import FAIL, INVALID, PASS
+from tests.support import kept
+from tools import sensitivity
+
+
+@cache
+def runs() -> dict[str, Any]:
+    return {
+        record.check: record for record in kept._of(kept.VERSION_2) if record.result and record.result.status == "ok"
+    }
+
+
+def run(name: str) -> Any:
+    return next(record for check, record in runs().items() if check.split()[0] == name)
+
+
+def slower(result: Result, factor: float) -> Result:
+    """All times of a result multiplied, as by a clock that is wrong; what follows is not yet computed."""
+    series = tuple(
+        replace(one, samples=tuple(factor * sample for sample in one.samples)) if one.seconds else one
+        for one in result.series
+    )
+    return replace(result, series=series)
+
+
+def seen(factor: float) -> set[str]:
+    """Names of checks whose times do not fit."""
+    return {
+        check.split()[0]
+        for check, record in runs().items()
+        if any(times.of(slower(record.result, factor), program(record.program)))
+    }
+
+
+def test_honest_times_fit() -> None:
+    assert len(runs()) == 47 and seen(1.0) == set()
+
+
+def test_clocks_that_are_wrong_by_a_factor_are_seen() -> None:
+    names = {check.split()[0] for check in runs()}
+    assert seen(1000) == names
+    # the four whose ranks share a run with a launcher
+    assert names - seen(0.001) == {"HpcgGpus", "HpcgHostRanks", "MpiHost", "StencilHostRanks"}
+    # of results that do not state the time of their timed part: what takes a hundredth of its run for warming up
+    assert names - seen(10) <= {
+        "Himeno", "Migration", "P2P", "SpmvCuda", "Stencil", "StencilGpus", "StreamCuda", "Transfer",
+    }  # fmt: skip
+    assert {"Daxpy", "GemmHost", "HimenoHost", "OverlapHost"} <= seen(2)
+    assert {"Gemm", "Hpl", "HplMxp", "MemcopyGpu", "P2P", "Stencil", "StreamCuda", "Transfer"} <= seen(0.1)
+
+
+def changed(result: Result, gpu: Callable[[Device], Device], entry: Callable[[DeviceHealth], DeviceHealth]) -> Result:
+    health = replace(result.health, devices=tuple(map(entry, result.health.devices)))
+    return replace(result, devices=tuple(map(gpu, result.devices)), health=health)
+
+
+def same(one: Any) -> Any:
+    return one
+
+
+@pytest.mark.parametrize("name", ["Stencil", "StreamCuda", "Himeno", "P2P", "SpmvCuda", "Migration"])
+def test_device_times_fit_into_the_timed_part(name: str) -> None:
+    record = run(name)
+    for factor, fits in ((1.0, True), (10.0, False)):
+        # of a result that states it: readings come every 0.05 s and take 0.02
+        timed = changed(record.result, same, lambda entry: replace(entry, seconds=0.07 * entry.samples))
+        found = list(times.of(slower(timed, factor), program(record.program)))
+        assert (found == []) is fits, found
+        assert fits or "its timed part took" in " ".join(found)
+
+
+def judged(record: Any, result: Result) -> tuple[str, str]:
+    judgement = sensitivity.judgement(record, result)
+    return judgement.verdict, " | ".join(finding.message for finding in judgement.findings)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "bridge", "virtual", "expected"),
+    [
+        ((5, 16), (5, 16), None, (PASS, "")),
+        ((5, 16), (4, 16), None, (PASS, "")),  # under load it is what its slot can
+        ((6, 16), (6, 16), None, (FAIL, "hardware: its link has PCIe generation 5 under load; the GPU (")),
+        ((5, 32), (5, 32), None, (FAIL, "hardware: its link has PCIe width 16 under load")),
+        ((6, 16), (6, 16), "kvm", (PASS, "in a guest of kvm the bridge is emulated")),
+        ((5, 16), (None, None), None, (PASS, "the kernel does not show both")),
+    ],
+)
+def test_a_link_is_as_fast_as_both_its_ends(gpu: Any, bridge: Any, virtual: Any, expected: tuple[str, str]) -> None:
+    record = run("Transfer")
+
+    def ends(device: Device) -> Device:
+        return replace(
+            device, pcie_generation_gpu=gpu[0], pcie_width_gpu=gpu[1], pcie_bridge="0000:16:01.0",
+            pcie_generation_bridge=bridge[0], pcie_width_bridge=bridge[1],
+        )  # fmt: skip
+
+    result = changed(record.result, ends, lambda entry: replace(entry, seconds=0.07 * entry.samples))
+    result = replace(result, host=replace(result.host, virtual_machine=virtual))
+    verdict, said = judged(record, result)
+    assert verdict == expected[0] and expected[1] in said
+
+
+@pytest.mark.parametrize(
+    ("fall", "reasons", "name", "expected"),
+    [
+        (0.95, (), "StreamCuda", PASS),
+        (0.85, (), "StreamCuda", INVALID),
+        (0.85, None, "StreamCuda", INVALID),
+        (0.80, ("sw_power_cap",), "Gemm", PASS),
+        (0.65, ("sw_power_cap",), "Gemm", INVALID),
+        (0.80, (), "Gemm", INVALID),
+    ],
+)
+def test_a_rate_that_falls_as_a_clock_does_names_the_clock(fall: float, reasons: Any, name: str, expected: str) -> None:
+    record = run(name)
+
+    def falling(samples: tuple[float, ...]) -> tuple[float, ...]:
+        steady = sorted(samples)[len(samples) // 2]
+        return tuple(
+            steady * (1 + 1e-4 * (at % 7)) / (1.0 if at < 0.7 * len(samples) else fall) for at in range(len(samples))
+        )
+
+    series = tuple(
+        replace(one, samples=falling(one.samples)) if one.seconds and len(one.samples) > 12 else one
+        for one in record.result.series
+    )
+    result = changed(
+        replace(record.result, series=series), same, lambda e: replace(e, worst=replace(e.worst, reasons=reasons))
+    )
+    verdict, said = judged(record, replace(result, metrics=()))
+    assert (verdict == INVALID) is (expected == INVALID), said
+    assert ("over the run, as with its clock" in said) is (expected == INVALID)
