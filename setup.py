@@ -15,6 +15,7 @@ def package_data() -> list[str]:
     """Files that the package reads from the checkout, and from its own folder `data/` where there is none."""
     return [
         "src/programs/common.yaml",
+        "src/programs/side_by_side.yaml",
         *(
             str(file.relative_to(ROOT))
             for name in ("metrics.yaml", "derived.py")

@@ -22,7 +22,7 @@ from tenken.model.numbers import is_number
 from tenken.model.result import Result, fields_of
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVED, of_criteria, worst
 from tenken.report import formatting as words
-from tenken.report import opening, policy
+from tenken.report import opening, policy, side_by_side
 from tenken.report.rows import Row, rows_of
 from tenken.report.session import Case, Session, not_run
 
@@ -198,6 +198,7 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
         attention=_attention(session, anchors, rows),
         most=MAX_ATTENTION,
         table=_verdict_rows(session, rows, anchors),
+        beside=side_by_side.found(session, rows),
         sections=sections,
         left_out=pictures.left_out,
         not_applicable=_not_applicable(session.plan),

@@ -284,7 +284,7 @@ def test_p2p(on_gpus: Callable[..., Timed]) -> None:
             if name == "latency":
                 clock.device(spans(metric, 32))  # so many copies in a row
                 continue
-            moved = 2 * size if name == "both_ways" else size
+            moved = 2 * 8 * size if name == "both_ways" else size
             if metric["clock"] == "device":
                 clock.device(spans(metric, moved))
             else:
@@ -296,7 +296,7 @@ def test_p2p(on_gpus: Callable[..., Timed]) -> None:
     for name in ("all_to_one", "one_to_all"):
         for metric in figures(document, name):
             # two parts in whole pages
-            clock.device(spans(metric, size))
+            clock.device(spans(metric, 2 * size))
             close(limit(document, metric), 25 * LINKS[metric["subject"]["gpu"]])
     for metric in figures(document, "peer_by_size"):
         clock.device(spans(metric, metric["at"]["bytes"]))
@@ -306,7 +306,7 @@ def test_p2p(on_gpus: Callable[..., Timed]) -> None:
     for name in ("peer", "read", "both_ways"):
         for metric in (m for m in figures(document, name) if m["clock"] == "device"):
             pair = f"gpu{metric['subject']['from']}-gpu{metric['subject']['to']}"
-            moved = 2 * size if name == "both_ways" else size
+            moved = 2 * 8 * size if name == "both_ways" else size
             clock.anywhere([moved / document["path"][f"host_clock_gbs.{name}.{pair}"]])
     assert document["path"]["link.gpu0-gpu1"].startswith("17 x NVLink")
     assert document["path"]["link_count.gpu0-gpu1"] == 17

@@ -47,10 +47,12 @@ Transfer of_pair(const std::string& name, int from, int to, std::size_t bytes) {
     return transfer;
 }
 
-/// Several concurrent copies by the engines of their sources.
-Transfer at_once(Arena& arena, const std::string& name, const std::vector<Leg>& legs) {
+/// Several concurrent copies by the engines of their sources, each `in_a_row` times: the engines do not start
+/// and end at one moment, which is then a smaller part of a sample.
+Transfer at_once(Arena& arena, const std::string& name, const std::vector<Leg>& legs, long in_a_row) {
     Transfer transfer;
     transfer.name = name;
+    transfer.in_a_row = in_a_row;
     transfer.legs = legs;
     transfer.lead = legs.front().from;
     std::vector<tenken::cuda::Together::Part> parts;
@@ -58,7 +60,9 @@ Transfer at_once(Arena& arena, const std::string& name, const std::vector<Leg>& 
         double* const to = arena.destination(leg.to) + leg.at_element;
         const double* const from = arena.source(leg.from);
         parts.push_back({leg.from, [=](const Stream& stream) {
-                             copy_peer(to, leg.to, from, leg.from, leg.bytes, stream);
+                             for (long i = 0; i < in_a_row; ++i) {
+                                 copy_peer(to, leg.to, from, leg.from, leg.bytes, stream);
+                             }
                          }});
     }
     const CurrentGpu current(transfer.lead);
@@ -234,7 +238,7 @@ tenken::cuda::Launch choose_launch(Arena& arena, int on, int from, int to, std::
 }
 
 Transfer both_ways(Arena& arena, int one, int other, std::size_t bytes) {
-    Transfer transfer = at_once(arena, "both_ways", {{one, other, bytes, 0}, {other, one, bytes, 0}});
+    Transfer transfer = at_once(arena, "both_ways", {{one, other, bytes, 0}, {other, one, bytes, 0}}, 8);
     transfer.subject = tenken::Subject::pair(one, other);
     return transfer;
 }
@@ -243,7 +247,7 @@ Transfer all_to_one(Arena& arena, const std::vector<int>& others, int one, std::
     const std::size_t part = part_of(bytes, others.size());
     std::vector<Leg> legs;
     for (int other : others) legs.push_back({other, one, part, legs.size() * part / sizeof(double)});
-    Transfer transfer = at_once(arena, "all_to_one", legs);
+    Transfer transfer = at_once(arena, "all_to_one", legs, 2);
     transfer.subject = tenken::Subject::gpu(one);
     return transfer;
 }
@@ -252,7 +256,7 @@ Transfer one_to_all(Arena& arena, int one, const std::vector<int>& others, std::
     const std::size_t part = part_of(bytes, others.size());
     std::vector<Leg> legs;
     for (int other : others) legs.push_back({one, other, part, 0});
-    Transfer transfer = at_once(arena, "one_to_all", legs);
+    Transfer transfer = at_once(arena, "one_to_all", legs, 2);
     transfer.subject = tenken::Subject::gpu(one);
     return transfer;
 }

@@ -1,0 +1,102 @@
+"""The rows of a page that hold a quantity by this suite beside the same by a program of the field."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tenken.model import catalogue
+from tenken.model.verdicts import INVALID, PASS, RECORDED
+from tenken.parsers import nvbandwidth
+from tenken.report import side_by_side
+from tenken.report.rows import Row
+
+#: Figures that checks declare.
+DECLARED = {
+    "nvbandwidth": (*nvbandwidth.HOST_TESTS, *nvbandwidth.PAIR_TESTS),
+    "stream_site": ("copy", "scale", "add", "triad"),
+}
+
+
+def row(metric_id: str, subject: str, value: float, direction: str = "higher", unit: str = "GB/s", **at: Any) -> Row:
+    return Row(
+        id=metric_id, name=metric_id, title=metric_id, group="", plot="bars", subject=subject, ends=None, at=at,
+        unit=unit, direction=direction, statistic="median", value=value, best=None, median=None, p5=None, p95=None,
+        count=1, samples=[], verdict=PASS,
+    )  # fmt: skip
+
+
+def compared(*cases: tuple[str, bool, list[Row]], verdict: str = PASS, **parameters: Any) -> list[side_by_side.Beside]:
+    """What is found among cases of (program, whether it is another's, rows)."""
+    made, rows = [], {}
+    for program, foreign, some in cases:
+        case: Any = SimpleNamespace(
+            result=SimpleNamespace(program=program, parameters=parameters), base_check="Theirs" if foreign else "Ours",
+            record=SimpleNamespace(request=SimpleNamespace(foreign=foreign)), verdict=RECORDED if foreign else verdict,
+        )  # fmt: skip
+        made.append(case)
+        rows[id(case)] = some
+    session: Any = SimpleNamespace(tests=made)
+    return side_by_side.found(session, rows)
+
+
+def test_the_worst_pair_counts_and_a_factor() -> None:
+    ours = ("p2p", False, [row("peer", "GPU 0 → 1", 392.0), row("peer", "GPU 1 → 0", 380.0)])
+    theirs = ("nvbandwidth", True, [row("device_to_device_memcpy_read_ce", "host", 400.0)])
+    (only,) = compared(ours, theirs)
+    assert (only.ours, only.theirs, only.our_check, only.their_check, only.ratio) == (
+        380.0,
+        400.0,
+        "Ours",
+        "Theirs",
+        0.95,
+    )
+    halved = compared(
+        ("memcopy", False, [row("memcpy", "GPU 0", 3000.0)]),
+        ("nvbandwidth", True, [row("device_local_copy", "host", 1500.0)]),
+    )
+    assert halved[0].ratio == 1.0
+
+
+def test_of_many_sizes_three_are_shown_and_lower_is_better_where_it_is() -> None:
+    ours = [row("latency", "2 ranks", 2.0 * n, "lower", "us", bytes=n, buffers="host") for n in (1, 4, 16, 64)]
+    theirs = [
+        row("osu_latency", "2 ranks", 1.0 * n, "lower", "us", bytes=n, buffers="host") for n in (2, 4, 16, 64, 256)
+    ]
+    theirs.append(row("osu_latency", "2 ranks", 9.0, "lower", "us", bytes=1, buffers="device"))
+    theirs.append(row("osu_latency", "4 ranks", 9.0, "lower", "us", bytes=1, buffers="host"))
+    found = compared(("mpi_p2p", False, ours), ("mpi_p2p", True, theirs))
+    assert [(one.ours, one.theirs, one.ratio) for one in found] == [
+        (8.0, 4.0, 0.5),
+        (32.0, 16.0, 0.5),
+        (128.0, 64.0, 0.5),
+    ]
+    assert found[0].at.endswith("2 ranks")
+
+
+def test_equal_sizes_may_be_parameters_in_words() -> None:
+    ours = ("hpl", False, [row("hpl", "host", 0.4, unit="TFLOP/s", n=4096)])
+    theirs = ("hpl", True, [row("hpl", "1 ranks", 0.5, unit="TFLOP/s")])
+    assert [one.ratio for one in compared(ours, theirs, n="4096")] == [0.8]
+    assert compared(ours, theirs, n="8192") == compared(ours, theirs) == []
+
+
+@pytest.mark.parametrize("change", ["invalid", "unit", "alone"])
+def test_nothing_is_compared_that_is_not_comparable(change: str) -> None:
+    ours = ("p2p", False, [row("peer", "GPU 0 → 1", 392.0, unit="us" if change == "unit" else "GB/s")])
+    theirs = ("nvbandwidth", True, [row("device_to_device_memcpy_read_ce", "host", 400.0)])
+    assert (
+        compared(ours, *([] if change == "alone" else [theirs]), verdict=INVALID if change == "invalid" else PASS) == []
+    )
+
+
+def test_every_metric_of_the_file_exists_and_says_what_differs() -> None:
+    for pair in side_by_side.pairs():
+        assert pair["differs"]
+        program, metric = pair["ours"].split(".")
+        assert catalogue.program(program).metric_named(metric), pair["ours"]
+        program, metric = pair["theirs"].split(".")
+        declared = DECLARED.get(program)
+        assert metric in declared if declared else catalogue.program(program).metric_named(metric), pair["theirs"]
