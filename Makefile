@@ -6,6 +6,7 @@
 PYTHON  ?= python3
 SYSTEM  ?= local
 MODE    ?= quick
+MINUTES ?=
 RFMARGS ?=
 VENV    := .venv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -32,9 +33,9 @@ $(VENV)/.stamp-dev: $(VENV)/.stamp requirements-dev.lock
 	$(VENV)/bin/pip install -q --require-hashes -r requirements-dev.lock
 	@touch $@
 
-run: $(VENV)/.stamp ## SYSTEM=local MODE=quick: run the checks, print verdicts and the path of the page (V=1: ReFrame's full output)
+run: $(VENV)/.stamp ## SYSTEM=local MODE=quick MINUTES=12: run the checks within these minutes, print verdicts and the path of the page (V=1: ReFrame's full output)
 	@sh scripts/need.sh $(PYTHON) build
-	@. $(VENV)/bin/activate && V=$(V) exec sh scripts/run.sh $(SYSTEM) $(MODE) $(RFMARGS)
+	@. $(VENV)/bin/activate && V=$(V) exec sh scripts/run.sh $(SYSTEM) $(MODE) $(if $(MINUTES),-S tenken_minutes=$(MINUTES)) $(RFMARGS)
 
 test: $(VENV)/.stamp-dev ## linters, all pure tests, the programs on the host, whole sessions; installs nothing
 	@sh scripts/need.sh $(PYTHON) build

@@ -10,7 +10,7 @@ from tenken.reframe.base import TenkenCheck
 #: Bytes of each of the two arrays, repetitions and trials, by mode.
 SERIES = {
     "quick": (256_000_000, 60, 1),
-    "acceptance": (512_000_000, 200, 1),
+    "acceptance": (512_000_000, 100, 1),
     "nightly": (512_000_000, 200, 1),
 }
 
@@ -41,6 +41,7 @@ class AccessPatterns(AccessPatternsBase):
 
     descr = "access patterns across host and device memory"
     tags = {"access_patterns", "memory", "acceptance", "nightly"}
+    share = 12
     #: How arrays come to lie where they do.
     placement = parameter(["explicit", "managed_touch", "managed_prefetch", "managed_advise", "sam"])
 
@@ -93,5 +94,6 @@ class AccessPatternsHost(TenkenCheck):
     descr = "access pattern 1, host to host by the CPU"
     program = "access_patterns"
     tags = {"access_patterns", "memory", "quick", "acceptance", "nightly"}
+    share = 2
     arguments = {"backend": "host", "bytes": 256_000_000, "repetitions": 60}
     asked = dict(arguments)

@@ -14,3 +14,4 @@ class Daxpy(TenkenCheck):
     descr = "DAXPY, host memory: the example of how to add a benchmark"
     program = "daxpy"
     tags = {"daxpy", "memory", "quick", "acceptance", "nightly"}
+    share = 4

@@ -23,7 +23,7 @@ done; [ -r "$TENKEN_HDF5" ] && export TENKEN_HDF5 || unset TENKEN_HDF5; fi"""
 #: H200 (0.829 to 1.07 in 10 rounds of 0.1 s).
 SNAPSHOTS = {
     "quick": (1_048_576, 64, 0.4, 2.5),
-    "acceptance": (67_108_864, 16, 4, 8),
+    "acceptance": (16_777_216, 32, 2, 4),
     "nightly": (4_194_304, 4, 2, 6),
     "published": (67_108_864, 4, 10, 10),
 }
@@ -31,7 +31,7 @@ SNAPSHOTS = {
 #: leave open.
 MAPS = {
     "quick": ("16Mi", 64, "few", "all", 0.2, 0.1),
-    "acceptance": ("1Gi", 16, "all", "all", 1, 8),
+    "acceptance": ("64Mi", 128, "few", "all", 0.3, 1),
     "nightly": ("256Mi", 16, "few", "all", 0.5, 8),
     "published": ("4Gi", 4, "all", "all", 4, 20),
 }
@@ -39,14 +39,18 @@ MAPS = {
 #: blocks for each of the threads: at 16 MiB filling and draining takes as long as the middle, and a bound on the whole
 #: holds nothing. So quick takes the size that nightly takes, and leaves out what waits for the disk: all that is
 #: written, of which SnapshotCuda has some.
-CUDA_MAPS = {**MAPS, "quick": ("256Mi", 256, "few", "read_cached", 0.2, 0.1)}
+CUDA_MAPS = {
+    **MAPS,
+    "quick": ("256Mi", 256, "few", "read_cached", 0.2, 0.1),
+    "acceptance": ("256Mi", 256, "few", "all", 0.3, 1),
+}
 
 
 #: What is loaded: kinds of samples, ways, batches read ahead, batches of an epoch, ms of a step, repetitions at most,
 #: seconds for each kind.
 LOADS = {
     "quick": ("speech", "few", "0,2", 4, 5, 3, 0),
-    "acceptance": ("64ki,speech,4mi,deepcam", "all", "0,1,4", 8, 20, 10, 20),
+    "acceptance": ("speech,deepcam", "all", "0,4", 8, 20, 5, 10),
     "nightly": ("speech,deepcam", "few", "0,2", 8, 20, 5, 10),
     "published": ("64ki,speech,4mi,deepcam", "all", "0,1,4", 16, 20, 10, 40),
 }
@@ -82,7 +86,7 @@ class FileCheck(TenkenCheck):
         self.subjects, self.valid_prog_environs = ["gpu"], ["+cuda"]
         self.valid_systems = [_on_cuda(one) for one in self.valid_systems]
         self.arguments = {"backend": self.backend, "gpus": "all", **self.arguments}
-        if self.tenken_mode == "quick":
+        if self.tenken_mode in ("quick", "acceptance"):
             # what is judged is the file system, which all GPUs of a node share; Transfer measures the link of each
             self.gpus = 1
             self.arguments = {**self.arguments, "gpus": "0"}
@@ -126,6 +130,7 @@ class SnapshotHost(SnapshotBase):
     """Snapshots from and to host memory."""
 
     descr = "N-body snapshots in HDF5, host memory"
+    share = 16
     # the layouts are not compared with each other here
     arguments = {"decide-seconds": 0}
     # a laptop need not have the 8 GB that the published range takes
@@ -137,6 +142,7 @@ class SnapshotCuda(SnapshotBase):
     """Snapshots from and to the memory of every GPU, by all available methods."""
 
     descr = "N-body snapshots in HDF5, GPU memory"
+    share = 60
     backend = "cuda"
 
 
@@ -148,6 +154,7 @@ class SnapshotGds(SnapshotCuda):
 
     descr = "N-body snapshots in HDF5, GPUDirect Storage only"
     tags = {"storage", "acceptance", "published"}
+    share = 20
     arguments = {"methods": "posix,gds"}
 
 
@@ -155,7 +162,7 @@ class MapBase(FileCheck):
     """The fastest method by size and situation: a first run makes a map, a second one judges the choice.
 
     Metrics: `write`, `write_synced`, `read_cached`, `read_cold` by method, `best_*`, `adaptive` and its ratios.
-    Except in mode quick, the choice must reach 0.95 of the best single method everywhere.
+    In modes nightly and published, the choice must reach 0.95 of the best single method everywhere.
     """
 
     program = "storage_map"
@@ -190,6 +197,7 @@ class StorageMapHost(MapBase):
     """The map for data in host memory."""
 
     descr = "the fastest way between host memory and files"
+    share = 30
 
 
 @rfm.simple_test
@@ -199,6 +207,7 @@ class StorageMapCuda(MapBase):
     """
 
     descr = "the fastest way between GPU memory and files"
+    share = 50
     backend = "cuda"
     metrics = ["adaptive", "adaptive_over_best", "pinned_read_over_least"]
     maps = CUDA_MAPS
@@ -275,6 +284,7 @@ class OverlapHost(OverlapBase):
     """Steps of the CPUs: serial, with a thread that writes, and with a CPU reserved for it."""
 
     descr = "computing while a snapshot is written, host"
+    share = 25
     states = ("32Mi", "64Mi")
 
 
@@ -283,6 +293,7 @@ class OverlapCuda(OverlapBase):
     """Steps of a GPU: serial, copied to the host, buffered on the GPU, buffered and by cuFile."""
 
     descr = "computing while a snapshot is written, GPU"
+    share = 25
     backend = "cuda"
     states = ("128Mi", "256Mi")
 
@@ -332,6 +343,7 @@ class DataLoadingHost(LoadingBase):
     """Batches in host memory, with a step on one CPU."""
 
     descr = "loading of training data, host memory"
+    share = 30
 
 
 @rfm.simple_test
@@ -339,6 +351,7 @@ class DataLoadingCuda(LoadingBase):
     """Batches in the memory of every GPU, by all available methods, with a step on that GPU."""
 
     descr = "loading of training data, GPU memory"
+    share = 30
     backend = "cuda"
 
 
@@ -347,6 +360,7 @@ class DataLoadingCold(LoadingBase):
     """The same with files that are not in the page cache: the rate of the storage for a data set larger than memory."""
 
     descr = "loading of training data, GPU memory, page cache dropped"
+    share = 30
     backend = "cuda"
     tags = {"storage", "acceptance", "published"}
     arguments = {"cold": True, "epochs": 1}

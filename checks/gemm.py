@@ -43,17 +43,21 @@ class GemmBase(TenkenCheck):
     def cases(self) -> str:
         return FEW if self.tenken_mode == "quick" else LADDER
 
+    def one_of_two(self) -> bool:
+        """Whether another check counts the joules of the same products."""
+        return False
+
     @run_after("setup")
     def choose_cases(self):
-        quick = self.tenken_mode == "quick"
+        quick, acceptance = self.tenken_mode == "quick", self.tenken_mode == "acceptance"
         wanted = {
             "backend": "cuda",
             "cases": self.gemm_cases or self.cases(),
-            # zeros would double the time of a quick look
-            "data": "random" if quick else "both",
+            # zeros double the time
+            "data": "random" if quick or acceptance else "both",
             # the power cap overshoots after a second, and takes 0.3 s to recover
             "sustained-seconds": 0.6 if quick else 1.2,
-            "energy-seconds": 0 if quick else 2.1,
+            "energy-seconds": 0 if quick or (acceptance and self.one_of_two()) else 2.1,
         }
         self.arguments = {**self.arguments, **wanted, "gpus": "all"}
         self.asked = {**self.asked, "backend": "cuda", "cases": wanted["cases"], "data": wanted["data"]}
@@ -65,8 +69,12 @@ class Gemm(GemmBase):
 
     descr = "GEMM in every precision, all GPUs of a node"
     tags = {"gemm", "compute", "quick", "acceptance", "nightly", "published"}
+    share = 60
     #: Whether the GPUs are measured one by one or all at once: together they share power and cooling.
     gpus_at = parameter(["one_by_one", "at_once"])
+
+    def one_of_two(self) -> bool:
+        return self.gpus_at == "one_by_one" and (self.machine.gpus or 0) > 1
 
     @run_after("init")
     def choose_variant(self):
@@ -85,13 +93,14 @@ class GemmShapes(GemmBase):
 
     descr = "GEMM of application-relevant shapes, all GPUs of a node"
     tags = {"gemm", "compute", "acceptance", "published"}
+    share = 40
 
     def cases(self) -> str:
         return f"{UPDATES},{SHAPES}" if self.machine.gpu_memory_gib >= UPDATES_GIB else SHAPES
 
     @run_after("setup")
     def leave_energy_to_the_ladder(self):
-        self.arguments = {**self.arguments, "data": "random", "energy-seconds": 0, "sustained-seconds": 1}
+        self.arguments = {**self.arguments, "data": "random", "energy-seconds": 0, "sustained-seconds": 0.6}
         self.asked = {**self.asked, "data": "random"}
 
 
@@ -102,5 +111,6 @@ class GemmHost(TenkenCheck):
     descr = "GEMM, all formats emulated on the host"
     program = "gemm"
     tags = {"gemm", "quick", "acceptance"}
+    share = 2
     arguments = {"backend": "host", "sustained-seconds": 0.05}
     asked = {"backend": "host"}

@@ -21,6 +21,7 @@ class Himeno(TenkenCheck):
     descr = "Himeno on GPUs by kind of memory"
     program = "himeno"
     tags = {"himeno", "memory", "quick", "acceptance", "nightly", "published"}
+    share = 5
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]
     subjects = ["gpu"]
@@ -51,6 +52,7 @@ class HimenoHost(TenkenCheck):
     descr = "Himeno on the host, OpenMP on all cores"
     program = "himeno"
     tags = {"himeno", "memory", "quick", "acceptance", "nightly"}
+    share = 3
 
     @run_after("setup")
     def set_problem(self):

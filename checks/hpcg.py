@@ -14,6 +14,7 @@ class HpcgHost(HpcgBase):
     """One process on all cores of a node, with OpenMP."""
 
     descr = "HPCG on the host, OpenMP on all cores"
+    share = 33
     tags = {"hpcg", "quick", "acceptance", "nightly"}
     time_limit = "30m"
 
@@ -32,6 +33,7 @@ class HpcgHostRanks(HpcgBase):
     """Four ranks of one node with OpenMP threads each: halo exchange and sums by MPI, without any GPU."""
 
     descr = "HPCG on the host, four MPI ranks"
+    share = 17
     tags = {"hpcg", "mpi", "quick", "acceptance"}
     valid_systems = ["+mpi"]
     valid_prog_environs = ["+host_mpi"]
@@ -52,6 +54,7 @@ class HpcgCuda(HpcgBase):
     """One GPU, 256^3 points if they fit into its memory."""
 
     descr = "HPCG on one GPU"
+    share = 30
     tags = {"hpcg", "quick", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]
@@ -72,7 +75,7 @@ class HpcgCudaSmall(HpcgBase):
     """
 
     descr = "HPCG on one GPU, 104^3, and a copy in random order"
-    tags = {"hpcg", "acceptance", "nightly"}
+    tags = {"hpcg", "nightly"}
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]
     subjects = ["gpu"]
@@ -115,6 +118,7 @@ class HpcgGpus(HpcgRanksBase):
     """All GPUs of a node together (R9 of the publications)."""
 
     descr = "HPCG on all GPUs of a node"
+    share = 31
     tags = {"hpcg", "mpi", "quick", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +mpi +gpus2"]
 
@@ -124,6 +128,7 @@ class HpcgBetweenNodes(HpcgRanksBase):
     """Four nodes, or as many as `-S HpcgBetweenNodes.num_nodes=64` gives."""
 
     descr = "HPCG on the GPUs of several nodes"
+    share = 40
     tags = {"hpcg", "mpi", "acceptance"}
     valid_systems = ["+cuda +mpi"]
     num_nodes = variable(int, value=4)

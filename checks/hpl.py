@@ -21,8 +21,8 @@ PUBLISHED = {1: (67200, 384, 2, 1), 2: (96000, 384, 2, 2), 4: (130176, 384, 2, 4
 BESIDE_GIB = 8.0
 #: Share of the memory of all GPUs that the matrix fills in mode acceptance: what HPL's tuning guide advises.
 FILLS = 0.85
-#: Seconds of one solution beyond which it is not repeated, at this share of the peak.
-ONCE_FROM_S, USUAL_SHARE = 600.0, 0.6
+#: Share of the peak by which the seconds of a solution are estimated.
+USUAL_SHARE = 0.6
 
 # Finds the BLAS that pip brought, where none is named.
 _FIND_BLAS = """if [ -z "$TENKEN_BLAS" ]; then for python in $(type -ap python3); do
@@ -47,6 +47,9 @@ class Hpl(HplBase):
     def leave_long_runs_to_long_modes(self):
         if self.size != "small":
             self.tags = self.tags - {"quick"}
+        if self.size == "large":
+            self.tags = self.tags - {"acceptance"}
+        self.share = {"small": 10}.get(self.size, 45)
 
     @run_after("setup")
     def set_problem(self):
@@ -68,6 +71,7 @@ class HplNode(HplBase):
     """All GPUs of a node together, one MPI rank each: N = 131072 on two, 188416 on four."""
 
     descr = "HPL on all GPUs of a node"
+    share = 80
     tags = {"hpl", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +mpi +gpus2"]
     valid_prog_environs = ["+cuda +mpi"]
@@ -93,17 +97,18 @@ class HplNode(HplBase):
         wanted = {"backend": "cuda", "nb": str(nb), **({"n": str(n)} if 0 < n * n * 8 / 2**30 <= room else {})}
         self.arguments = {**self.arguments, **wanted, "steps": True, "energy-seconds": 2.5}
         self.asked = {**self.asked, **wanted}
-        self.solve_once_if_long(n)
+        self.solve_as_often_as_fits(n)
 
-    def solve_once_if_long(self, n: int):
-        """One solution where one takes over ten minutes, and time for it."""
+    def solve_as_often_as_fits(self, n: int):
+        """In mode acceptance as many solutions as the share has time for, and time for one that takes long."""
         sheet = self.machine.partition.node.gpu
         peak = max(sheet.fp64_tflops or 0, sheet.fp64_tensor_tflops or 0) if sheet else 0
         seconds = 2 / 3 * n**3 / (USUAL_SHARE * peak * 1e12 * self.num_tasks) if peak else 0
-        if seconds > ONCE_FROM_S:
-            self.arguments = {**self.arguments, "repetitions": 1}
-            self.asked = {**self.asked, "repetitions": 1}
-            self.time_limit = f"{math.ceil(3 * seconds / 60)}m"
+        if self.tenken_mode == "acceptance" and seconds:
+            times = max(1, min(self.arguments["repetitions"], int((self.share_seconds or 0) / seconds)))
+            self.arguments = {**self.arguments, "repetitions": times}
+            self.asked = {**self.asked, "repetitions": times}
+        self.time_limit = f"{max(60, math.ceil(3 * seconds / 60))}m"
 
 
 @rfm.simple_test
@@ -169,6 +174,7 @@ class Sweep(HplBase):
 
     metrics = ["residual", "difference"]
     tags = {"hpl", "acceptance", "published"}
+    share = 8
 
     @run_after("setup")
     def ask_for_repetitions(self):
@@ -216,6 +222,7 @@ class HplHost(HplBase):
 
     descr = "HPL on the host, LAPACK on all cores"
     tags = {"hpl", "quick", "acceptance", "nightly"}
+    share = 20
     prerun_cmds = _FIND_BLAS.splitlines()
 
     @run_after("setup")

@@ -30,11 +30,12 @@ class MxpBase(TenkenCheck):
     metrics = ["hpl_mxp", "residual", "factor_error", "refinements", "small_share", "product", "phase"]
     tags = {"hpl_mxp", "compute", "acceptance", "nightly", "published"}
     time_limit = "60m"
+    fewest = 1
 
     @run_after("setup")
     def ask_for_repetitions(self):
         quick = self.tenken_mode == "quick"
-        repetitions = 1 if quick else 3
+        repetitions = {"quick": 1, "acceptance": 2}.get(self.tenken_mode, 3)
         # a quick look counts no joules: that alone would take longer than the solution
         timed = {"warmup-seconds": 1, "energy-seconds": 0} if quick else {"warmup-seconds": 5}
         self.arguments = {"repetitions": repetitions, **timed, **self.arguments}
@@ -53,6 +54,7 @@ class HplMxp(MxpBase):
     """One GPU, FP16 and BF16."""
 
     descr = "HPL-MxP on one GPU"
+    share = 30
     tags = {"hpl_mxp", "compute", "quick", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]
@@ -64,7 +66,7 @@ class HplMxp(MxpBase):
     @run_after("init")
     def leave_the_second_format_to_long_modes(self):
         if self.low != "fp16":
-            self.tags = self.tags - {"quick"}
+            self.tags = self.tags - {"quick", "acceptance"}
 
     @run_after("setup")
     def set_problem(self):
@@ -96,6 +98,7 @@ class HplMxpNode(MxpBase):
     """All GPUs of a node together, one MPI rank each."""
 
     descr = "HPL-MxP on all GPUs of a node"
+    share = 60
     valid_systems = ["+cuda +mpi +gpus2"]
     valid_prog_environs = ["+cuda +mpi"]
     subjects = ["ranks"]
@@ -118,6 +121,7 @@ class HplMxpHost(MxpBase):
     """The host with FP16 emulated: tests accuracy, refinement and verification; the rates are not meaningful."""
 
     descr = "HPL-MxP on the host, FP16 emulated"
+    share = 1
     tags = {"hpl_mxp", "quick", "acceptance"}
     subjects = ["host"]
     arguments = {"warmup-seconds": 0}

@@ -19,6 +19,7 @@ class P2P(TenkenCheck):
     """
 
     descr = "copies between the GPUs of a node"
+    share = 16
     program = "p2p"
     tags = {"links", "p2p", "quick", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +gpus2"]
@@ -47,6 +48,7 @@ class MpiHost(MpiBase):
     """Four ranks of one node with buffers in host memory: the MPI itself, without any GPU."""
 
     descr = "MPI messages between four ranks of a node, host buffers"
+    share = 6
     tags = {"links", "mpi", "quick", "acceptance", "nightly"}
     valid_systems = ["+mpi"]
     valid_prog_environs = ["+host_mpi"]
@@ -75,6 +77,7 @@ class MpiDevice(MpiBase):
     """
 
     descr = "MPI messages between two GPUs of a node, device buffers"
+    share = 15
     tags = {"links", "mpi", "quick", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +mpi +gpus2"]
     valid_prog_environs = ["+cuda +mpi"]
@@ -101,6 +104,7 @@ class MpiMixed(MpiBase):
     """Two ranks of one node with a GPU each, and all other combinations of memory."""
 
     descr = "MPI messages between two GPUs of a node, host, device and managed buffers mixed"
+    share = 12
     tags = {"links", "mpi", "acceptance", "published"}
     valid_systems = ["+cuda +mpi +gpus2"]
     valid_prog_environs = ["+cuda +mpi"]
@@ -136,6 +140,7 @@ class MpiHostBetweenNodes(MpiPair):
     """Two nodes with a rank each and buffers in host memory: the network and the MPI, without any GPU."""
 
     descr = "MPI messages between two nodes, host buffers"
+    share = 10
     tags = {"links", "mpi", "quick", "acceptance", "nightly"}
     valid_systems = ["+mpi +nodes"]
     valid_prog_environs = ["+host_mpi"]
@@ -159,6 +164,7 @@ class MpiBetweenNodes(MpiPair):
     """Two nodes with a rank and a GPU each: device buffers over the network (R5, R6 of the publications)."""
 
     descr = "MPI messages between GPUs of two nodes, device buffers"
+    share = 20
     tags = {"links", "mpi", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +mpi +nodes"]
     valid_prog_environs = ["+cuda +mpi"]
@@ -176,6 +182,7 @@ class Nccl(TenkenCheck):
     """
 
     descr = "NCCL between the GPUs of a node"
+    share = 6
     program = "nccl"
     tags = {"links", "nccl", "acceptance", "nightly"}
     valid_systems = ["+cuda +gpus2"]

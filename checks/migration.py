@@ -33,6 +33,7 @@ class Migration(MigrationBase):
 
     descr = "migration between host and device memory"
     tags = {"migration", "memory", "quick", "acceptance", "nightly"}
+    share = 4
 
     @run_after("setup")
     def set_series(self):
@@ -66,5 +67,6 @@ class MigrationHost(TenkenCheck):
     descr = "the three phases of migration on the host alone"
     program = "migration"
     tags = {"migration", "memory", "quick", "acceptance", "nightly"}
+    share = 4
     arguments = {"backend": "host", "bytes": 256_000_000, "repetitions": 50}
     asked = dict(arguments)

@@ -11,7 +11,7 @@ from tenken.reframe.matrices import default_folder
 #: What a mode measures on a GPU: beyond 4 x the L2 of any GPU to date, so that each has a memory limit.
 GPU_MATRICES = {
     "quick": "poisson27:128",
-    "acceptance": "poisson27:192,poisson27:256,fem:88,rmat:22",
+    "acceptance": "poisson27:192,fem:88,rmat:22",
     "nightly": "poisson27:192,rmat:22",
     "published": "poisson27:192,poisson27:256,poisson7:256,fem:88,rmat:22,random:4000000,tridiagonal:30000000,"
     "banded:2000000:20",
@@ -60,6 +60,7 @@ class SpmvHost(SpmvBase):
     """SpMV in host memory with OpenMP on all cores of a node."""
 
     descr = "SpMV, host memory, OpenMP on all cores"
+    share = 10
     arguments = {"backend": "host"}
     asked = {"backend": "host"}
 
@@ -82,6 +83,10 @@ class SpmvCuda(SpmvBase):
     valid_prog_environs = ["+cuda"]
     subjects = ["gpu"]
     precision = parameter(["double", "single"])
+
+    @run_after("init")
+    def choose_share(self):
+        self.share = 12 if self.precision == "single" else 40
 
     @run_after("setup")
     def choose_matrices(self):

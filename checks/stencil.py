@@ -35,7 +35,7 @@ class StencilBase(TenkenCheck):
             return {"nx": 2048, "ny": 2048, "nz": 512 // gpus}
         if self.tenken_mode == "quick" or self.machine.gpu_memory_gib < 20:
             return {"nx": 1024, "ny": 1024, "nz": 128}
-        return {"nx": 2048, "ny": 2048, "nz": 256}
+        return {"nx": 2048, "ny": 1024 if self.tenken_mode == "acceptance" else 2048, "nz": 256}
 
     def ask(self, **more: object) -> None:
         """The program's arguments, which its document must repeat."""
@@ -54,6 +54,7 @@ class Stencil(StencilBase):
     """One GPU after the other, without neighbours: the cost of a step, with one and with several per pass."""
 
     descr = "stencil on one GPU"
+    share = 9
     tags = {"stencil", "quick", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]
@@ -62,6 +63,11 @@ class Stencil(StencilBase):
     points = parameter([27, 7])
     #: Of the cells.
     precision = parameter(["double", "single"])
+
+    @run_after("init")
+    def leave_single_precision_to_long_modes(self):
+        if self.precision == "single":
+            self.tags = self.tags - {"acceptance"}
 
     @run_after("setup")
     def set_problem(self):
@@ -81,6 +87,7 @@ class StencilGpus(StencilBase):
     """Weak and strong scaling over the GPUs of a node in one process: halos from GPU to GPU and through the host."""
 
     descr = "stencil over the GPUs of a node"
+    share = 24
     tags = {"stencil", "quick", "acceptance", "nightly", "published"}
     valid_prog_environs = ["+cuda"]
     subjects = ["gpu", "ranks"]
@@ -99,7 +106,7 @@ class StencilGpus(StencilBase):
     def leave_strong_scaling_to_long_modes(self):
         """Strong scaling has the same links and kernels as weak scaling, and takes another 15 s on two GPUs."""
         if self.scaling == "strong":
-            self.tags = self.tags - {"quick"}
+            self.tags = self.tags - {"quick", "acceptance"}
 
     @run_after("setup")
     def set_problem(self):
@@ -115,6 +122,7 @@ class StencilWays(StencilBase):
     """The other exchanges within one process: NCCL, and managed memory with a grid of 17 GB in all."""
 
     descr = "stencil over the GPUs of a node by NCCL and by managed memory"
+    share = 20
     tags = {"stencil", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +gpus2"]
     valid_prog_environs = ["+cuda"]
@@ -151,6 +159,7 @@ class StencilRanks(StencilRanksBase):
     """The exchanges between processes of a node: MPI with device buffers, CUDA IPC, NVSHMEM."""
 
     descr = "stencil over the GPUs of a node, a rank for each"
+    share = 20
     tags = {"stencil", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +mpi +gpus2"]
     valid_prog_environs = ["+cuda +mpi"]
@@ -170,6 +179,7 @@ class StencilNodes(StencilRanksBase):
     """Weak and strong scaling over nodes; within a node halos go from GPU to GPU or through the host (S1 to S7)."""
 
     descr = "stencil over nodes"
+    share = 40
     tags = {"stencil", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +mpi"]
     valid_prog_environs = ["+cuda +mpi"]
@@ -209,6 +219,7 @@ class StencilHost(StencilBase):
     """Two slabs in host memory, halos copied, OpenMP on all cores."""
 
     descr = "stencil on the host"
+    share = 22
     tags = {"stencil", "quick", "acceptance", "nightly"}
     subjects = ["host", "ranks"]
     metrics = ["alone", *RATES]
@@ -226,6 +237,7 @@ class StencilHostRanks(StencilBase):
     """Four ranks (two if a node has too few CPUs) with a slab each in host memory, halos by messages of MPI."""
 
     descr = "stencil on the host, four MPI ranks"
+    share = 20
     tags = {"stencil", "quick", "acceptance", "nightly"}
     valid_systems = ["+mpi"]
     valid_prog_environs = ["+host_mpi"]
@@ -240,7 +252,7 @@ class StencilHostRanks(StencilBase):
     @run_after("setup")
     def set_problem(self):
         quick = self.tenken_mode == "quick"
-        side = 64 if quick else 192
+        side = {"quick": 64, "acceptance": 128}.get(self.tenken_mode, 192)
         steps = {"steps": 32} if quick else {}
         self.ask(backend="host", exchange="mpi", nx=side, ny=side, nz=side // 2, bt=4, ranks=self.num_tasks, **steps)
 
@@ -313,7 +325,7 @@ class FormBase(TenkenCheck):
     """
 
     program = "stencil_forms"
-    tags = {"stencil", "acceptance", "published"}
+    tags = {"stencil", "published"}
     subjects = ["ranks"]
 
     def ask(self, form: str, nx: int, ny: int, nz: int, steps: int) -> None:

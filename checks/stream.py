@@ -34,6 +34,7 @@ class StreamHost(StreamBase):
     programs = fixture(BuildFirst, scope="environment")
     comes_first = True
     descr = "STREAM, host memory, OpenMP on all cores"
+    share = 22
     arguments = {"backend": "host"}
     asked = {"backend": "host"}
 
@@ -47,6 +48,7 @@ class StreamCuda(StreamBase):
     """
 
     descr = "STREAM, GPU memory, all GPUs of a node"
+    share = 27
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]
     subjects = ["gpu"]
@@ -79,6 +81,7 @@ class StreamOpenACC(StreamBase):
     """STREAM by OpenACC, as the Reedbush-H figures of 2017 were measured."""
 
     descr = "STREAM, OpenACC"
+    share = 8
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+one_openacc"]
     arguments = {"backend": "openacc"}

@@ -24,6 +24,7 @@ class Transfer(TenkenCheck):
     """
 
     descr = "transfers between host and device memory"
+    share = 10
     program = "transfer"
     tags = {"transfer", "memory", "quick", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda"]
@@ -71,6 +72,7 @@ class TransferHost(TenkenCheck):
     """memcpy within host memory by one thread, by size: as a driver does to stage pageable memory."""
 
     descr = "memcpy within host memory, one thread, by size"
+    share = 1
     program = "transfer"
     tags = {"transfer", "memory", "quick", "acceptance", "nightly"}
     arguments = {"backend": "host", "repetitions": 20}

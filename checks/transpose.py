@@ -16,6 +16,8 @@ class Transpose(TenkenCheck):
     """Squares of 1024, 2048 and 4096 (1024 and 2048 in mode `quick`), and one of 16384 in device memory."""
 
     descr = "matrix transpose by transfer method"
+    share = 14
+    fewest = 5
     program = "transpose"
     tags = {"transpose", "memory", "quick", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda"]
@@ -33,7 +35,7 @@ class Transpose(TenkenCheck):
             "backend": "cuda",
             "sizes": sizes,
             "memory": MEMORIES[self.kinds],
-            "repetitions": 5 if self.tenken_mode == "quick" else 20,
+            "repetitions": {"quick": 5, "acceptance": 10}.get(self.tenken_mode, 20),
             "init": "published" if self.tenken_mode == "published" else "write",
             "bandwidth_n": 16384 if bandwidth else 0,
         }
@@ -45,6 +47,7 @@ class TransposeHost(TenkenCheck):
     """Transposes on the host: row by row and by blocks."""
 
     descr = "matrix transpose on the host"
+    share = 1
     program = "transpose"
     tags = {"transpose", "memory", "quick", "acceptance", "nightly"}
     arguments = {"backend": "host", "sizes": "1024,2048,4096", "repetitions": 10}

@@ -3,6 +3,7 @@
 import sys
 
 import tenken.reframe.again
+import tenken.reframe.budget
 import tenken.reframe.build
 import tenken.reframe.deprecations
 import tenken.reframe.full_disk
@@ -18,6 +19,7 @@ from tenken.reframe.configuration import site_configuration as _assemble
 tenken.reframe.deprecations.register()
 tenken.reframe.logs.register()
 tenken.reframe.build.register()
+tenken.reframe.budget.register()
 tenken.reframe.full_disk.register()
 tenken.reframe.unjudged.register()
 tenken.reframe.orphans.register()

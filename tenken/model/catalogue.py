@@ -177,6 +177,11 @@ class Program:
         stated = json.dumps([self.name, self.version, units, tolerances], sort_keys=True)
         return hashlib.sha256(stated.encode()).hexdigest()[:16]
 
+    @property
+    def most_required(self) -> int:
+        """The samples that suffice for each of its metrics."""
+        return max((count for one in self.metrics.values() for count in one.min_count.values()), default=1)
+
     def metric_named(self, name: str) -> Metric | None:
         """A metric by its name or a former one; None if there is none."""
         return self.metrics.get(name) or next((m for m in self.metrics.values() if name in m.was), None)

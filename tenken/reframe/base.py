@@ -43,7 +43,7 @@ from tenken.model.judgement import Finding, Judgement
 from tenken.model.record import Job, Record
 from tenken.model.request import Request
 from tenken.paths import archive_root
-from tenken.reframe import joblines, locks, logs, orphans
+from tenken.reframe import budget, joblines, locks, logs, orphans
 from tenken.reframe.build import BuildPrograms, first_is_over, revision
 from tenken.reframe.machine import Machine
 from tenken.reframe.mode import HasMode
@@ -126,6 +126,12 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: :default: ``True``
     lists_gpus = variable(bool, value=True)
 
+    #: Seconds that it may take of mode acceptance on a node with one or two GPUs (tenken/reframe/budget.py).
+    share = variable(int, type(None), value=None)
+
+    #: The fewest repetitions to which a share may cut it; None: what the catalogue requires of the program's metrics.
+    fewest = variable(int, type(None), value=None)
+
     #: The verdict, as a column of ReFrame's performance log.
     tenken_verdict = variable(str, value="none", loggable=True)
 
@@ -200,6 +206,30 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         except ArchiveError as error:
             self.tenken_verdict = verdicts.INVALID
             raise ReframeError(f"INVALID: no part of a run could be archived: {error}") from None
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether it takes one GPU of the node after the other."""
+        return "gpu" in self.subjects and self.arguments.get("gpus") == "all" and not self.arguments.get("at-once")
+
+    @property
+    def share_seconds(self) -> float | None:
+        """What it may take on this machine; None where nothing limits it."""
+        return budget.seconds_of(
+            self.share, self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, self.one_by_one
+        )
+
+    @run_before("run")
+    def keep_to_the_share(self):
+        """More or fewer samples, as the share of this machine and run is larger or smaller than the stated one."""
+        by = budget.scale(self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, self.one_by_one)
+        if by == 1 or not self.ours:
+            return
+        fewest = self.fewest or catalogue_program(self.program).most_required
+        changed = budget.fitted(self.arguments, by, fewest)
+        self.arguments = {**self.arguments, **changed}
+        told = {name.replace("-", "_"): value for name, value in changed.items()}
+        self.asked = {**self.asked, **{name: value for name, value in told.items() if name in self.asked}}
 
     @run_before("run")
     def load_image_modules(self):

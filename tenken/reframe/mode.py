@@ -15,6 +15,11 @@ class HasMode(rfm.RegressionTestPlugin):
     #: :default: ``'acceptance'``
     tenken_mode = variable(str, value="acceptance")
 
+    #: Minutes that all checks of a run may take together, the build included; 0: those of the mode.
+    #:
+    #: :default: ``0``
+    tenken_minutes = variable(float, value=0.0)
+
     @classmethod
     def loggable_attrs(cls) -> list[tuple[str, str | None]]:
         """Attributes that ReFrame reads for every line that it logs, as (name, name in the log).

@@ -26,7 +26,7 @@ from tenken.model.judgement import JudgedMetric
 from tenken.model.quantities import number
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVED
 from tenken.paths import CACHE
-from tenken.reframe import unjudged
+from tenken.reframe import budget, unjudged
 
 VARIABLE = "TENKEN_TERMINAL"
 BRIEF = "brief"
@@ -37,6 +37,8 @@ SILENCE = 25.0
 #: What a check takes of which nothing is known yet, and how many that ran weigh as much as this guess.
 GUESS = 6.0
 GUESS_WEIGHS = 10
+#: Seconds between two checks, and of shares that weigh as much as those that were taken so far.
+BETWEEN, SHARES_WEIGH = 0.7, 60.0
 #: Characters of a reason.
 LONGEST = 160
 
@@ -118,14 +120,27 @@ class Durations:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.known: dict[str, float] = {}
+        #: Seconds by check that were planned, and how many were taken and planned of those that ended.
+        self.shares: dict[str, float] = {}
+        self.taken, self.planned = 0.0, 0.0
         with contextlib.suppress(OSError, ValueError, AttributeError):
             said = json.loads(path.read_text(encoding="utf-8"))
             self.known = {str(k): float(v) for k, v in said.items() if isinstance(v, (int, float)) and 0 <= v < 1e6}
 
     def of(self, name: str) -> float:
-        """Of a check; for one that never ran, the average of the others: the first few are not representative."""
+        """Of a check; for one that never ran its share, as those before it kept theirs, else the average of the others:
+        the first few are not representative.
+        """
+        if name in self.shares and name not in self.known:
+            return BETWEEN + self.shares[name] * (SHARES_WEIGH + self.taken) / (SHARES_WEIGH + self.planned)
         others = GUESS * GUESS_WEIGHS + sum(self.known.values())
         return self.known.get(name, others / (GUESS_WEIGHS + len(self.known)))
+
+    def note(self, name: str, took: float, measured: bool) -> None:
+        """Add the seconds that a check took; without a measurement they carry no information on others."""
+        if measured and name in self.shares:
+            self.taken, self.planned = self.taken + took, self.planned + self.shares[name]
+        self.known[name] = round(took, 1)
 
     def keep(self) -> None:
         """Write them by rename; if the folder is not writable, only the estimate of the next run is lost."""
@@ -147,7 +162,11 @@ class Progress(TaskEventListener):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.stream, self.clock, self.durations = stream or sys.stdout, clock, durations
-        self.waiting = {_name(case.check, case.partition, case.environ) for case in cases if not _is_build(case.check)}
+        checks = [case for case in cases if not _is_build(case.check)]
+        self.waiting = {_name(case.check, case.partition, case.environ) for case in checks}
+        for case in checks:
+            if share := _planned(case.check, case.partition):
+                durations.shares[_name(case.check, case.partition, case.environ)] = share
         self.width = min(44, max((len(_shown(case.check)) for case in cases), default=0))
         self.total = len(self.waiting)
         self.counts = dict.fromkeys(VERDICTS, 0)
@@ -218,7 +237,7 @@ class Progress(TaskEventListener):
 
     # -- lines --
 
-    def _finished(self, task: Any) -> float:
+    def _finished(self, task: Any, verdict: str = "") -> float:
         """Remove a task from the list; returns its duration in seconds."""
         check = task.check
         if _is_build(check):
@@ -231,11 +250,11 @@ class Progress(TaskEventListener):
         if began is None:
             return 0.0
         took = own_time(check) or self.clock() - began
-        self.durations.known[name] = round(took, 1)
+        self.durations.note(name, took, verdict in (PASS, RECORDED, INVALID))
         return took
 
     def _line(self, task: Any, verdict: str, reason: str) -> None:
-        took = self._finished(task)
+        took = self._finished(task, verdict)
         check = task.check
         if _is_build(check):
             if not reason and self.building:
@@ -250,8 +269,7 @@ class Progress(TaskEventListener):
             if verdict in (PASS, RECORDED) or not reason
             else _cut(reason)
         )
-        late = getattr(check, "tenken_mode", "") == "quick" and took > QUICK_SHARE
-        share = f"{span(took)}{f', more than its {QUICK_SHARE:g} s' if late else ''}"
+        share = _beside_share(check, took, verdict)
         self._say(f"{verdict:<9} {_shown(check):<{self.width}}  {figure}  {share}  [{self._left()}]")
 
     def _left(self) -> str:
@@ -328,7 +346,26 @@ def _is_build(check: Any) -> bool:
 
 def _name(check: Any, partition: Any, environ: Any) -> str:
     """The key under which a check's duration is stored: the same size on the same machine."""
-    return f"{check.display_name} @{partition.fullname}+{environ.name} {getattr(check, 'tenken_mode', '')}"
+    minutes = getattr(check, "tenken_minutes", 0)
+    mode = f"{getattr(check, 'tenken_mode', '')}{f' {minutes:g}' if minutes else ''}"
+    return f"{check.display_name} @{partition.fullname}+{environ.name} {mode}"
+
+
+def _planned(check: Any, partition: Any) -> float | None:
+    """The share of a check that is not set up yet, in seconds."""
+    gpus = sum(one.num_devices for one in getattr(partition, "devices", ()) if one.device_type == "gpu")
+    mode, minutes = getattr(check, "tenken_mode", ""), getattr(check, "tenken_minutes", 0)
+    return budget.seconds_of(
+        getattr(check, "share", None), mode, minutes, gpus, "gpu" in getattr(check, "subjects", ())
+    )
+
+
+def _beside_share(check: Any, took: float, verdict: str) -> str:
+    """What a check took, and its share if it has one; in mode quick only if it was too long."""
+    if getattr(check, "tenken_mode", "") == "quick":
+        return f"{span(took)}{f', more than its {QUICK_SHARE:g} s' if took > QUICK_SHARE else ''}"
+    share = getattr(check, "share_seconds", None) if verdict != WAIVED else None
+    return span(took) if share is None else f"{span(took)} of {span(share)}"
 
 
 def _shown(check: Any, task: Any = None) -> str:

@@ -1,0 +1,120 @@
+"""The budget of mode acceptance: shares that add up, samples that are cut, what is measured first."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from reframe.core import runtime
+from reframe.core.config import load_config
+
+from tenken.model.catalogue import program
+from tenken.paths import ROOT
+from tenken.reframe import budget
+from tenken.reframe.base import JudgedCheck
+
+#: What a node with two GPUs, MPI and no vendor's program has; how many of it are 8 with eight.
+NODE = {"+cuda", "+mpi", "+gpus2", "+host_mpi", "+for_host", "+one_openacc", "*"}
+
+
+def classes() -> Iterator[type[Any]]:
+    for path in sorted((ROOT / "checks").glob("*.py")):
+        spec = importlib.util.spec_from_file_location(f"budgeted_{path.stem}", path)
+        assert spec is not None and spec.loader is not None
+        module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        tests = module._rfm_test_registry  # what @simple_test noted
+        yield from tests._tests
+
+
+@pytest.fixture(scope="module")
+def checks() -> Iterator[list[Any]]:
+    """Every check of mode acceptance, as it is before its set-up."""
+    before, runtime._runtime_context = runtime._runtime_context, None
+    runtime.init_runtime(load_config("<builtin>"))
+    made = [cls(variant_num=number) for cls in classes() for number in range(cls.num_variants)]
+    runtime._runtime_context = before
+    yield [check for check in made if "acceptance" in check.tags and isinstance(check, JudgedCheck)]
+
+
+def on_the_node(check: Any) -> bool:
+    return any(set(one.split()) <= NODE for one in check.valid_systems)
+
+
+def test_shares_of_a_node_with_two_gpus_fit_into_thirty_minutes(checks: list[Any]) -> None:
+    shares = {check.display_name: check.share for check in checks if on_the_node(check) and check.share}
+    files = sum(share for check in checks if on_the_node(check) and (share := check.share) and "storage" in check.tags)
+    assert sum(shares.values()) + budget.BESIDE <= 60 * budget.MINUTES["acceptance"]
+    assert 0 < files <= budget.FILES * 60 * budget.MINUTES["acceptance"]
+
+
+def test_each_check_of_the_suite_has_a_share(checks: list[Any]) -> None:
+    """What a site installs itself takes its own time."""
+    assert not {check.display_name for check in checks if check.ours and check.share is None}
+
+
+def test_the_documentation_has_every_share(checks: list[Any]) -> None:
+    shares: Counter[str] = Counter()
+    for check in checks:
+        if check.share and on_the_node(check):
+            shares[type(check).__name__.split("_")[0]] += check.share
+    page = (ROOT / "docs" / "acceptance.md").read_text()
+    stated = {m[1]: int(m[2]) for m in re.finditer(r"`(\w+)` (\d+)[,. ]", page)}
+    assert stated == shares
+    groups = {m[1]: int(m[2]) for m in re.finditer(r"^\| ([\w ,]+) \| (\d+) s \|", page, re.M)}
+    assert groups.pop("together") == sum(groups.values()) == sum(shares.values()) + budget.BESIDE
+
+
+def test_memory_links_gemm_and_hpl_come_first_and_files_last(checks: list[Any]) -> None:
+    ranks = {check.display_name.split()[0]: budget.rank(check.tags) for check in checks}
+    order = ["StreamHost", "Transfer", "P2P", "Gemm", "Hpl", "HpcgCuda", "Himeno", "SnapshotCuda"]
+    assert [ranks[name] for name in order] == sorted({ranks[name] for name in order})
+    assert max(ranks.values()) == ranks["DataLoadingDaliCpu"] == ranks["SnapshotCuda"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "minutes", "gpus", "one_by_one", "samples", "share"),
+    [
+        ("acceptance", 0, 2, True, 1, 40),
+        ("acceptance", 12, 2, True, 0.4, 16),
+        ("acceptance", 60, 1, False, 2, 80),
+        # eight GPUs: one after the other they have half more time than two, and a quarter of it each
+        ("acceptance", 0, 8, True, 0.375, 60),
+        ("acceptance", 0, 8, False, 1, 40),
+        ("acceptance", 22.5, 8, True, 0.1875, 30),
+        ("quick", 0, 8, True, 1, None),
+        ("quick", 10, 2, True, 2, None),
+        ("published", 12, 2, True, 1, None),
+        ("nightly", 12, 8, True, 1, None),
+    ],
+)
+def test_minutes_scale_samples_and_shares(mode, minutes, gpus, one_by_one, samples, share) -> None:
+    assert budget.scale(mode, minutes, gpus, one_by_one) == pytest.approx(samples)
+    assert budget.seconds_of(40, mode, minutes, gpus, one_by_one) == (share and pytest.approx(share))
+    assert budget.seconds_of(None, mode, minutes, gpus, one_by_one) is None
+
+
+def test_samples_are_cut_to_what_the_judgement_requires() -> None:
+    asked = {"repetitions": 200, "target-seconds": 10, "energy-seconds": 2.5, "n": 98304, "backend": "cuda"}
+    assert budget.fitted(asked, 0.4, 100) == {"repetitions": 100, "target-seconds": 4, "energy-seconds": 2.1}
+    assert budget.fitted({"repetitions": 20, "seconds": 0.1}, 0.1, 100) == {}, "fewer than the floors: as asked"
+    assert budget.fitted({"seconds": None, "repetitions": 3}, 0.1, 1) == {"repetitions": 1}
+    assert program("stream").most_required == 100 and program("data_loading").most_required == 3
+
+
+def test_a_check_asks_for_what_it_passes_on() -> None:
+    """The request has the same numbers as the command line: a program that ran others would not be believed."""
+    check = SimpleNamespace(
+        tenken_mode="acceptance", tenken_minutes=12.0, machine=SimpleNamespace(gpus=2), one_by_one=False, ours=True,
+        fewest=None, program="stream", arguments={"repetitions": 200, "energy-seconds": 10},
+        asked={"repetitions": 200, "backend": "cuda"},
+    )  # fmt: skip
+    JudgedCheck.keep_to_the_share(check)
+    assert check.arguments == {"repetitions": 100, "energy-seconds": 4.0}
+    assert check.asked == {"repetitions": 100, "backend": "cuda"}
