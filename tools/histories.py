@@ -6,7 +6,9 @@
     python -m tools.bench.real numpy-i7.npz
 
 FORMAT is `asv` (result files of airspeed velocity), `lines` (a JSON object a line and a file a case, as mujoco_warp
-has them) or `tsv` (a folder a night with a result.tsv, as PHP has them). An entry of a history is one commit or night
+has them), `tsv` (a folder a night with a result.tsv, as PHP has them), `action` (the data.js of
+github-action-benchmark, in all of its commits), `google` (a JSON file of google-benchmark a run, as Kokkos has them) or
+`orun` (a file of JSON lines a run, as OCaml's sandmark has them). An entry of a history is one commit or night
 that was measured; it stands for a night. The file notes source, commit, SHA-256 of the values and the command. No data
 of others is part of this project: the files stay where you write them.
 """
@@ -18,6 +20,7 @@ import csv
 import hashlib
 import json
 import math
+import re
 import subprocess
 import sys
 import zipfile
@@ -142,7 +145,66 @@ def tsv(repository: Path, commit: str, machine: str) -> Iterator[Value]:
                 yield when, f"{test}, {version}", value
 
 
-FORMATS: dict[str, Callable[[Path, str, str], Iterator[Value]]] = {"asv": asv, "lines": lines, "tsv": tsv}
+def action(repository: Path, commit: str, file: str) -> Iterator[Value]:
+    """Entries of a data.js: each commit has the newest ones, so that every 20th of its commits and the last is read."""
+    commits = _git(repository, "log", "--format=%H", commit, "--", file).decode().split()
+    for one in [*commits[:1], *commits[1::20]]:
+        done = subprocess.run(["git", "-C", str(repository), "show", f"{one}:{file}"], capture_output=True)
+        if done.returncode:
+            continue  # a version that this clone lacks
+        document = json.loads(done.stdout.decode().partition("=")[2].strip().rstrip(";"))
+        for suite, entries in document["entries"].items():
+            for entry in entries:
+                higher = entry.get("tool") in ("customBiggerIsBetter", "benchmarkjs", "pytest")
+                for bench in entry["benches"]:
+                    value = bench.get("value")
+                    if isinstance(value, (int, float)) and math.isfinite(value) and value > 0:
+                        yield entry["date"] / 1000, f"{suite} {bench['name']}{'_per_second' * higher}", float(value)
+
+
+_STAMP = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)[T_]+(\d\d)-?(\d\d)-?(\d\d)")
+
+
+def _stamp(path: str) -> float:
+    found = _STAMP.search(path)
+    return datetime(*(int(part) for part in found.groups())).timestamp() if found else 0.0  # type: ignore[arg-type]
+
+
+def google(repository: Path, commit: str, folder: str) -> Iterator[Value]:
+    """Times in the JSON files of google-benchmark in a folder; the date and the suite are in their names."""
+    for path, content in files(repository, commit, lambda n: n.startswith(folder) and n.endswith(".json")):
+        suite = _STAMP.split(Path(path).name)[0]
+        try:
+            document = json.loads(content)
+        except ValueError:
+            continue  # a run that was killed
+        found: dict[str, list[float]] = {}
+        for one in document["benchmarks"]:
+            if isinstance(one.get("real_time"), (int, float)) and one.get("run_type", "iteration") == "iteration":
+                found.setdefault(one["name"], []).append(one["real_time"])
+        for name, values in found.items():
+            if np.median(values) > 0:
+                yield _stamp(path), f"{suite} {name}", float(np.median(values))
+
+
+def orun(repository: Path, commit: str, chosen: str) -> Iterator[Value]:
+    """Times in the .bench files of sandmark; `chosen` is FOLDER:NAME, its folder and a part of the file's name."""
+    folder, _, part = chosen.partition(":")
+    for path, content in files(
+        repository, commit, lambda n: n.startswith(folder) and n.endswith(".bench") and part in n
+    ):
+        for line in content.decode(errors="replace").splitlines():
+            try:
+                one = json.loads(line)
+            except ValueError:
+                continue  # a line of another program
+            if isinstance(one, dict) and isinstance(one.get("time_secs"), (int, float)) and one["time_secs"] > 0:
+                yield _stamp(path), one["name"], float(one["time_secs"])
+
+
+FORMATS: dict[str, Callable[[Path, str, str], Iterator[Value]]] = {
+    "asv": asv, "lines": lines, "tsv": tsv, "action": action, "google": google, "orun": orun,
+}  # fmt: skip
 
 
 def read(form: str, repository: Path, ref: str, machine: str, source: str, command: str) -> Public:
@@ -198,7 +260,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("format", choices=sorted(FORMATS))
     parser.add_argument("repository", type=Path, help="a clone, bare or not")
     parser.add_argument("--ref", default="HEAD", help="branch or commit (default: HEAD)")
-    parser.add_argument("--machine", default="", help="whose results: folder (asv) or part of the folder's name (tsv)")
+    parser.add_argument(
+        "--machine", default="", help="whose results: machine (asv, tsv), file (action), folder (google, orun)"
+    )
     parser.add_argument("--source", required=True, help="where the repository came from, for the note")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the .npz to write")
     given = parser.parse_args(arguments)

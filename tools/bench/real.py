@@ -8,9 +8,8 @@ medians of the ten entries before and after its beginning differ by less than 2 
 a series could be judged (30 entries of learning, ten before and after). Series that became noisy are counted
 separately: their level did not move.
 
-Entries of one day are taken to be of one night: projects measure the commits of a day one after the other, in one
-session on one machine, which a disturbance of that machine spans. With --days each series has one value per day, the
-median of its entries, as a nightly gate has it.
+An entry is taken for a night. Projects measure the commits of a day one after the other, in one session on one machine,
+which a disturbance of that machine spans: with --days each series has one value per day, the median of its entries.
 """
 
 from __future__ import annotations
@@ -213,7 +212,7 @@ def main(arguments: list[str] | None = None) -> int:
         values = by_day(values, public.entries) if given.days else values
         costs = costs_of(values, higher)
         steps = plain_steps(costs)
-        events = detect(values, higher, Settings(), calendar=None if given.days else public.entries // DAY)
+        events = detect(values, higher, Settings())
         methods = {"gate": _losses(events)}
         if given.rivals:
             with warnings.catch_warnings():

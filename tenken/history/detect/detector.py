@@ -7,24 +7,20 @@ from enum import Enum
 
 import numpy as np
 
+from tenken.history.detect import order
 from tenken.history.detect.excursions import SHORT, Excursions
 from tenken.history.detect.settings import Settings
 from tenken.history.detect.unrest import Unrest
 from tenken.history.detect.windows import (
-    BEFORE,
     KEPT,
-    LASTED,
-    LASTED_LARGE,
     LONG,
     LONGEST,
     SLOW,
     SLOW_KEPT,
     SLOW_ONES,
-    STAGE,
     STRIDE,
     WINDOWS,
     distances,
-    lasted,
     span,
     spread_of_mean,
 )
@@ -140,23 +136,19 @@ def detect(
     first_night: int = 0,
     alone_among: int | None = None,
     errors: np.ndarray | None = None,
-    calendar: np.ndarray | None = None,
 ) -> Findings:
     """Judge every series on every night, with the data available on that night.
 
     `values` has shape (series, nights), in any unit, NaN where there is no valid value; `higher_is_better` (series,)
     is the direction; `errors`, if given, is the relative standard error of each value from within its own night.
-    `first_night` is the number of the first column.  For `alone_among` and `calendar` see `Detector`.  ValueError if
-    shapes disagree.
+    `first_night` is the number of the first column.  For `alone_among` see `Detector`.  ValueError if shapes disagree.
     """
     values = np.asarray(values, dtype=float)
     if values.ndim != 2:
         raise ValueError(f"values: {values.ndim} dimensions, expected (series, nights)")
     if errors is not None and np.shape(errors) != values.shape:
         raise ValueError(f"errors: shape {np.shape(errors)}, expected the shape of the values, {values.shape}")
-    detector = Detector(higher_is_better, settings, first_night, alone_among, calendar)
-    if calendar is not None and np.shape(calendar) != values.shape[1:]:
-        raise ValueError(f"calendar: shape {np.shape(calendar)}, expected one night per column, {values.shape[1:]}")
+    detector = Detector(higher_is_better, settings, first_night, alone_among)
     if len(values) != detector.series:
         raise ValueError(f"values: {len(values)} series, but {detector.series} directions")
     for night in range(values.shape[1]):
@@ -168,8 +160,7 @@ class Detector:
     """The same, one night at a time: with a stored `state` only the new night is judged.
 
     `alone_among=n` assumes a fleet of n series, whatever the number given, for benchmarks with many independent
-    histories.  `calendar` is the night of each column from `first_night` on, for histories with several columns per
-    night: values of one night share its disturbances, and alone they are never a finding.
+    histories.
     """
 
     def __init__(
@@ -178,7 +169,6 @@ class Detector:
         settings: Settings | None = None,
         first_night: int = 0,
         alone_among: int | None = None,
-        calendar: np.ndarray | None = None,
     ) -> None:
         higher = np.asarray(higher_is_better)
         if higher.ndim != 1 or higher.dtype != bool:
@@ -187,10 +177,6 @@ class Detector:
         count = self.series = len(higher)
         self.night = first_night  # the next one
         self._alone_among = alone_among
-        self._first = first_night
-        self._calendar = None if calendar is None else np.asarray(calendar)
-        #: persistent changes of values of one night: (direction in cost, value that they all lie beyond), by series
-        self._held: dict[int, tuple[float, float]] = {}
         self._sign = np.where(higher, -1.0, 1.0)
         self._learned = np.full((count, self.settings.min_baseline), np.nan)  # the first values
         self._number = np.zeros(count, int)  # values so far
@@ -402,8 +388,6 @@ class Detector:
         worse = ratio[0] >= ratio[1]
         loudest = np.maximum(ratio[0], ratio[1])
         plain = self._plain(judged)
-        if self._calendar is not None:
-            self._hold(known, plain)
         for row in np.flatnonzero(judged & ((loudest > 1) | (plain > 0))).tolist():
             side = 0 if worse[row] else 1
             window = int(best[side][row])
@@ -412,8 +396,6 @@ class Detector:
             if not plain[row] and self._since[row] < span(window):
                 continue  # the level has returned tonight, after the distance from the one before was computed
             if not plain[row] and loudest[row] <= settings.slowest and self._wanders(row, window):
-                continue
-            if self._of_one_night(row, int(plain[row]) or WINDOWS[window][1]):
                 continue
             found.append(
                 self._open_event(
@@ -438,48 +420,24 @@ class Detector:
         fast = self._choice[row] == len(self._tracks) - 1
         return window == SLOW_ONES[-1] and not fast and not self._lately(row, WINDOWS[window][1])
 
-    def _of_one_night(self, row: int, length: int) -> bool:
-        """Whether all of the newest `length` values that have gone at least half of the way are of one night."""
-        if self._calendar is None:
-            return False
-        away = self._kept[row, KEPT - length :] - self._levels[row, KEPT - length - 1]
-        away *= np.sign(away.mean())
-        nights = self._nights[row, KEPT - length :][away >= away.mean() / 2]
-        return len(np.unique(self._calendar[nights - self._first])) < 2
-
-    def _hold(self, known: np.ndarray, plain: np.ndarray) -> None:
-        """A persistent change that one night shows is `plain` once a value of the next one lies beyond as well."""
-        for row in sorted({*np.flatnonzero(plain).tolist(), *self._held}):
-            if not known[row]:
-                continue
-            length = int(plain[row]) or LASTED
-            if plain[row]:
-                new, old = self._kept[row, -length:], self._kept[row, -length - BEFORE : -length]
-                self._held[row] = (1.0, float(old.max())) if new.mean() > old.mean() else (-1.0, float(-old.min()))
-            way, bound = self._held[row]
-            plain[row] = length if way * self._kept[row, -1] > bound else 0
-            if not plain[row] or not self._of_one_night(row, length):
-                del self._held[row]
-
     def _plain(self, judged: np.ndarray) -> np.ndarray:
         """Number of values of an obvious and persistent change of each series, 0 without one."""
         settings, deviation = self.settings, self._past_deviation[:, 0]
         change, plain = np.zeros(self.series), np.zeros(self.series, int)
-        for length, before, least, gap in (
-            (LASTED, BEFORE, settings.plain, 0.0),
-            (LASTED_LARGE, BEFORE, settings.large, settings.large / 2),
-            (LASTED, STAGE, settings.large, settings.large / 2),
-        ):
-            worse, better = lasted(self._kept, self._told, length, before, gap)
-            found = judged & (plain == 0) & (np.maximum(worse, -better) >= least)
-            change = np.where(found, np.maximum(worse, -better), change)
-            plain[found] = length
+        for sign, told in zip((1.0, -1.0), self._told, strict=True):
+            shift = order.precedence(sign * self._kept, told)
+            found = judged & (shift >= settings.plain) & (plain == 0)
+            change[found], plain[found] = shift[found], order.LASTED
+        # an improvement is no hurry
+        shift = order.ratio(self._long, self._told[0])
+        found = judged & (shift >= settings.large) & (plain == 0)
+        change[found], plain[found] = shift[found], 2
         # noise that remembers itself lies on one side for long: where it has grown, the order of values tells little
         # of a small change; it does not stay beyond a large one
         rows = np.flatnonzero((plain > 0) & (self._noisy >= 0) & (self._past_memory[:, 0] > 0))
         memory = self._past_memory[rows, 0]
         own = spread_of_mean(memory)[np.arange(len(rows)), plain[rows] - 1] * deviation[rows]
-        plain[rows] *= change[rows] >= np.minimum(_PLAIN * own, settings.large)
+        plain[rows] *= change[rows] >= np.minimum(_PLAIN * own, settings.certain)
         return plain
 
     def _weighed(self, cost: np.ndarray, known: np.ndarray, errors: np.ndarray | None) -> np.ndarray:
@@ -904,7 +862,7 @@ class Detector:
         settings = self.settings
         # a persistent improvement is not an excursion: losing it is a regression
         small = np.abs(self._level[rows] - self._former[rows]) < settings.plain
-        young = self._since[rows] <= np.where(small, settings.excursion, LASTED)
+        young = self._since[rows] <= np.where(small, settings.excursion, order.LASTED)
         young |= self._open[rows] == self._last_event[rows]
         watched = rows[(self._last_event[rows] >= 0) & np.isfinite(self._former[rows]) & young]
         if not len(watched):
@@ -977,9 +935,9 @@ class Detector:
         return float(abs(event.size if self._linear[event.series] else np.log1p(event.size)))
 
     def _same(self, row: int, index: int, shift: float, length: int) -> bool:
-        """Whether a change is a persistent regression that was absent for at most LASTED values."""
+        """Whether a change is a persistent regression that was absent for at most order.LASTED values."""
         before = self._way(self._events[index])
-        return bool(self._since[row] - length <= LASTED and _SAME[0] * before <= shift <= _SAME[1] * before)
+        return bool(self._since[row] - length <= order.LASTED and _SAME[0] * before <= shift <= _SAME[1] * before)
 
     def _was_excursion(self, row: int, index: int, peaks: tuple | None) -> None:
         """Learn from a short-lived change."""

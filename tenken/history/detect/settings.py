@@ -15,10 +15,12 @@ class Settings:
     smallest: float = 0.015
     #: ... nor is this slow change, over some forty nights or more
     smallest_slow: float = 0.022
-    #: a persistent change of this size (windows.LASTED values) is a finding, regardless of the fleet's excursions
+    #: a change of this size that has lasted (order.precedence) is a finding, regardless of the fleet's excursions
     plain: float = 0.04
-    #: ... and of one value fewer for a change of this size, in cost: a factor of 1.2
-    large: float = 0.18
+    #: ... and one of this size of two values far beyond those of three weeks (order.ratio)
+    large: float = 0.05
+    #: ... and one of this size, in cost, however far the noise of the series has grown
+    certain: float = 0.18
     #: a series became noisy if its scatter increased by this factor ...
     noisier: float = 1.5
     #: ... and its mean restlessness is this many standard deviations from the usual one

@@ -1,6 +1,6 @@
 """A detector on disk: one line of JSON, then its arrays in memory layout. The content is data and never executed.
 
-    {"format": "tenken-state/6", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
+    {"format": "tenken-state/7", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
     <the arrays, the events, the peaks: bytes>
 
 Names, types and shapes of the arrays are those of a new detector with the same number of series: a file cannot
@@ -26,7 +26,7 @@ from tenken.history.detect.unrest import Unrest
 from tenken.history.detect.windows import WINDOWS
 from tenken.model import files
 
-FORMAT = "tenken-state/6"
+FORMAT = "tenken-state/7"
 #: Maximum length of the first line in bytes.
 _HEAD = 4096
 _NUMBERS: dict[str, type] = {
@@ -113,7 +113,7 @@ def _arrays(detector: Detector) -> Iterator[tuple[Any, str, np.ndarray]]:
     owners: list[Detector | Excursions | Unrest] = [detector, *detector._excursions, detector._unrest]
     for owner in owners:
         for name, value in sorted(vars(owner).items()):
-            if isinstance(value, np.ndarray) and name not in ("_sign", "_lasting", "_calendar"):
+            if isinstance(value, np.ndarray) and name not in ("_sign", "_lasting"):
                 yield owner, name, value
 
 

@@ -44,10 +44,6 @@ USUAL_REACH = 1.0
 SLOW_ONES = tuple(index for index, window in enumerate(WINDOWS) if window[0] == "slow")
 #: Values that are kept of each series: the longest window and the value before it.
 KEPT = 18
-#: A change has lasted if so many values are all worse than all of those before them, of which there must be so many.
-LASTED, BEFORE, BEFORE_AT_MOST = 7, 5, 10
-#: ... or of a large change this number, or after a change that was reported these before: a further stage of it.
-LASTED_LARGE, STAGE = 6, 2
 
 
 @dataclass(frozen=True)
@@ -147,30 +143,3 @@ def distances(
         shift_worse[:, index] = np.minimum(middle, up - mean * deviation)
         shift_better[:, index] = np.maximum(middle, down + mean * deviation)
     return Distances(worse, better, shift_worse, shift_better)
-
-
-def lasted(
-    values: np.ndarray, usable: np.ndarray, length: int = LASTED, before: int = BEFORE, gap: float = 0.0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Change of level, (for the worse, for the better), of series whose newest values all lie beyond those before.
-
-    `values` (series, KEPT) are costs, the newest last, of which the newest `usable[0]` (series,) came since the last
-    change for the worse that was told, and `usable[1]` since the last for the better.  0 where the newest `length`
-    values do not all lie `gap` beyond `before` to BEFORE_AT_MOST before them; the better one has the sign of an
-    improvement, below 0.  Of independent values one in 19448 does it by chance (17 over 7), or one in 8008 of six.
-    """
-    new = values[:, -length:]
-    old = values[:, -length - BEFORE_AT_MOST : -length]
-    out = []
-    for sign, told in zip((1.0, -1.0), usable, strict=True):
-        shift = np.zeros(len(values))
-        least = (sign * new).min(axis=1)
-        # few get so far: the value before them is one that all of them must be beyond
-        rows = np.flatnonzero((least > sign * old[:, -1] + gap) & (told >= length + before))
-        number = np.minimum(told[rows] - length, BEFORE_AT_MOST)
-        ours = np.arange(BEFORE_AT_MOST)[None, :] >= (BEFORE_AT_MOST - number)[:, None]
-        beyond = least[rows] > np.where(ours, sign * old[rows], -np.inf).max(axis=1) + gap
-        for row, own in zip(rows[beyond].tolist(), ours[beyond], strict=True):
-            shift[row] = np.median(new[row]) - np.median(old[row, own])
-        out.append(shift)
-    return out[0], out[1]

@@ -1,0 +1,56 @@
+"""Two tests of the order of values, which no other series and no model of the noise can hinder.
+
+They are for changes of a size that anybody would call one: `precedence` for those that last, `ratio` for those far
+beyond all of three weeks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+#: Newest values that all lie beyond so many before them; from SPARED_FROM on one of these may lie anywhere.
+LASTED, BEFORE, FEWEST_BEFORE, SPARED_FROM = 7, 10, 5, 9
+#: The newest two values against so many before them, how many times as far from their median as the farthest of them,
+#: and how many of their standard deviations (by MAD) they must lie.
+WEEKS, TIMES, DEVIATIONS = 21, 2.0, 4.0
+
+
+def precedence(values: np.ndarray, since: np.ndarray) -> np.ndarray:
+    """Change of level of series whose newest LASTED values all lie beyond the values before them, (series,); else 0.
+
+    `values` (series, at least LASTED + BEFORE) are costs, the newest last, of which `since` (series,) may be used. A
+    precedence test (Nelson 1963): of the BEFORE values one may lie anywhere, so that a spike does not hide a loss. For
+    independent values the chance is 8 / C(17, 7) = 1 in 2431, or 1 / C(12, 7) = 1 in 792 while there are only five.
+    """
+    out = np.zeros(len(values))
+    new, old = values[:, -LASTED:], values[:, -LASTED - BEFORE : -LASTED]
+    least = new.min(axis=1)
+    # few get so far: at most one of the two before them is not below
+    rows = np.flatnonzero((least > old[:, -2:].min(axis=1)) & (since >= LASTED + FEWEST_BEFORE))
+    number = np.minimum(since[rows] - LASTED, BEFORE)
+    own = np.where(np.arange(BEFORE) >= (BEFORE - number)[:, None], old[rows], np.nan)
+    ordered = np.sort(np.where(np.isnan(own), -np.inf, own), axis=1)
+    bound = np.where(number >= SPARED_FROM, ordered[:, -2], ordered[:, -1])
+    beyond = least[rows] > bound
+    rows = rows[beyond]
+    out[rows] = np.median(new[rows], axis=1) - np.nanmedian(own[beyond], axis=1) if len(rows) else 0
+    return out
+
+
+def ratio(values: np.ndarray, since: np.ndarray) -> np.ndarray:
+    """Change of level of series whose newest two values lie far beyond the WEEKS before them, (series,); else 0.
+
+    `values` (series, at least WEEKS + 2) and `since` as for `precedence`. The nearer of the two must be TIMES as far
+    from the median of the others as the farthest of these, as in the ratio tests of Dixon (1950), and DEVIATIONS of
+    theirs.
+    For independent values of any distribution both lie beyond all others once in C(23, 2) = 253 pairs.
+    """
+    out = np.zeros(len(values))
+    old, near = values[:, -WEEKS - 2 : -2], values[:, -2:].min(axis=1)
+    rows = np.flatnonzero((near > old.max(axis=1)) & (since >= WEEKS + 2))
+    if len(rows):
+        own = old[rows] - np.median(old[rows], axis=1)[:, None]
+        far = near[rows] - np.median(old[rows], axis=1)
+        spread = 1.4826 * np.median(np.abs(own), axis=1)
+        out[rows] = np.where((far > TIMES * own.max(axis=1)) & (far > DEVIATIONS * spread), far, 0)
+    return out

@@ -1,0 +1,88 @@
+"""The two tests of order, on values written by hand, with chances counted by hand; and the findings they make."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from tenken.history.detect import Detector, Settings, detect, order
+
+UP = np.array([True])
+CALM = [0.00, 0.01, -0.01] * 7  # three weeks, median 0, farthest 0.01
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "since", "shift"),
+    [
+        ([0.0] * 10, [0.1] * 7, 99, 0.1),
+        ([0.0] * 10, [0.1] * 6 + [-0.01], 99, 0.0),  # one of seven is back
+        ([0.0] * 4 + [0.3] + [0.0] * 5, [0.1] * 7, 99, 0.1),  # one spike of ten hides nothing
+        ([0.0] * 9 + [0.3], [0.1] * 7, 99, 0.1),
+        ([0.0] * 8 + [0.3, 0.3], [0.1] * 7, 99, 0.0),  # two are not one
+        ([0.0] * 4 + [0.3, 0.3] + [0.0] * 4, [0.1] * 7, 99, 0.0),
+        ([9.0] * 5 + [0.0] * 5, [0.1] * 7, 12, 0.1),  # five before, since a change that was told
+        ([9.0] * 5 + [0.0] * 4 + [0.3], [0.1] * 7, 12, 0.0),  # of five, none is spared
+        ([9.0] * 6 + [0.0] * 4, [0.1] * 7, 11, 0.0),  # four are too few
+    ],
+)
+def test_precedence(old, new, since, shift):
+    values, told = np.array([old + new]), np.array([since])
+    assert order.precedence(values, told) == pytest.approx([shift])
+    assert order.precedence(values + 5, told) == pytest.approx([shift]), "whatever the level"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "since", "shift"),
+    [
+        (CALM, [0.06, 0.09], 99, 0.06),
+        (CALM, [0.09, 0.061], 99, 0.061),
+        (CALM, [0.09, 0.01], 99, 0.0),  # one night
+        (CALM, [0.059, 0.9], 99, 0.0),  # 4 MAD are 0.0593
+        ([*CALM[:-1], 0.04], [0.07, 0.09], 99, 0.0),  # less than twice as far as the farthest
+        ([*CALM[:-1], 0.04], [0.081, 0.09], 99, 0.081),
+        ([*CALM[:-1], -0.4], [0.07, 0.09], 99, 0.07),  # a better value says nothing
+        (CALM, [0.07, 0.09], 22, 0.0),  # three weeks since a change that was told
+        ([0.0] * 21, [0.06, 0.06], 23, 0.06),
+    ],
+)
+def test_ratio(old, new, since, shift):
+    values, told = np.array([old + new]), np.array([since])
+    assert order.ratio(values, told) == pytest.approx([shift])
+    assert order.ratio(values - 5, told) == pytest.approx([shift])
+
+
+def test_the_chance_of_precedence_is_counted():
+    """All C(n + 7, 7) places that the newest seven can have in the order of all values."""
+    for before, chances in ((5, 1), (8, 1), (9, 8), (10, 8)):
+        places = itertools.combinations(range(before + order.LASTED), order.LASTED)
+        ranks = np.array([[*sorted(set(range(before + order.LASTED)) - set(new)), *new] for new in places], float)
+        padded = np.hstack([np.full((len(ranks), order.BEFORE - before), 99.0), ranks])
+        found = order.precedence(padded, np.full(len(ranks), before + order.LASTED)) != 0
+        assert len(ranks) == math.comb(before + 7, 7)
+        # of the ten or nine values before, any order: the largest of them may be anywhere, on either side of it
+        assert np.count_nonzero(found) == chances
+
+
+@pytest.mark.parametrize(("shift", "values"), [(0.03, 0), (0.041, 7)])
+def test_what_has_lasted_is_a_finding_from_4_percent_on(shift, values):
+    detector = Detector(UP)
+    detector._kept[:] = [0.0] * 5 + [0.9] + [0.0] * 5 + [shift] * 7
+    detector._told[:] = 18
+    assert detector._plain(np.ones(1, bool)).tolist() == [values]
+    detector._kept *= -1
+    assert detector._plain(np.ones(1, bool)).tolist() == [values], "an improvement as well"
+
+
+def test_what_is_far_beyond_three_weeks_is_a_finding_from_5_percent_on_the_second_night():
+    for size, found in ((0.055, [101]), (0.045, [106])):
+        rng = np.random.default_rng(4)
+        values = 1000 * np.exp(-rng.normal(0, 0.004, (40, 120)))
+        for row in range(1, 40):  # a fleet that strays by a third for two nights now and then
+            for start in rng.choice(np.arange(35, 115, 8), 5, replace=False):
+                values[row, start : start + 2] *= 0.67
+        values[0, 100:] *= np.exp(-size)
+        told = [e.found_night for e in detect(values, np.ones(40, bool), Settings()).events if e.series == 0]
+        assert told == found
