@@ -22,6 +22,7 @@ def package_data() -> list[str]:
             for file in sorted((ROOT / "src" / "programs").glob(f"*/{name}"))
         ),
         "systems/hardware.yaml",
+        "systems/kinds.yaml",
     ]
 
 

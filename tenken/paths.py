@@ -33,6 +33,7 @@ PROGRAMS = _data("src/programs")
 CHECKS = ROOT / "checks"
 SYSTEMS = ROOT / "systems"
 HARDWARE = _data("systems/hardware.yaml")
+KINDS = _data("systems/kinds.yaml")
 REPORTS = ROOT / "reports"
 CACHE = ROOT / ".cache"
 

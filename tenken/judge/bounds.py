@@ -154,9 +154,11 @@ def hold(
     known: Criterion | None,
     reach: float = 1.0,
     floor: tuple[float, str] | None = None,
+    kind: Criterion | None = None,
 ) -> tuple[JudgedMetric, list[Finding]]:
     """Compare one value with its physical limit and its criterion (otherwise the floor). `reach`: factor by which the
-    limit itself may be exceeded (`yardstick`). `floor`: the minimum efficiency (`floor_of`) and its source.
+    limit itself may be exceeded (`yardstick`). `floor`: the minimum efficiency (`floor_of`) and its source. `kind`:
+    what other devices of the model reached, which counts where it permits less.
     """
     where = f"{result.node} {metric.place}"
     limit, highest = _limits(result, metric, declared, sheets)
@@ -177,6 +179,8 @@ def hold(
         source = f"{100 * share:.0f} % of the limit, {limit.basis}{why}"
         low, high = (bound, None) if higher else (None, bound)
         criterion = Criterion(FLOOR, limit.value, low, high, metric.unit, metric.statistic, source)
+    if known is None and kind is not None and (criterion is None or (kind.low or 0) > (criterion.low or 0)):
+        criterion = kind
 
     statistic = metric.statistic if criterion is None else criterion.statistic
     number = metric.statistic_named(statistic)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tenken.judge import attempt, completeness, conditions, fingerprints, relations, waivers
-from tenken.judge.bounds import LIMITED_BY_OPERATOR, UNSTEADY, differing, floor_of, hold, limits_set, yardstick
+from tenken.judge import attempt, completeness, conditions, fingerprints, kinds, relations, waivers
+from tenken.judge.bounds import LIMITED_BY_OPERATOR, UNSTEADY, differing, floor_of, hold, limited, limits_set, yardstick
 from tenken.model import engine
 from tenken.model.catalogue import Program
 from tenken.model.job import JobAccount
@@ -104,18 +104,24 @@ def _judge(
     misses: list[Finding] = []
     run = engine.Run(result, program, again=False)
     compiled = completeness.by_compiler(result, program)
+    names = {device.index: device.name for device in result.devices}
+    notes: list[Finding | None] = []
     for metric in result.metrics:
         known = machine.criterion(result, metric)
         reach = yardstick(result, metric, program, machine.limits)
         declared = program.metrics[metric.name]
         floor = None if compiled else floor_of(run, metric, declared, machine)
-        one, findings = hold(result, metric, declared, machine.limits, known, reach, floor)
+        others = None if compiled or limited(result, metric, declared, machine) else machine.kind(result, metric)
+        kind = kinds.criterion(others, metric, names.get(metric.subject.first, ""))
+        one, findings = hold(result, metric, declared, machine.limits, known, reach, floor, kind)
+        notes += [kinds.note(others, result, metric, names.get(metric.subject.first, ""))] if known is None else []
         judged[metric.id] = one
         misses += findings
     related, bounds = relations.of(run, request, machine)
     misses += related
     judged |= _in_run(judged, bounds, misses)
     found += [*differing(result, program, machine.limits), *limits_set(result, program, machine)]
+    found += [one for one in notes if one is not None]
     found += conditions.named(result, [*found, *misses])
     judgement = Judgement(PASS, (*found, *misses), (), judged)
     for finding in misses:

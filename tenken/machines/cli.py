@@ -287,9 +287,10 @@ def _tonight(arguments: argparse.Namespace) -> int:
 
 def _new(arguments: argparse.Namespace) -> int:
     name = arguments.name
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in (loader.LOCAL, hardware.FILE.stem):
+    others = (loader.LOCAL, *(Path(file).stem for file in loader.NO_SYSTEMS))
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in others:
         return _complain(
-            f"'{name}' is not a system name; allowed: lower case letters, digits and - (but not 'local' or 'hardware')",
+            f"'{name}' is not a system name; allowed: lower case letters, digits and - (but not {', '.join(others)})",
             2,
         )
     file = arguments.folder / f"{name}.yaml"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenken.machines import between, hardware, limits, loader
+from tenken.machines import between, hardware, kinds, limits, loader
 from tenken.machines.model import Environment, Link, Partition, Reference, System
 from tenken.model.catalogue import load_catalogue
 from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Limit, says
@@ -85,6 +85,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         attained=attained(partition),
         gpu_power_w=sheet.power_w if sheet else None,
         unmatched=unmatched,
+        kind=kinds.known,
     )  # fmt: skip
 
 
@@ -92,7 +93,7 @@ def of_result(result: Result) -> Machine:
     """What the data sheets say of the GPUs that a result lists: a machine that no file describes."""
     sheet = hardware.for_device(result.devices[0].name) if result.devices else None
     if sheet is None:
-        return Machine()
+        return Machine(kind=kinds.known)
     name = f"data sheet: {sheet.name}, {sheet.source}"
     links = {one.count for one in result.links}
     joined = links.pop() if len(links) == 1 else None  # of boards that join some pairs better, each has its own
@@ -113,6 +114,7 @@ def of_result(result: Result) -> Machine:
         gpu=sheet.name, gpu_names=sheet.device_names, compute_capability=sheet.compute_capability,
         gpu_memory_bytes=sheet.memory_gib * 2**30, gpu_l2_bytes=sheet.l2_bytes,
         attained={key: known for key, known in reached.items() if known is not None}, gpu_power_w=sheet.power_w,
+        kind=kinds.known,
     )  # fmt: skip
 
 

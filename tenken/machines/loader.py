@@ -34,7 +34,7 @@ from tenken.machines.model import (
     UserVariable,
     duration_seconds,
 )
-from tenken.paths import CACHE, PROGRAMS, SYSTEMS
+from tenken.paths import CACHE, KINDS, PROGRAMS, SYSTEMS
 
 SCHEMA = Path(__file__).with_name("schema.json")
 LOCAL = "local"
@@ -49,9 +49,13 @@ Made = tuple[str, Sheets, System]
 _made: dict[Path, Made] = {}
 
 
+#: Data sheets, and what devices of one model reached.
+NO_SYSTEMS = (hardware.FILE.name, KINDS.name)
+
+
 def files(folder: Path = SYSTEMS) -> dict[str, Path]:
     """System files by system name, sorted."""
-    return {file.stem: file for file in sorted(folder.glob("*.yaml")) if file.name != hardware.FILE.name}
+    return {file.stem: file for file in sorted(folder.glob("*.yaml")) if file.name not in NO_SYSTEMS}
 
 
 def names(folder: Path = SYSTEMS) -> list[str]:

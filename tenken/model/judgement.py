@@ -11,12 +11,13 @@ from tenken.errors import printable
 from tenken.model import verdicts
 from tenken.model.subject import Subject
 
-#: Kinds of criteria: a target agreed with a vendor, the machine's own figure, a share of the physical limit.
+#: Kinds of criteria: a target agreed with a vendor, the machine's own figure, what other devices of the model reached,
+#: a share of the physical limit.
 #: The ceiling (a little above the physical limit) guards against wrong counting; it is no criterion.
-CONTRACT, REFERENCE, FLOOR, CEILING = "contract", "reference", "floor", "ceiling"
+CONTRACT, REFERENCE, KIND, FLOOR, CEILING = "contract", "reference", "kind", "floor", "ceiling"
 #: What a value must reach relative to others of the same run: alone it passes nothing.
 RELATION = "relation"
-CRITERIA = (CONTRACT, REFERENCE, FLOOR, RELATION)
+CRITERIA = (CONTRACT, REFERENCE, KIND, FLOOR, RELATION)
 
 #: The sources of a limit.
 DATA_SHEET, DEVICE, SAME_RUN, RESULT = "data sheet", "device's own claim", "same run", "result"

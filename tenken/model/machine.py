@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tenken.model.judgement import Criterion, Limit
+from tenken.model.kinds import Known
 from tenken.model.result import MetricValue, Result
 
 CriterionLookup = Callable[[Result, MetricValue], "Criterion | None"]
@@ -19,6 +20,11 @@ def no_criterion(result: Result, metric: MetricValue) -> Criterion | None:
 def none_unmatched(result: Result, metric: MetricValue) -> str:
     """For a machine without references."""
     return ""
+
+
+def none_known(result: Result, metric: MetricValue) -> Known | None:
+    """For a machine of whose devices nothing is known."""
+    return None
 
 
 @dataclass(frozen=True)
@@ -47,3 +53,5 @@ class Machine:
     #: Power limit of the GPUs as delivered, in W.
     gpu_power_w: float | None = None
     unmatched: Callable[[Result, MetricValue], str] = none_unmatched
+    #: What other devices of the model of a value's GPUs reached.
+    kind: Callable[[Result, MetricValue], Known | None] = none_known

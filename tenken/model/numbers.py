@@ -40,6 +40,27 @@ def places(count: int, fractions: tuple[float, ...]) -> tuple[tuple[int, int, fl
     return tuple(found)
 
 
+@lru_cache(maxsize=1024)
+def student_quantile(probability: float, degrees: float) -> float:
+    """Quantile above 0.5 of Student's t, of at least one degree of freedom, by bisection on its distribution."""
+    low, high = 0.0, 1e6
+    for _ in range(80):
+        middle = (low + high) / 2
+        if _student_tail(middle, degrees) > 1 - probability:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _student_tail(t: float, degrees: float) -> float:
+    """P(T > t), t >= 0: the integral of sin^(degrees - 1) from 0 to the angle of sqrt(degrees) over t, by Simpson."""
+    steps, end = 200, math.atan2(math.sqrt(degrees), t)
+    values = [math.sin(end * at / steps) ** (degrees - 1) for at in range(steps + 1)]
+    integral = (values[0] + values[-1] + 4 * sum(values[1:-1:2]) + 2 * sum(values[2:-1:2])) * end / steps / 3
+    return math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(math.pi) * integral
+
+
 #: A failure is proven if its probability is below this: with many methods, sizes and evaluations some exceed the bound
 #: by chance.
 SURELY = 0.00005

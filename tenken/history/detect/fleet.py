@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from math import lgamma, pi, sqrt
 
 import numpy as np
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+from tenken.model.numbers import student_quantile
 
 LEAST_SIBLINGS = 5  # with fewer the outlier cannot be identified
 
@@ -92,25 +90,3 @@ def _critical(n: int, false_chance: float) -> float:
     about half as many, fitted to 40,000 samples of each n from 5 to 128.
     """
     return student_quantile(1 - false_chance / n, 0.48 * (n - 1) + 0.5)
-
-
-@cache
-def student_quantile(probability: float, degrees: float) -> float:
-    """Quantile of Student's t by bisection on its distribution (numerical integration of the density)."""
-    low, high = 0.0, 1e4
-    for _ in range(80):
-        middle = (low + high) / 2
-        if _student_tail(middle, degrees) > 1 - probability:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
-
-
-def _student_tail(t: float, degrees: float) -> float:
-    """P(T > t), t >= 0: with x = t tan-substituted, the integral of cos^(degrees-1) over an angle."""
-    angle = np.arctan2(sqrt(degrees), t)  # the tail is the angle from 0 to this one, of sin^(degrees - 1)
-    theta = angle * (_NODES + 1) / 2
-    integral = float(np.sum(_WEIGHTS * np.sin(theta) ** (degrees - 1)) * angle / 2)
-    log_norm = lgamma((degrees + 1) / 2) - lgamma(degrees / 2) - 0.5 * np.log(pi)
-    return float(np.exp(log_norm) * integral)

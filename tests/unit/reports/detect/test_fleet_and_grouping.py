@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tenken.history.detect import Event, fleet_outliers, group_events
-from tenken.history.detect.fleet import student_quantile
+from tenken.model.numbers import student_quantile
 
 
 @pytest.mark.parametrize("p, degrees, expected", [(0.975, 10, 2.2281), (0.99, 3, 4.5407), (0.95, 30, 1.6973)])

@@ -1,0 +1,118 @@
+"""`tenken kinds`: what devices of one model reached, and how a site adds its own to systems/kinds.yaml."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tenken.archive import packed, records
+from tenken.errors import TenkenError
+from tenken.judge.bounds import LIMITED_BY_OPERATOR
+from tenken.machines import kinds
+from tenken.model.catalogue import load_catalogue
+from tenken.model.kinds import FEWEST, figure, of_device
+from tenken.model.record import Record
+from tenken.model.verdicts import PASS, RECORDED
+from tenken.paths import archive_root
+
+#: Digits of a value: devices differ in the third.
+DIGITS = 5
+_SITE = re.compile(r"[\w .,()-]{1,60}")
+
+
+class KindsError(TenkenError):
+    """Nothing can be added."""
+
+
+def register(subparsers: Any) -> None:
+    """Adds the subcommand `kinds` to the `tenken` command."""
+    parser = subparsers.add_parser("kinds", help="what devices of one model reached; add those of an archive")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    shown = actions.add_parser("list", help="models, sites, figures and devices that are known")
+    shown.add_argument("--file", type=Path, default=kinds.FILE, help="default: systems/kinds.yaml")
+    shown.set_defaults(func=listed)
+    add = actions.add_parser(
+        "add",
+        help="add the devices of an archive, without their names",
+        description="Takes the key metrics of GPUs from records that are PASS or RECORDED, of each device the median "
+        "of its runs, and writes them into the file in place of what the site gave before. Review the difference.",
+    )
+    add.add_argument("--site", required=True, help="the site as others are to read it: letters, digits, . , ( ) -")
+    add.add_argument(
+        "--archive", type=Path, nargs="+", help="folders or .tar.xz of archives; nodes of two are two machines"
+    )
+    add.add_argument("--file", type=Path, default=kinds.FILE, help="default: systems/kinds.yaml")
+    add.set_defaults(func=add_site)
+
+
+def listed(arguments: argparse.Namespace) -> int:
+    """Prints one line a figure."""
+    for (gpu, name), one in sorted(kinds.load(arguments.file, None).items()):
+        bound = one.bound
+        said = f"{len(one.values)} devices, {len(one.machines)} machines, {one.sites} sites"
+        print(f"{gpu}  {name}: {one.middle:.5g} {one.unit}, {said}" + (f", at least {bound:.5g}" if bound else ""))
+    return 0
+
+
+def add_site(arguments: argparse.Namespace) -> int:
+    """Writes the file. Raises KindsError if the archives have nothing to add."""
+    if not _SITE.fullmatch(arguments.site):
+        raise KindsError(f"--site {arguments.site!r}: allowed: 1 to 60 letters, digits, blanks and . , ( ) -")
+    groups = [_records(path) for path in arguments.archive or [archive_root()]]
+    found = figures(groups)
+    if not found:
+        raise KindsError("no record of these archives is PASS or RECORDED and has a key metric of a GPU")
+    date = max((record.time[:7] for group in groups for record in group), default=f"{datetime.now(timezone.utc):%Y-%m}")
+    arguments.file.write_text(kinds.with_site(arguments.file, arguments.site, date, found), encoding="utf-8")
+    for gpu, of in sorted(found.items()):
+        devices = max(sum(map(len, one["machines"])) for one in of.values())
+        print(f"{gpu}: {len(of)} figures of up to {devices} devices; review the difference of {arguments.file}")
+    return 0
+
+
+def _records(path: Path) -> list[Record]:
+    if not path.exists():
+        raise KindsError(f"{path}: no such archive")
+    return list(records.records(packed.folder_of(path) if path.is_file() else path, figures_only=True))
+
+
+def figures(groups: Iterable[Sequence[Record]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """By GPU and figure the unit and, by machine, one value a device; of each group the nodes are other machines."""
+    catalogue = load_catalogue()
+    units: dict[tuple[str, str], str] = {}
+    runs: dict[tuple[str, str], dict[tuple[int, str], dict[tuple[str, ...], list[float]]]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(list))
+    )
+    for group, of in enumerate(groups):
+        for record in of:
+            result, program = record.result, catalogue.get(record.program)
+            limited = any(finding.kind == LIMITED_BY_OPERATOR for finding in record.findings)
+            if result is None or program is None or limited or record.verdict not in (PASS, RECORDED):
+                continue
+            if record.program_version != program.version:
+                continue
+            for metric in result.metrics:
+                devices = [device for gpu in metric.subject.gpus if (device := result.device(gpu)) is not None]
+                names = {device.name for device in devices if not device.mig_enabled}
+                if len(names) != 1 or not of_device(program, metric):
+                    continue
+                key = (names.pop(), figure(result, program, metric))
+                units[key] = metric.unit
+                which = tuple(str(one.uuid or one.index) for one in devices)
+                runs[key][group, result.node][which].append(metric.value)
+    found: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+    for (gpu, name), machines in sorted(runs.items()):
+        values = [sorted(_rounded(median(one)) for one in devices.values()) for devices in machines.values()]
+        if sum(map(len, values)) >= FEWEST and all(value > 0 for one in values for value in one):
+            found[gpu][name] = {"unit": units[gpu, name], "machines": sorted(values)}
+    return found
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")

@@ -1,0 +1,159 @@
+"""What other devices of the model reached: a note below few of them, FAIL below many, each machine held out in turn."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tenken.commands import kinds as command
+from tenken.errors import TenkenError
+from tenken.judge import verdict
+from tenken.machines import facts, kinds
+from tenken.machines.errors import SystemFileError
+from tenken.model.catalogue import program
+from tenken.model.kinds import DEVICES, Known, figure
+from tenken.model.record import Record
+from tenken.model.verdicts import FAIL, PASS
+from tests.support import kept
+from tools import sensitivity
+
+STREAM = "stream/1 triad.gpu array_bytes=1073741824 at_once=True"
+
+
+def run() -> Record:
+    return next(one for one in kept._of(kept.TWO_CLEAN) if one.base_check == "StreamCuda")
+
+
+def judged(factor: float, known: Known | None) -> Any:
+    record = run()
+    assert record.result is not None and record.request is not None
+    result = sensitivity.slowed(record.result, factor)
+
+    def kind(result: Any, metric: Any) -> Known | None:
+        return known if metric.name == "triad" else None
+
+    machine = replace(facts.of_result(result), kind=kind)
+    return verdict.judge(result, program("stream"), replace(record.request, token=None), machine, None)
+
+
+def devices(count: int, sites: int, value: float = 4382.0) -> Known:
+    values = [value * (1 + 0.004 * ((at % 5) - 2) / 2) for at in range(count)]
+    return Known("GB/s", tuple((one,) for one in values), sites)
+
+
+@pytest.mark.parametrize(
+    ("known", "factor", "expected", "says"),
+    [
+        (devices(7, 1), 0.99, PASS, ""),
+        (devices(7, 1), 0.96, PASS, "% below the 7 NVIDIA H200 known, whose middle is"),
+        (devices(DEVICES, 1), 0.96, PASS, "% below the 20 NVIDIA H200 known"),  # of one site
+        (devices(DEVICES - 1, 2), 0.96, PASS, "% below the 19 NVIDIA H200 known"),
+        (devices(DEVICES, 2), 0.99, PASS, ""),
+        (
+            devices(DEVICES, 2),
+            0.96,
+            FAIL,
+            "interval of 20 NVIDIA H200, 20 machines, 2 sites",
+        ),
+        (None, 0.96, PASS, ""),
+    ],
+)
+def test_few_devices_are_a_note_and_many_of_two_sites_a_criterion(
+    known: Known | None, factor: float, expected: str, says: str
+) -> None:
+    found = judged(factor, known)
+    about = [one.message for one in found.findings if one.metric and one.metric.startswith("triad")]
+    assert found.verdict == expected and (says in " ".join(about) if says else not about), found.findings
+    if known is not None and known.decides:
+        assert {one.criterion.kind for name, one in found.judged.items() if name.startswith("triad")} == {"kind"}
+
+
+def test_a_floor_that_is_higher_than_the_interval_stays_the_criterion() -> None:
+    wide = Known("GB/s", tuple((4382.0 * (1 + 0.1 * ((at % 5) - 2)),) for at in range(24)), 2)
+    found = judged(1.0, wide)
+    assert {one.criterion.kind for name, one in found.judged.items() if name.startswith("triad")} == {"floor"}
+
+
+def test_the_bound_is_that_of_a_prediction_interval() -> None:
+    """Of two degrees t is (2 P - 1) / sqrt(2 P (1 - P)): 223.6 for a chance of 1e-5."""
+    t = (1 - 2e-5) / (2 * 1e-5 * (1 - 1e-5)) ** 0.5
+    assert Known("x", ((1001.0, 1000.0), (999.0,)), 1).bound == pytest.approx(1000 - t * (4 / 3) ** 0.5, rel=1e-6)
+    assert Known("x", ((100.0, 100.0), (100.0,)), 1).bound == 98.0  # never nearer than 2 %
+    assert Known("x", ((100.0, 100.0),), 1).bound is None and Known("x", ((1.0, 100.0, 50.0),), 1).bound is None
+
+
+def test_no_healthy_device_of_the_file_is_below_the_others_when_its_machine_is_left_out() -> None:
+    held = 0
+    for (gpu, name), one in kinds.load().items():
+        for at, machine in enumerate(one.machines):
+            others = Known(one.unit, one.machines[:at] + one.machines[at + 1 :], one.sites)
+            if len(others.values) >= 10 and others.bound is not None:
+                held += len(machine)
+                assert min(machine) >= others.bound, (gpu, name, machine, others.bound)
+    assert held > 500
+
+
+def test_the_file_has_the_devices_of_the_kept_records() -> None:
+    models = {gpu for gpu, _ in kinds.load()}
+    assert models == {"NVIDIA H200", "NVIDIA H100 80GB HBM3"}
+    record = run()
+    assert record.result is not None
+    names = {figure(record.result, program("stream"), one) for one in record.result.metrics if one.name == "triad"}
+    assert names == {STREAM} and ("NVIDIA H200", STREAM) in kinds.load()
+    assert not any(one.decides for one in kinds.load().values()), "all of them are of one site"
+    text = kinds.FILE.read_text(encoding="utf-8")
+    assert "GPU-0" not in text and "node1" not in text
+
+
+def called(tmp_path: Path, *words: str) -> int:
+    parser = argparse.ArgumentParser()
+    command.register(parser.add_subparsers())
+    arguments = parser.parse_args(["kinds", *words, "--file", str(tmp_path / "kinds.yaml")])
+    return int(arguments.func(arguments))
+
+
+def test_a_site_adds_its_devices_and_replaces_what_it_gave_before(tmp_path: Path, capsys: Any) -> None:
+    archives = [str(kept.TWO_CLEAN), str(kept.ONE_USER)]
+    for _ in range(2):
+        assert called(tmp_path, "add", "--site", "here", "--archive", *archives) == 0
+    assert "figures of up to 3 devices; review the difference" in capsys.readouterr().out
+    assert called(tmp_path, "add", "--site", "there", "--archive", *archives) == 0
+    capsys.readouterr()
+    assert called(tmp_path, "list") == 0
+    assert "6 devices, 4 machines, 2 sites" in capsys.readouterr().out
+    written = YAML(typ="safe").load((tmp_path / "kinds.yaml").read_text())
+    assert [one["site"] for one in written["kinds"]["NVIDIA H200"]] == ["here", "there"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("add", "--site", "a/b", "--archive", "x"), "--site 'a/b': allowed: 1 to 60 letters"),
+        (("add", "--site", "a", "--archive", "/no/such"), "/no/such: no such archive"),
+        (("add", "--site", "a", "--archive", "."), "has a key metric of a GPU"),
+    ],
+)
+def test_what_cannot_be_added_has_one_line(words: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    words = tuple(str(tmp_path) if word == "." else word for word in words)
+    with pytest.raises(TenkenError, match=says.replace("(", "\\(")):
+        called(tmp_path, *words)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("kinds: 3\n", "kinds is not a map of GPUs"),
+        ("kinds: {a: [{site: b}]}\n", "expected a list of {site, date, figures}, each site once"),
+        ("kinds: {a: [{site: b, date: c, figures: {d: {unit: e, machines: [[0]]}}}]}\n", "values above 0"),
+        ("kinds: {a: [{site: b, date: c, figures: {d: {unit: e, machines: []}}}]}\n", "one list a machine"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused_with_its_line(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "kinds.yaml").write_text(text)
+    with pytest.raises(SystemFileError, match=r"kinds\.yaml:1: .*" + says.replace("{", "\\{")):
+        kinds.load(tmp_path / "kinds.yaml", None)
