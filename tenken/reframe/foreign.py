@@ -229,7 +229,7 @@ class ForeignCheck(JudgedCheck):
             self.command = named
             catalogue.declare(self.declared(), f"check {self.name}")
         self.gpus = 0  # its figures are of the host or of ranks; `on_gpus` requests them from the scheduler
-        self.asked = {"command": self.command, "repetitions": self.repetitions}
+        self.asked = {"command": without_folder(self.command), "repetitions": self.repetitions}
         self.platform = self.container() if self.image else None
 
     def container(self) -> ContainerPlatform:
@@ -450,3 +450,9 @@ def first_word(command: str) -> str:
         words = ["sh"]
     first = next((word for word in words if not re.match(r"\w+=", word)), "true")
     return shlex.quote(first if os.sep in first or re.fullmatch(r"[\w.+-]+", first) else "sh")
+
+
+def without_folder(command: str) -> str:
+    """The command as its series is identified: a new release in another folder continues it."""
+    first = first_word(command)
+    return command.replace(first, first.rpartition(os.sep)[2]) if os.sep in first else command

@@ -17,7 +17,7 @@ from tenken.errors import CatalogueError
 from tenken.model import catalogue
 from tenken.model.verdicts import FAIL, RECORDED, WAIVED
 from tenken.paths import ROOT
-from tenken.reframe.foreign import Figure, ForeignCheck, ForeignOutputError
+from tenken.reframe.foreign import Figure, ForeignCheck, ForeignOutputError, without_folder
 from tests.programs.conftest import mpi  # noqa: F401 -- a fixture
 from tests.support import debian, mpi4py_source
 from tests.support.reframe import Outcome, reframe
@@ -39,6 +39,19 @@ def figure(**changes: Any) -> Figure:
 )
 def test_a_figure_is_read_in_its_unit(changes, line, expected):
     assert figure(**changes).samples("time", line) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("command", "series"),
+    [
+        ("mbw -n 3 64", "mbw -n 3 64"),
+        ("/opt/nvbandwidth/0.8/nvbandwidth -t 1", "nvbandwidth -t 1"),
+        ("A=1 /opt/burn 5 $(dirname /opt/burn)", "A=1 burn 5 $(dirname burn)"),
+        ("cd /data && ./run it's", "cd /data && ./run it's"),
+    ],
+)
+def test_a_new_release_in_another_folder_continues_the_series(command, series):
+    assert without_folder(command) == series
 
 
 @pytest.mark.parametrize(
