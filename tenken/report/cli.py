@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,8 @@ from tenken.archive import packed
 from tenken.model.verdicts import FAIL, VERDICTS
 from tenken.report.writing import write
 
+#: What `make run` sets to "brief": each check had its line while it ran, and the scorecard follows.
+BRIEF = "TENKEN_TERMINAL"
 #: Number of records from which the page of a session is a grid, with a page per node.
 MANY = 600
 
@@ -59,15 +62,17 @@ def run(arguments: argparse.Namespace) -> int:
         return 3
     written = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     named = sorted({case.result.program for case in found.cases if case.result is not None})
-    text = page.render(found, _catalogue(paths.PROGRAMS, named), written)
+    catalogue = _catalogue(paths.PROGRAMS, named)
     target = arguments.output or paths.ROOT / "output" / "pages" / f"{found.name}.html"
+    beside = target.with_suffix(f".records{target.suffix}")
     try:
-        write(target, text)
+        for path, text in zip((target, beside), page.pages(found, catalogue, written, beside.name), strict=True):
+            write(path, text)
     except OSError as error:
         print(table(found))
         print(f"tenken report: cannot write the page {target}: {error.strerror}", file=sys.stderr)
         return found.exit_code or 3
-    print(table(found))
+    print(table(found) if os.environ.get(BRIEF) != "brief" else page.on_terminal(found, catalogue))
     print(f"Page: {target}")
     return found.exit_code
 
@@ -115,7 +120,7 @@ def table(session: Any, most: int = 60) -> str:
     from tenken.report.formatting import natural
     from tenken.report.session import not_run
 
-    cases = [c for c in session.counted if not (c.build and c.verdict == "PASS")]
+    cases = session.told
     kept = Counter(why for case in cases if (why := not_run(case)))
     cases = [case for case in cases if not not_run(case)]
     left_out = max(0, len(cases) - most)
@@ -153,9 +158,7 @@ def table(session: Any, most: int = 60) -> str:
     parts += [f"INCOMPLETE: {text}" for text in session.incomplete]
     parts += [f"Note: {text}" for text in session.notes]
     parts += [f"DAMAGED: {path}: {_line(reason, 160)}" for path, reason in session.damaged[:20]]
-    # only failed builds: a build that passed is not a check
-    told = [c.verdict for c in session.counted if not (c.build and c.verdict == "PASS")]
-    counts = ", ".join(f"{told.count(v)} {v}" for v in VERDICTS if v in told)
+    counts = ", ".join(f"{count} {v}" for v, count in session.counts.items() if count)
     nodes = sorted({node for case in session.cases if case.result is not None for node in case.nodes}, key=natural)
     if nodes:
         parts.append(f"Measured on {len(nodes)} node{'s' if len(nodes) > 1 else ''}: {_line(', '.join(nodes), 200)}")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tenken.model.result import Device, Host
-from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
+from tenken.model.verdicts import FAIL, INVALID, RECORDED
 from tenken.report import formatting as words
 from tenken.report.rows import Row
 from tenken.report.session import Case, Session
@@ -53,16 +53,6 @@ def judged_by(rows: Iterable[Row]) -> list[tuple[str, str]]:
     if counts[""]:
         said.append(("no criterion", f"{_values(counts[''])}, recorded without a criterion"))
     return said
-
-
-def counts(session: Session, rows: Iterable[Row]) -> str:
-    """Coverage of the session: checks that passed, values with a criterion, targets."""
-    kinds = [row.criterion for row in rows]
-    passed = sum(case.verdict == PASS for case in session.tests)
-    return (
-        f"{passed} of {_many(len(session.tests), 'check')} passed; {sum(map(bool, kinds))} of "
-        f"{_values(len(kinds))} had a criterion; {_many(kinds.count('contract'), 'contract target')}"
-    )
 
 
 def next_steps(session: Session, rows: Iterable[Row]) -> list[tuple[str, str]]:

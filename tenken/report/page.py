@@ -22,7 +22,7 @@ from tenken.model.numbers import is_number
 from tenken.model.result import Result, fields_of
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVED, of_criteria, worst
 from tenken.report import formatting as words
-from tenken.report import opening, policy, side_by_side
+from tenken.report import opening, policy, scorecard, side_by_side
 from tenken.report.rows import Row, rows_of
 from tenken.report.session import Case, Session, not_run
 
@@ -40,6 +40,8 @@ MAX_ROWS, MAX_SAMPLES, SOME_SAMPLES = 60, 400, 10
 MAX_PASSED, MAX_FOLDED = 12, 60
 #: Values of one record whose samples are shown.
 MAX_SAMPLED = 20
+#: Characters of a line of the terminal
+MAX_WIDTH = 140
 #: Findings listed at the top
 MAX_ATTENTION = 40
 #: Passing subjects of one case with separate rows: eight GPUs have them, the 56 pairs between them do not.
@@ -143,6 +145,7 @@ class Pictures:
 
     def __init__(self, most: int) -> None:
         self.most, self.drawn, self.left_out = most, 0, 0
+        self.unavailable = ""
 
     def draw(self, rows: list[Row]) -> list[Plot]:
         groups: dict[tuple[str, str], list[Row]] = {}
@@ -163,13 +166,31 @@ class Pictures:
 
             return Plot(*plots.draw(rows, f"p{self.drawn}"))
         except ImportError as error:
-            return Plot(missing=f"Plots need matplotlib ({error}); install tenken[reports].")
+            # said once for all
+            self.unavailable = f"Plots need matplotlib ({error}); install tenken[reports]."
+            return Plot()
         except Exception as error:  # a failed plot must not prevent the page
             return Plot(missing=f"No plot of {rows[0].title}: {type(error).__name__}: {error}")
 
 
 def render(session: Session, catalogue: Mapping[str, Program], written: str = "") -> str:
     """The whole page as one HTML text with everything inside. `written` is the time shown at its foot."""
+    return _pages(session, catalogue, written, "")[0]
+
+
+def pages(session: Session, catalogue: Mapping[str, Program], written: str, beside: str) -> tuple[str, str]:
+    """The page that is read and mailed, and the records that it links to in a file named `beside`."""
+    return _pages(session, catalogue, written, beside)
+
+
+def on_terminal(session: Session, catalogue: Mapping[str, Program]) -> str:
+    """The first screen of the page as text."""
+    rows = {id(case): _rows(case, catalogue) for case in session.cases}
+    lines = scorecard.in_lines(session, rows, opening.machine(session))
+    return "\n".join("".join(c if c.isprintable() else " " for c in line)[:MAX_WIDTH] for line in lines)
+
+
+def _pages(session: Session, catalogue: Mapping[str, Program], written: str, beside: str) -> tuple[str, str]:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -187,13 +208,16 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
     sections = _sections(session, catalogue, rows, pictures, environment)
     anchors = {id(c): s.anchor for s in sections for c in s.cases}
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
-    page = environment.get_template("page.html").render(
+    found = scorecard.scores(session, rows)
+    content = dict(
         session=session,
+        records=beside,
+        scores=[(one, anchors.get(id(one.case), "")) for one in found],
+        sentence=scorecard.sentence(session, found),
+        without_criterion=scorecard.without_criterion(session),
         head=_head(session),
         machine=opening.machine(session),
         judged_by=opening.judged_by(counted),
-        counts=opening.counts(session, counted),
-        builds=sum(case.build and case.verdict == PASS for case in session.counted),
         next_steps=opening.next_steps(session, counted),
         attention=_attention(session, anchors, rows),
         most=MAX_ATTENTION,
@@ -201,6 +225,7 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
         beside=side_by_side.found(session, rows),
         sections=sections,
         left_out=pictures.left_out,
+        no_plots=pictures.unavailable,
         not_applicable=_not_applicable(session.plan),
         not_selected=_not_selected(session),
         written=written,
@@ -208,7 +233,8 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
         script=script,
         policy=policy.meta(script),
     )
-    return slim(page)
+    page = slim(environment.get_template("page.html").render(**content))
+    return page, slim(environment.get_template("records.html").render(**content)) if beside else ""
 
 
 def slim(page: str) -> str:

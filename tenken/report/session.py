@@ -102,8 +102,13 @@ class Session:
         return [c for c in self.counted if not c.build]
 
     @property
+    def told(self) -> list[Case]:
+        """What counts: checks, and builds that failed."""
+        return [c for c in self.counted if not (c.build and c.verdict == PASS)]
+
+    @property
     def counts(self) -> dict[str, int]:
-        return {v: sum(c.verdict == v for c in self.counted) for v in VERDICTS}
+        return {v: sum(c.verdict == v for c in self.told) for v in VERDICTS}
 
     @property
     def nothing_was_run(self) -> bool:

@@ -25,15 +25,14 @@ def stream(check="StreamCuda", verdict="PASS", gpus=1, reference=None, **changes
 
 def test_the_machine_comes_before_everything_else(tmp_path):
     text = render(tmp_path, [stream(gpus=2)])
-    machine, verdicts = text.index("This machine"), text.index("Verdicts")
-    assert machine < verdicts
-    head = text[machine:verdicts]
+    following, verdicts = text.index("What to do next"), text.index("All verdicts")
+    assert following < text.index("This machine") < verdicts
+    head = text[following:verdicts]
     for words in (
         "Xeon Platinum 8468, 2 sockets, 96 cores",
         "2 × NVIDIA H200",
         "driver 580.95.05, CUDA 13.0",
         "18 links of a GPU active",
-        "What to do next",
     ):
         assert words in head, words
 

@@ -283,7 +283,7 @@ def test_what_a_failed_build_kept_from_running_is_one_line_with_a_count(tmp_path
     assert len([line for line in text.splitlines() if "dependency failed" in line]) == 1
     assert "63 test cases" in text and "no module cuda/99" in text and "check17" not in text
     shown = page.render(found, {}, "now")
-    attention = shown.split("What needs attention")[1].split("</section>")[0]
+    attention = shown.split("Findings")[1].split("</section>")[0]
     assert attention.count("<li") == 2 and "63 test cases were not run, because a dependency failed" in attention
 
 

@@ -1,0 +1,246 @@
+"""The first screen of a page, and the last of `make run`: what each GPU and link of a machine reaches, worst first."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVED
+from tenken.report import formatting as words
+from tenken.report.rows import Row
+from tenken.report.session import Case, Session
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A key figure: a metric of a program, of subjects of these kinds, `at` these coordinates or parameters of its run;
+    of several points the best one.
+    """
+
+    title: str
+    program: str
+    metric: str
+    kinds: tuple[str, ...]
+    at: Mapping[str, Any]
+
+
+def _figure(title: str, program: str, metric: str, kinds: str, **at: Any) -> Figure:
+    return Figure(title, program, metric, tuple(kinds.split()), at)
+
+
+#: What a buyer asks about, in the order in which equal ones are listed.
+FIGURES = (
+    _figure("GPU memory, triad", "stream", "triad", "gpu"),
+    _figure("Host to GPU", "transfer", "htod_pinned", "gpu"),
+    _figure("GPU to host", "transfer", "dtoh_pinned", "gpu"),
+    _figure("Peer copy", "p2p", "peer", "pair"),
+    _figure("All-reduce, NCCL", "nccl", "all_reduce", "rank"),
+    _figure("All-reduce, nccl-tests", "nccl_tests", "all_reduce", "rank"),
+    _figure("MPI, device buffers", "mpi_p2p", "bandwidth", "rank", buffers="device"),
+    _figure("GEMM FP64", "gemm", "gemm", "gpu", precision="fp64_tensor"),
+    _figure("GEMM FP16", "gemm", "gemm", "gpu", precision="fp16"),
+    _figure("GEMM FP8", "gemm", "gemm", "gpu", precision="fp8_e4m3"),
+    _figure("HPL", "hpl", "hpl", "gpu rank"),
+    _figure("HPL-MxP", "hpl_mxp", "hpl_mxp", "gpu rank"),
+    _figure("HPCG", "hpcg", "rating", "gpu rank"),
+    _figure("SpMV", "spmv", "best", "gpu", precision="double"),
+    _figure("Host memory, triad", "stream", "triad", "host"),
+    _figure("HPL, host", "hpl", "hpl", "host"),
+)
+#: Subjects of a figure that have rows of their own; of more, the worst one stands for those that pass.
+MAX_SUBJECTS = 4
+
+
+@dataclass(frozen=True)
+class Score:
+    """One line: a figure of a subject. `share` is relative to what it is compared with, as `against` states."""
+
+    figure: str
+    subject: str
+    value: float
+    unit: str
+    spread: float | None
+    verdict: str
+    share: float | None
+    against: str
+    bound: float | None
+    check: str
+    case: Case | None = None
+
+    @property
+    def mark(self) -> float | None:
+        """Where the bound lies on the bar, as a fraction of it."""
+        return self.bound * self.share / self.value if self.bound and self.share and self.value else None
+
+    @property
+    def margin(self) -> float:
+        """Distance from the bound as a fraction of it; infinite without one."""
+        return self.value / self.bound - 1 if self.bound else math.inf
+
+
+def scores(session: Session, rows: Mapping[int, list[Row]]) -> list[Score]:
+    """Every key figure that the session measured, worst first; those without a criterion last."""
+    found: list[Score] = []
+    for figure in FIGURES:
+        best: dict[tuple[str, str], Score] = {}
+        for case in session.counted:
+            program = case.result.program if case.result is not None else ""
+            if program != figure.program or case.verdict == WAIVED:
+                continue
+            for row in rows[id(case)]:
+                if row.value is None or not _is(figure, row, case):
+                    continue
+                made, key = _score(figure, row, case), (row.node, row.subject)
+                if key not in best or _better(made, best[key]):
+                    best[key] = made
+        found += _folded(list(best.values()))
+    order = {figure.title: at for at, figure in enumerate(FIGURES)}
+    return sorted(found, key=lambda one: (_order(one.verdict), one.margin, order[one.figure]))
+
+
+def _order(verdict: str) -> int:
+    return VERDICTS.index(verdict) if verdict in (FAIL, INVALID) else 10 + (verdict != PASS)
+
+
+def _is(figure: Figure, row: Row, case: Case) -> bool:
+    if row.name != figure.metric or case.result is None:
+        return False
+    kind = "pair" if row.ends else re.sub(r"\W.*|(?<=rank)s", "", row.subject.lower().lstrip("0123456789 "))
+    # ranks of the host alone are not what the GPUs reach
+    there = kind in figure.kinds and (kind != "rank" or bool(case.result.devices))
+    return there and all(row.at.get(k, case.result.parameters.get(k)) == v for k, v in figure.at.items())
+
+
+def _better(one: Score, other: Score) -> bool:
+    """Of the points of a sweep the highest counts, unless one of them is FAIL or INVALID."""
+    bad, before = _order(one.verdict) < 10, _order(other.verdict) < 10
+    return bad > before or (bad == before and one.value > other.value)
+
+
+def _score(figure: Figure, row: Row, case: Case) -> Score:
+    low = row.bounds[0]
+    if row.reference is not None:
+        against, base = f"{row.criterion or 'reference'} {words.number(row.reference)}", row.reference
+    elif row.limit:
+        against, base = f"peak {words.number(row.limit)}", row.limit
+    elif row.attainable:
+        against, base = f"attainable {words.number(row.attainable)}", row.attainable
+    else:
+        against, base = "", None
+    verdict = row.verdict if row.criterion or row.verdict in (FAIL, INVALID) else RECORDED
+    if case.verdict in (FAIL, INVALID) and verdict in (PASS, RECORDED) and not _of_another_subject(row, case):
+        verdict = case.verdict
+    return Score(
+        figure.title, row.subject, row.value or 0.0, row.unit, row.spread if row.count and row.count > 1 else None,
+        verdict, row.share_of(base), against, low, case.check, case,
+    )  # fmt: skip
+
+
+def _of_another_subject(row: Row, case: Case) -> bool:
+    """Whether what the case's findings state is about other parts than that of the row."""
+    places = {finding.subject.place for finding in case.findings if finding.subject is not None}
+    named = {finding.metric for finding in case.findings if finding.metric}
+    return bool(places) and row.subject not in places and row.id not in named
+
+
+def _folded(of_figure: list[Score]) -> Iterator[Score]:
+    """One line for each subject; where there are many, one for all that are not FAIL or INVALID."""
+    if len(of_figure) <= MAX_SUBJECTS:
+        yield from of_figure
+        return
+    good = [one for one in of_figure if _order(one.verdict) >= 10]
+    yield from (one for one in of_figure if _order(one.verdict) < 10)
+    if good:
+        least = min(good, key=lambda one: one.value)
+        pairs = "→" in least.subject
+        yield replace(least, subject=f"{len(good)} {'links' if pairs else 'subjects'}, least {least.subject}")
+
+
+def sentence(session: Session, found: Iterable[Score]) -> str:
+    """The verdict in words."""
+    tests, listed = session.tests, list(found)
+    failed, void = (sum(case.verdict == verdict for case in session.counted) for verdict in (FAIL, INVALID))
+    if session.nothing_was_run:
+        return "Nothing was run"
+    if session.load_errors:
+        return f"{_many(len(session.load_errors), 'check file')} did not load"
+    if failed:
+        return f"{failed} of {_many(len(session.told), 'check')} failed"
+    if void:
+        return f"No fault found, but {void} of {_many(len(tests), 'check')} ran under conditions that void them"
+    if session.incomplete or session.damaged:
+        return "The run or its archive is incomplete"
+    if all(case.verdict == WAIVED for case in tests):
+        return "Every check was waived"
+    judged = [one for one in listed if one.verdict != RECORDED]
+    if not judged:
+        return "No fault found, but no figure had a criterion"
+    met = sum(one.verdict == PASS for one in judged)
+    device = _device(session)
+    what = f"what {device} must reach" if device else "at or above their bounds"
+    return f"No fault found; {met} of {_many(len(judged), 'key figure')} are {what}"
+
+
+def _device(session: Session) -> str:
+    names = Counter(d.name for case in session.tests if case.result is not None for d in case.result.devices)
+    return f"an {next(iter(names))}" if len(names) == 1 else ""
+
+
+def _many(count: int, unit: str) -> str:
+    return f"{count} {unit}{'' if count == 1 else 's'}"
+
+
+def without_criterion(session: Session) -> str:
+    """One line on the checks that measured, but were compared with nothing."""
+    names = list(dict.fromkeys(case.base_check for case in session.tests if case.verdict == RECORDED))
+    count = sum(case.verdict == RECORDED for case in session.tests)
+    if not names:
+        return ""
+    return f"{_many(count, 'check')} verified, without a criterion: {', '.join(names)}"
+
+
+#: Lines of the terminal's scorecard, with the machine and what follows.
+LINES = 25
+
+
+def in_lines(session: Session, rows: Mapping[int, list[Row]], machine: Iterable[tuple[str, str]]) -> list[str]:
+    """The scorecard for a terminal: at most 25 lines of text, with what is FAIL or INVALID before the figures."""
+    found = scores(session, rows)
+    facts = dict(machine)
+    short = [re.sub(r", .*", "", facts[key]) for key in ("GPUs", "Processor") if key in facts]
+    head = [" · ".join(short)] if short else []
+    head.append(f"{session.verdict if session.verdict in (FAIL, INVALID) else 'OK'}: {sentence(session, found)}")
+    bad = [
+        f"{case.verdict}: {case.check}: {case.findings[0].message if case.findings else case.where}"
+        for verdict in (FAIL, INVALID)
+        for case in session.counted
+        if case.verdict == verdict
+    ]
+    more = [f"... and {len(bad) - 6} more on the page"] if len(bad) > 6 else []
+    rest = [without_criterion(session)] if without_criterion(session) else []
+    room = LINES - len(head) - len(rest) - len(bad[:6]) - len(more)
+    left = [f"... and {len(found) - room + 1} more key figures on the page"] if len(found) > room else []
+    table = [
+        (one.figure, one.subject, f"{_plain(one.value)} {one.unit}", _bar(one.share), _share(one),
+         one.verdict if one.verdict != RECORDED else "no criterion")
+        for one in found[: room - len(left)]
+    ]  # fmt: skip
+    widths = [max((len(line[i]) for line in table), default=0) for i in range(5)]
+    shown = ["  ".join(cell.ljust(width) for cell, width in zip(line, (*widths, 0), strict=True)) for line in table]
+    return [line.rstrip() for line in (*head, *bad[:6], *more, *shown, *left, *rest)]
+
+
+def _plain(value: float) -> str:
+    return words.number(value).replace("\u202f", "")
+
+
+def _bar(share: float | None) -> str:
+    return "" if share is None else ("#" * round(10 * min(1.0, max(0.0, share)))).ljust(10, ".")
+
+
+def _share(one: Score) -> str:
+    return "" if one.share is None else f"{100 * one.share:.0f} % of {one.against}".replace("\u202f", "")

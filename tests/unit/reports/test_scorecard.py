@@ -1,0 +1,100 @@
+"""The first screen: what each GPU and link reaches, worst first, in words that answer buyer, vendor and operator."""
+
+from __future__ import annotations
+
+import pytest
+from lxml import html
+
+from tenken.report import page, scorecard, session
+from tenken.report.rows import rows_of
+from tests.unit.reports import builder
+
+PEAK = {"value": 4800.0, "unit": "GB/s", "basis": "data sheet: H200"}
+
+
+def triad(values, verdict="PASS", bounds=None, limit=PEAK, findings=(), **changes):
+    """A record of stream with a triad of these values, one a GPU."""
+    metrics = [builder.metric("triad", {"gpu": g}, [value] * 3) for g, value in enumerate(values)]
+    judged = {m["id"]: builder.judgement(m, limit, tolerance=0.02) for m in metrics}
+    for gpu, low in (bounds or {}).items():
+        judged[f"triad.gpu{gpu}"] = builder.judgement(metrics[gpu], limit, verdict="FAIL")
+        findings = [
+            *findings,
+            builder.finding("FAIL", f"nid001 GPU {gpu}", f"GPU {gpu} is below {low}", f"triad.gpu{gpu}"),
+        ]
+    doc = builder.document("stream", metrics, len(values), limit)
+    return builder.record("StreamCuda", doc, verdict, judged, list(findings), **changes)
+
+
+def of(tmp_path, records, *testcases):
+    loaded = session.load(builder.write_session(tmp_path, records, *testcases), "last")
+    rows = {id(case): rows_of(case, builder.CATALOGUE) for case in loaded.cases}
+    return loaded, rows, scorecard.scores(loaded, rows)
+
+
+def test_the_worst_comes_first_and_is_not_hidden_by_the_others(tmp_path):
+    loaded, _, found = of(tmp_path, [triad([4400.0, 4401, 4402, 3000, 4404, 4405], "FAIL", {3: 4300})])
+    assert [(one.subject, one.verdict) for one in found] == [("GPU 3", "FAIL"), ("5 subjects, least GPU 0", "PASS")]
+    assert found[0].share == pytest.approx(3000 / 4800) and found[0].against == "peak 4800"
+    assert scorecard.sentence(loaded, found) == "1 of 1 check failed"
+
+
+def test_a_healthy_machine_is_told_so_in_words(tmp_path):
+    loaded, rows, found = of(tmp_path, [triad([4400.0, 4401])])
+    assert scorecard.sentence(loaded, found) == "No fault found; 2 of 2 key figures are what an NVIDIA H200 must reach"
+    lines = scorecard.in_lines(loaded, rows, [("GPUs", "2 × NVIDIA H200, 141 GiB"), ("Processor", "Xeon, 2 sockets")])
+    assert lines[:2] == ["2 × NVIDIA H200 · Xeon", f"OK: {scorecard.sentence(loaded, found)}"]
+    assert " ".join(lines[2].split()) == "GPU memory, triad GPU 0 4400 GB/s #########. 92 % of peak 4800 PASS"
+
+
+def test_a_figure_without_a_criterion_has_not_passed(tmp_path):
+    record = triad([4400.0], "RECORDED")
+    record["judged"] = {}
+    loaded, _, found = of(tmp_path, [record], [builder.testcase("StreamCuda")])
+    assert [one.verdict for one in found] == ["RECORDED"]
+    assert scorecard.sentence(loaded, found) == "No fault found, but no figure had a criterion"
+    assert scorecard.without_criterion(loaded) == "1 check verified, without a criterion: StreamCuda"
+
+
+def test_a_void_measurement_is_no_figure_that_passed(tmp_path):
+    finding = builder.finding("INVALID", "nid001", "nid001: shared with another process")
+    loaded, _, found = of(tmp_path, [triad([4400.0], "INVALID", findings=[finding])])
+    assert [one.verdict for one in found] == ["INVALID"]
+    assert "ran under conditions that void" in scorecard.sentence(loaded, found)
+
+
+def test_nothing_run_is_not_without_fault(tmp_path):
+    loaded, _, found = of(tmp_path, [])
+    assert not found and scorecard.sentence(loaded, found) == "Nothing was run"
+
+
+def test_the_terminal_has_twenty_five_lines_whatever_happens(tmp_path):
+    finding = builder.finding("FAIL", "nid001", "nid001: wrong result")
+    bad = [builder.record(f"P2P{n}", None, "FAIL", findings=[finding], nodes=(f"n{n}",)) for n in range(40)]
+    good = [triad([4400.0 + n] * 4, nodes=(f"m{n}",), partition=f"p{n}") for n in range(9)]
+    loaded, rows, _ = of(tmp_path, [*bad, *good])
+    lines = scorecard.in_lines(loaded, rows, [("GPUs", "x")])
+    assert len(lines) <= scorecard.LINES and "... and 34 more on the page" in lines
+    assert sum(line.startswith("FAIL: P2P") for line in lines) == 6
+
+
+def test_the_mailed_page_has_no_records_and_links_to_them(tmp_path):
+    loaded = session.load(builder.write_session(tmp_path, *builder.every_kind()), "last")
+    main, records = page.pages(loaded, builder.CATALOGUE, "now", "s.records.html")
+    first, second = html.document_fromstring(main), html.document_fromstring(records)
+    links = [link.split("#")[1] for link in first.xpath("//a/@href") if link.startswith("s.records.html#")]
+    ids = set(second.xpath("//@id"))
+    assert links and set(links) <= ids and not first.xpath("//section[@class='check']")
+    assert len(second.xpath("//section[@class='check']")) >= 10
+    assert {"attention", "scorecard", "next", "machine"} <= set(first.xpath("//@id"))
+
+
+def test_what_plots_need_is_said_once(tmp_path, monkeypatch):
+    from tenken.report import plots
+
+    def absent(*_):
+        raise ImportError("No module named 'matplotlib'")
+
+    monkeypatch.setattr(plots, "draw", absent)
+    loaded = session.load(builder.write_session(tmp_path, *builder.every_kind()), "last")
+    assert page.render(loaded, builder.CATALOGUE).count("Plots need matplotlib") == 1
