@@ -66,7 +66,7 @@ def test_make_run_ends_with_verdicts_and_a_page(clone):
     assert "StreamHost" in first, output
     page = Path(re.search(r"^Page: (\S+)$", output, re.M)[1])
     text = page.read_text()
-    assert "StreamHost" in text and "Triad" in text
+    assert "StreamHost" in text and "Host memory, triad" in text
     assert not re.search(r'(src|href)="https?://', text)
     # set-up and build included. Two quiet cores use 313 s and take 3 min 28 s; beside another worker's compilations
     # the same run has taken 11 min, which says nothing of the run
