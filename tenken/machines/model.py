@@ -35,7 +35,9 @@ GPUS = {2: "gpus2", 4: "gpus4", 8: "gpus8"}
 #: There are at least so many nodes.
 NODE_COUNTS = {2: NODES, 4: "nodes4", 8: "nodes8", 16: "nodes16", 32: "nodes32", 64: "nodes64"}
 #: Asked for by checks of one mode alone in all others: no partition has it, so that they are listed as not selected.
-OF_MODE = {mode: f"mode_{mode}" for mode in ("quick", "acceptance", "nightly", "published")}
+OF_MODE = {
+    mode: f"mode_{mode.replace('-', '_')}" for mode in ("quick", "acceptance", "nightly", "published", "burn-in")
+}
 #: The system file names a folder on the node's own disk.
 LOCAL_STORAGE = "local_storage"
 #: Of environments: checks that need an MPI, or OpenACC, and no particular compiler run in this one of a partition's

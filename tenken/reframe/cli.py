@@ -9,6 +9,7 @@ import sys
 
 from tenken.archive.records import session_folder, write_file
 from tenken.machines import loader
+from tenken.machines.model import OF_MODE
 from tenken.paths import archive_root
 from tenken.reframe import plan, terminal
 
@@ -16,9 +17,7 @@ from tenken.reframe import plan, terminal
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("checks", help="list which checks apply to a machine, and why others do not")
     parser.add_argument("--system", default="local", help="a system file's name (default: %(default)s)")
-    parser.add_argument(
-        "--mode", choices=("quick", "acceptance", "nightly", "published"), help="only checks of this mode"
-    )
+    parser.add_argument("--mode", choices=tuple(OF_MODE), help="only checks of this mode")
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
     parser.add_argument("--save", action="store_true", help="store the plan with the session in $TENKEN_SESSION")
     parser.set_defaults(func=run)

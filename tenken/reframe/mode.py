@@ -10,7 +10,7 @@ from reframe.core.meta import RegressionTestMeta
 class HasMode(rfm.RegressionTestPlugin):
     """`--mode NAME` sets it for all tests of a run, the build included."""
 
-    #: quick, acceptance, nightly or published: sizes and repetitions.
+    #: quick, acceptance, nightly, published or burn-in: sizes and repetitions.
     #:
     #: :default: ``'acceptance'``
     tenken_mode = variable(str, value="acceptance")

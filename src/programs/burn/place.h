@@ -1,0 +1,107 @@
+// A GPU or the host, and the phases that it can run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/arguments.h"
+#include "lib/base/document.h"
+#include "lib/base/energy.h"
+#include "programs/burn/data.h"
+#include "programs/burn/faults.h"
+#include "programs/burn/log.h"
+
+namespace burn {
+
+struct Phase {
+    const char* name;
+    Kind kind;
+    const Format* format;  ///< of products
+    bool own;              ///< products by the kernel of this program
+    Pattern pattern;       ///< of memory
+    bool together;         ///< all GPUs take part in each step
+};
+
+/// All phases, in the order in which they run.
+const std::vector<Phase>& phases();
+
+/// Lets GPUs take part in a step together.
+class Meeting {
+  public:
+    virtual ~Meeting() = default;
+    /// Waits for all. @return what the first of them wishes
+    virtual bool go_on(bool wish) = 0;
+    virtual void wait() = 0;
+};
+
+struct How {
+    double seconds = 1;
+    std::uint32_t number = 0;  ///< of the visit: other data, another mapping of tiles
+    bool checked = true;
+    Fault fault = Fault::none;  ///< injected once, into the second step
+    Meeting* meeting = nullptr;
+    std::function<void(std::uint64_t)> beat;  ///< called with the number of steps done
+};
+
+/// What one visit of a phase did.
+struct Visit {
+    double seconds = 0;
+    std::uint64_t steps = 0;  ///< products, passes, copies
+    double operations = 0;    ///< of all steps: floating-point or integer; bytes of memory and copies
+    double checked = 0;       ///< of these, those whose result was compared
+    std::uint64_t wrong = 0;  ///< segments, words
+    std::vector<Record> records;
+    std::string
+        verdict;  ///< of the first wrong one, computed again: transient, bound to its place, to its data
+    std::string fingerprint;  ///< of the first result of visit 0; empty otherwise
+};
+
+class Place {
+  public:
+    virtual ~Place() = default;
+    virtual tenken::Subject subject() const = 0;
+    /// @return why it cannot run here; empty if it can
+    virtual std::string why_not(const Phase& phase) = 0;
+    virtual Visit visit(const Phase& phase, const How& how) = 0;
+    /// Injects at least `wanted` faults of one class and counts those found.
+    virtual Study study(const Phase& phase, Fault fault, double wanted,
+                        const std::function<void(std::uint64_t)>& beat) = 0;
+    /// Bytes a second of a plain copy within the memory, read and written, for about this many seconds.
+    virtual double copy_rate(double seconds) = 0;
+    /// Bytes that memory phases cover, over those that were free.
+    virtual double memory_share() const = 0;
+    virtual tenken::EnergyMeter* energy() { return nullptr; }
+    virtual std::string serial() const { return ""; }
+    /// For fingerprints: the kind of device as its driver names it, and what fixes the bits beside the seed.
+    virtual std::string kind() const = 0;
+    virtual std::string algorithm() const = 0;
+    virtual tenken::Json gpu() const { return {}; }
+    /// Health is monitored between the two calls.
+    virtual void begin() {}
+    virtual void end() {}
+    /// Temperature (Celsius), power (W), SM clock (MHz), for a line of the report; empty if they cannot be
+    /// read.
+    virtual std::string sensors() { return ""; }
+};
+
+/// Of one back end.
+class Family {
+  public:
+    virtual ~Family() = default;
+    virtual std::string name() const = 0;
+    virtual void options(tenken::Arguments& arguments) { (void)arguments; }
+    /// @param memory_share of the free memory, at most
+    /// @throws ArgumentError, Waived, std::runtime_error
+    virtual std::vector<std::unique_ptr<Place>> places(const tenken::Arguments& arguments,
+                                                       double memory_share, std::uint64_t host_bytes,
+                                                       std::uint32_t host_order, std::uint64_t seed) = 0;
+    virtual void describe(tenken::Document& document) { (void)document; }
+};
+
+std::unique_ptr<Family> make_host_family();
+std::unique_ptr<Family> make_cuda_family();
+
+}  // namespace burn

@@ -1,0 +1,170 @@
+"""What is burn's own: phases whose every result is checked, injected faults, a hung and a killed process."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenken.paths import PROGRAMS
+from tests.programs.conftest import Outcome
+from tests.support.judging import incomplete
+
+pytestmark = pytest.mark.build
+
+Run = Callable[..., Outcome]
+PRODUCTS = ["gemm_fp64", "gemm_tf32", "gemm_fp16", "gemm_bf16", "gemm_fp8", "gemm_int8", "own_fp16"]
+MEMORY = ["inversions", "walking", "random", "rows"]
+OF_PRODUCTS = (
+    "one-bit", "several-bits", "aligned-run", "input-bit", "accumulator-bit", "stuck-sm", "stuck-operand", "lost-tile",
+    "stale-tile",
+)  # fmt: skip
+OF_MEMORY = ("one-bit", "several-bits", "aligned-run", "stuck-bit", "lost-tile", "stale-tile", "wrong-copy")
+SMALL = (
+    "--backend", "host", "--seconds", "0", "--visit-seconds", "0.001", "--host-bytes", "16Mi", "--host-order", "128",
+)  # fmt: skip
+
+
+def series(folder: Path) -> list[dict[str, Any]]:
+    """As the program wrote them: with what one sample counts."""
+    read: list[dict[str, Any]] = json.loads((folder / "document.json").read_text())["series"]
+    return read
+
+
+def values(document: dict[str, Any], name: str) -> dict[str, float]:
+    """Of each phase."""
+    return {m["at"]["phase"]: m["median"] for m in document["metrics"] if m["name"] == name}
+
+
+def test_every_phase_is_checked_and_counted(run: Run, tmp_path: Path) -> None:
+    document = run("burn", *SMALL).document
+    assert document is not None and document["status"] == "ok", document
+    assert values(document, "checked") == dict.fromkeys([*PRODUCTS, *MEMORY, "copies"], 1.0)
+    counts = {(s["metric"], s.get("at", {}).get("phase")): s.get("counts") for s in series(tmp_path)}
+    for phase in PRODUCTS:
+        assert counts["rate", phase] == {"operations": 2 * 128**3}
+    for phase in MEMORY:  # the last MiB has the log; read and written
+        assert counts["memory", phase] == {"bytes": 2 * 15 * 2**20}
+    assert incomplete(document) == []
+
+
+def test_fingerprints_follow_from_the_seed_alone(run: Run) -> None:
+    few = ("--phases", "gemm_int8,own_fp16")
+    prints = []
+    for seed in ("1", "1", "2"):
+        document = run("burn", *SMALL, *few, "--seed", seed).document
+        assert document is not None
+        (trace,) = document["path"]["fingerprints"]
+        assert [(place, phase) for place, phase, _ in trace["prints"]] == [(5, "gemm_int8"), (6, "own_fp16")]
+        prints.append([digest for _, _, digest in trace["prints"]])
+    assert prints[0] == prints[1]
+    assert not set(prints[0]) & set(prints[2])
+
+
+@pytest.mark.parametrize(
+    ("fault", "phase", "told"),
+    [
+        *((fault, "gemm_fp16", "output|first operand") for fault in OF_PRODUCTS),
+        ("one-bit", "gemm_fp64", "output"), ("one-bit", "gemm_int8", "output"),
+        *((fault, "random", "memory") for fault in OF_MEMORY),
+        ("wrong-copy", "copies", "copy"), ("stale-tile", "copies", "copy"), ("element", "own_fp16", "output"),
+    ],
+)  # fmt: skip
+def test_an_injected_fault_is_found_and_described(run: Run, fault: str, phase: str, told: str) -> None:
+    outcome = run("burn", *SMALL, "--phases", phase, "--inject-fault", fault)
+    assert outcome.code == 1 and outcome.document is not None
+    document = outcome.document
+    assert document["reason"].startswith(f"verification: results.host.phase={phase}: error")
+    first = document["path"]["wrong"][0]
+    assert re.fullmatch(told, first["kind"]) and first["phase"] == phase and first["visit"] == 0
+    assert int(first["expected"], 16) ^ int(first["found"], 16) == int(first["flipped"], 16) != 0
+    if fault in ("one-bit", "element"):
+        assert bin(int(first["flipped"], 16)).count("1") == 1
+    if fault in ("one-bit", "lost-tile", "accumulator-bit") and first["kind"] in ("output", "memory"):
+        assert first["again"].startswith("transient")
+    if fault == "input-bit":
+        assert "sticky" in " ".join(one["again"] for one in document["path"]["wrong"])
+    assert "burn: WRONG: subject host" in outcome.stdout
+
+
+def test_each_class_is_found_in_each_phase_where_it_has_a_meaning(run: Run, tmp_path: Path) -> None:
+    document = run("burn", *SMALL, "--injections", "12").document
+    assert document is not None and document["status"] == "ok", document["reason"] if document else ""
+    injected, masked, found = (
+        {(s["at"]["phase"], s["at"]["fault"]): s["values"][0] for s in series(tmp_path) if s["metric"] == name}
+        for name in ("injected", "masked", "found")
+    )
+    pairs = {(phase, fault) for phase in PRODUCTS for fault in OF_PRODUCTS}
+    pairs |= {(phase, fault) for phase in MEMORY for fault in OF_MEMORY} - {("walking", "wrong-copy")}
+    pairs |= {("copies", fault) for fault in OF_MEMORY if fault != "stuck-bit"}
+    assert set(injected) == pairs
+    for pair in pairs:
+        assert injected[pair] - masked[pair] >= 12 and found[pair] == injected[pair] - masked[pair], pair
+    # a bit that is stuck at what it should be is no fault; a flip of a stored bit always is one
+    assert masked["random", "stuck-bit"] > 0 and masked["gemm_fp16", "one-bit"] == 0
+    assert incomplete(document) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("hang", r"hung: no sign of life for \d s: host gemm_int8, \d+ steps, 0 wrong"),
+        ("killed", r"ended by signal 9 \(Killed\): \d s; host gemm_int8, \d+ steps, 0 wrong"),
+        ("no-memory", r".*(memory|available).*"),
+    ],
+)
+def test_a_run_that_does_not_come_to_its_end_has_a_result(run: Run, fault: str, reason: str) -> None:
+    outcome = run("burn", *SMALL, "--phases", "gemm_int8", "--silent-seconds", "1", "--inject-fault", fault)
+    assert outcome.code == 1 and outcome.document is not None and outcome.document["status"] == "failed"
+    assert re.fullmatch(reason, outcome.document["reason"]), outcome.document["reason"]
+
+
+def test_a_stopped_run_leaves_how_far_it_was(build_dir: Path, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    arguments = ["--phases", "random", "--seconds", "60", "--report-seconds", "0.05", "--json", str(file)]
+    command = [str(build_dir / "bin" / "burn"), *SMALL[:2], *SMALL[4:], *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        line = ""
+        deadline = time.monotonic() + 30
+        while not re.match(r"burn: \d+ s; host random, [1-9]\d* steps, 0 wrong", line) and time.monotonic() < deadline:
+            line = running.stdout.readline()
+        running.send_signal(signal.SIGTERM)
+        rest = running.stdout.read()
+        assert running.wait(30) == 1
+    assert "burn: failed: ended by signal 15 (Terminated)" in rest
+    assert '"progress"' in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--phases", "gemm"), "--phases 'gemm' is invalid; allowed: "),
+        (("--host-order", "200"), "--host-order '200' is invalid; allowed: multiples of 128"),
+        (("--power-seconds", "1", "--hot-phase", "cold"), "--hot-phase 'cold' is invalid; allowed: one of --phases"),
+        (("--host-bytes", "900T"), "--host-bytes '900T' is invalid; allowed: at most nine tenths"),
+    ],
+)
+def test_bad_arguments(run: Run, arguments: tuple[str, ...], told: str) -> None:
+    outcome = run("burn", "--backend", "host", *arguments)
+    assert outcome.code == 2 and outcome.stderr.startswith(f"burn: {told}"), outcome.stderr
+
+
+def test_the_lower_bound_is_that_of_clopper_and_pearson() -> None:
+    spec = importlib.util.spec_from_file_location("burn_derived", PROGRAMS / "burn" / "derived.py")
+    assert spec is not None and spec.loader is not None
+    derived = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(derived)
+    # all found: 0.05^(1/n); half of two: the square root, of 1 - (1 - p)^2 = 0.05
+    assert derived.lower_bound(5000, 5000) == pytest.approx(0.05 ** (1 / 5000))
+    assert derived.lower_bound(2, 1) == pytest.approx(1 - 0.95**0.5)
+    assert derived.lower_bound(5000, 4999) > 0.999 > derived.lower_bound(5000, 4998)
+    assert derived.lower_bound(0, 0) == 0
