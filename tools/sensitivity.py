@@ -1,6 +1,7 @@
 """How slow a GPU must be for each program to notice it on a first run, from kept records.
 
     python -m tools.sensitivity > table.md
+    python -m tools.sensitivity --left-out > table.md
 
 Every rate of a run is multiplied by a factor, and every time divided by it: consistently, as a slow GPU does. The run
 is judged as on a machine that no file describes, without references. The table has, for each program and kind of GPU,
@@ -19,7 +20,7 @@ from tenken.judge import verdict
 from tenken.machines import facts
 from tenken.model.catalogue import program as catalogue
 from tenken.model.engine import completed
-from tenken.model.judgement import Judgement
+from tenken.model.judgement import FLOOR, Judgement
 from tenken.model.record import Record
 from tenken.model.request import Request
 from tenken.model.result import Result
@@ -45,8 +46,8 @@ def everything(subject: Subject) -> bool:
 
 
 def second(subject: Subject) -> bool:
-    """The second GPU alone, and its pairs."""
-    return 1 in subject.gpus
+    """The second GPU alone, and what it sends to others: both directions of two are all pairs."""
+    return subject.first == 1 if subject.kind == "pair" else 1 in subject.gpus
 
 
 def slowed(result: Result, factor: float, which: Which = everything) -> Result:
@@ -128,8 +129,7 @@ def table(kept: Iterable[Record]) -> list[str]:
     rows: dict[tuple[str, str], list[list[float | None]]] = {}
     for record in kept:
         assert record.result is not None
-        kind = record.result.devices[0].name.removeprefix("NVIDIA ").split()[0]
-        row = rows.setdefault((record.program, kind), [[], []])
+        row = rows.setdefault((record.program, _gpu(record.result)), [[], []])
         row[0].append(fails_at(record))
         subjects = [one.subject for one in record.result.metrics] + [one.subject for one in record.result.series]
         if len(record.result.devices) > 1 and any(map(second, subjects)):
@@ -144,5 +144,64 @@ def _shown(factors: list[float | None]) -> str:
     return "never" if None in factors else f"{min(one for one in factors if one is not None):.2f}"
 
 
+# ---- each session left out of what set the thresholds --------------------------------------------------------------
+
+#: Programs whose values set the floors of data sheets: memory and links, and products by precision.
+SET_BY = ("stream", "spmv", "memcopy", "transfer", "p2p", "gemm")
+
+Margins = dict[tuple[str, str], dict[str, float]]
+"""By GPU and figure: for each session its value nearest to its floor, as a multiple of it."""
+
+
+def margins(kept: Iterable[Record]) -> Margins:
+    """Of the programs that set the floors."""
+    found: Margins = {}
+    for record in kept:
+        result = record.result
+        if result is None or record.program not in SET_BY:
+            continue
+        program = catalogue(record.program)
+        for name, one in judgement(record, result).judged.items():
+            criterion, metric = one.criterion, next(m for m in result.metrics if m.id == name)
+            if criterion is None or criterion.kind != FLOOR or not criterion.low or metric.kind == "host":
+                continue
+            rule = program.metrics[metric.name].floors.get(metric.kind)
+            if rule is None:
+                continue
+            place = (_gpu(result), rule.of or f"products, {metric.at.get('precision', '')}")
+            by_session = found.setdefault(place, {})
+            nearest = by_session.get(record.session, float("inf"))
+            by_session[record.session] = min(nearest, one.value / criterion.low)
+    return found
+
+
+def without(by_session: dict[str, float], session: str) -> float:
+    """By what a threshold rises that is the same share of the slowest session, when a session is left out."""
+    others = [margin for name, margin in by_session.items() if name != session]
+    return min(others) / min(by_session.values()) if others else 1.0
+
+
+def left_out(found: Margins) -> list[str]:
+    """Lines of Markdown: how much floors depend on one session, and which of them would FAIL by the others."""
+    lines = [
+        "| figure | GPU | sessions | slowest | floor without it | FAIL at, each left out | healthy FAIL |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for (gpu, figure), by_session in sorted(found.items()):
+        rises = {session: without(by_session, session) for session in by_session}
+        at = [rises[session] / margin for session, margin in by_session.items()]
+        lines.append(
+            f"| {figure} | {gpu} | {len(by_session)} | {min(by_session.values()):.3f} | {max(rises.values()):.3f} "
+            f"| {min(at):.2f} to {max(at):.2f} | {sum(one > 1 for one in at)} |"
+        )
+    return lines
+
+
+def _gpu(result: Result) -> str:
+    return result.devices[0].name.removeprefix("NVIDIA ").split()[0]
+
+
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(table(runs(sys.argv[1:] or KEPT))) + "\n")
+    names = [word for word in sys.argv[1:] if not word.startswith("--")] or KEPT
+    lines = left_out(margins(runs(names))) if "--left-out" in sys.argv[1:] else table(runs(names))
+    sys.stdout.write("\n".join(lines) + "\n")

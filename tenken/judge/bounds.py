@@ -93,15 +93,15 @@ def floor_of(run: Run, metric: MetricValue, declared: Metric, machine: Machine) 
     if rule is None:
         share = declared.floor.get(metric.kind)
         return (share, "") if share else None
-    if rule.formula is not None:
-        share = run.first((rule.formula,), metric)
-        return (share, "") if share else None
+    times = rule.times if rule.formula is None else run.first((rule.formula,), metric)
+    if not rule.of or not times:
+        return (times, "") if times else None
     kind = "pair" if rule.of == "gpu_link" else "gpu"
     device = run.result.device(metric.subject.first) if rule.of == HOST_LINK else None
     generation = f"PCIe Gen{device.pcie_generation_max}" if device is not None else ""
     known = machine.attained.get((rule.of, generation)) or machine.attained.get((rule.of, kind))
     attained, source = known or (run.program.tables["attained"][rule.of], "")
-    return rule.times * attained, f"; {source}" if source else ""
+    return times * attained, f"; {source}" if source else ""
 
 
 def limited(result: Result, metric: MetricValue, declared: Metric, machine: Machine) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tenken.machines import cache, yamlfile
 from tenken.machines.errors import SystemFileError
-from tenken.model.catalogue import load_catalogue
+from tenken.model import catalogue
 from tenken.model.kinds import Known, figure, of_device
 from tenken.model.numbers import is_number
 from tenken.model.result import MetricValue, Result
@@ -76,10 +76,10 @@ def _problem(one: Any) -> str:
 def known(result: Result, metric: MetricValue) -> Known | None:
     """What devices of the model of a value's GPUs reached; None: none is known, or its GPUs are of several models."""
     names = {device.name for gpu in metric.subject.gpus if (device := result.device(gpu)) is not None}
-    program = load_catalogue().get(result.program)
-    if len(names) != 1 or program is None or not of_device(program, metric):
+    if len(names) != 1 or not catalogue.has(result.program):
         return None
-    found = load().get((names.pop(), figure(result, program, metric)))
+    program = catalogue.program(result.program)
+    found = load().get((names.pop(), figure(result, program, metric))) if of_device(program, metric) else None
     return found if found is not None and found.unit == metric.unit else None
 
 

@@ -61,7 +61,7 @@ class SpreadAt:
 @dataclass(frozen=True)
 class Floor:
     """The minimum efficiency where it is not one number: `times` the share that healthy devices attain of a figure
-    of the data sheet (`of`), or a formula; None of a formula: none here."""
+    of the data sheet (`of`), or a formula (with `of`, of `times`); None of a formula: none here."""
 
     of: str = ""
     times: float = 1.0
@@ -319,7 +319,7 @@ def read_metric(
 
 
 def _floors(raw: Any, per: tuple[str, ...], where: str) -> tuple[Any, dict[str, Floor]]:
-    """`0.8`, or by subject a number, {of: memory, times: 0.97}, or a formula."""
+    """`0.8`, or by subject a number, a formula, or {of: memory, times: 0.97}, whose `times` may be a formula."""
     if not isinstance(raw, dict):
         return raw, {}
     found: dict[str, Floor] = {}
@@ -328,9 +328,14 @@ def _floors(raw: Any, per: tuple[str, ...], where: str) -> tuple[Any, dict[str, 
             found[subject] = Floor(formula=Formula(one, f"{where}: floor"))
         elif isinstance(one, dict):
             times = one.get("times", 1.0)
-            if set(one) - {"of", "times"} or one.get("of") not in DATA_SHEETS or not isinstance(times, (int, float)):
+            if (
+                set(one) - {"of", "times"}
+                or one.get("of") not in DATA_SHEETS
+                or not isinstance(times, (int, float, str))
+            ):
                 raise CatalogueError(f"{where}: floor is {one!r}; allowed: of ({', '.join(DATA_SHEETS)}) and times")
-            found[subject] = Floor(one["of"], float(times))
+            formula = Formula(times, f"{where}: floor") if isinstance(times, str) else None
+            found[subject] = Floor(one["of"], 1.0 if isinstance(times, str) else float(times), formula)
     return {subject: None if subject in found else one for subject, one in raw.items()}, found
 
 

@@ -99,17 +99,17 @@ def test_a_copy_that_goes_straight_is_a_fifth_faster_than_one_through_the_host(o
     assert len(near) == expected
 
 
-@pytest.mark.parametrize(("factor", "expected"), [(0.96, "PASS"), (0.94, "FAIL"), (0.91, "FAIL")])
-def test_the_two_directions_of_a_pair_are_alike_to_5_percent(factor: float, expected: str) -> None:
+@pytest.mark.parametrize(("factor", "expected"), [(0.97, "PASS"), (0.95, "FAIL"), (0.91, "FAIL")])
+def test_the_two_directions_of_a_pair_are_alike_to_4_percent(factor: float, expected: str) -> None:
     assert pair_at(factor, "peer", "memcpy_peer", pair=(1, 0)) == expected
 
 
-@pytest.mark.parametrize(("factor", "expected"), [(0.91, "PASS"), (0.89, "FAIL")])
-def test_kernels_over_a_link_are_alike_to_10_percent(factor: float, expected: str) -> None:
+@pytest.mark.parametrize(("factor", "expected"), [(0.95, "PASS"), (0.93, "FAIL")])
+def test_kernels_over_a_link_are_alike_to_6_percent(factor: float, expected: str) -> None:
     assert pair_at(factor, "write", pair=(1, 0)) == expected
 
 
-@pytest.mark.parametrize(("factor", "expected"), [(0.96, "PASS"), (0.94, "FAIL"), (0.8, "FAIL")])
+@pytest.mark.parametrize(("factor", "expected"), [(0.94, "PASS"), (0.92, "FAIL"), (0.8, "FAIL")])
 def test_a_pair_behind_the_others_of_its_class_is_named(factor: float, expected: str) -> None:
     def slow(raw: dict[str, Any]) -> None:
         scaled(raw, factor, "peer", "memcpy_peer", pair=(2, 3))
