@@ -78,16 +78,18 @@ def _validate(arguments: argparse.Namespace) -> int:
     return wrong
 
 
-def checked(name: str) -> Machine:
-    """A system with the checks in checks/ that ReFrame selects on it; without that folder (a report is written far from
-    the machine) clauses are not compared with checks, and a line states it. Raises ContractError where ReFrame fails.
+def checked(name: str, mode: str = "", checks: Path = Path("checks")) -> Machine:
+    """A system with the checks that ReFrame selects on it, in a mode; without their folder (a report is written far
+    from the machine) clauses are not compared with checks, and a line states it. Raises ContractError where ReFrame
+    fails.
     """
-    if not (paths.ROOT / "checks").is_dir():
+    if not (paths.ROOT / checks).is_dir():
         print(
-            f"no folder checks/ in {paths.ROOT}: whether its checks measure each clause is not known", file=sys.stderr
+            f"no folder {checks}/ in {paths.ROOT}: whether its checks measure each clause is not known", file=sys.stderr
         )
         return known(name)
-    command = [str(Path(sys.prefix) / "bin" / "reframe"), "-c", "checks", "--system", name, "--describe"]
+    command = [str(Path(sys.prefix) / "bin" / "reframe"), "-c", str(checks), "--system", name, "--describe"]
+    command += ["--mode", mode] if mode else []
     done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False)
     begin = done.stdout.find("[\n")
     if done.returncode or begin < 0:

@@ -245,7 +245,7 @@ def accept(
         found.failed.append(Counted(case.check, case.where, "", "", "", why))
     for clause in contract.clauses:
         for requirement in groups[clause.id].values():
-            _decide(requirement, contract.confidence)
+            decide_requirement(requirement, contract.confidence)
         found.requirements += list(groups[clause.id].values()) or [Requirement(clause)]
     _scope(found, list(parts))
     _hold_stable(found)
@@ -445,7 +445,8 @@ def _note_conditions(found: Acceptance, result: Result) -> None:
 # ---- deciding --------------------------------------------------------------------------------------------
 
 
-def _decide(requirement: Requirement, confidence: float) -> None:
+def decide_requirement(requirement: Requirement, confidence: float) -> None:
+    """Sets the result of each part and of the whole by the runs that they have."""
     clause = requirement.clause
     higher = clause.direction == "higher"
     for one in requirement.parts:

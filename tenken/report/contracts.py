@@ -567,9 +567,12 @@ def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iter
     for record in measured:
         result, partition = record.result, system.partitions.get(record.partition)
         environment, program = system.environments.get(record.environ), catalogue.get(record.program)
-        if result is None or result.status != "ok" or partition is None or environment is None or program is None:
+        if result is None or result.status != "ok" or program is None:
             continue
-        judged = rejudge.of_record(record, facts.facts(system, partition, environment)).judged
+        # of a session that was brought from another machine, as it was judged there
+        judged = record.judgement.judged
+        if partition is not None and environment is not None:
+            judged = rejudge.of_record(record, facts.facts(system, partition, environment)).judged
         for metric in result.metrics:
             place = (f"{program.name}.{metric.name}", metric.kind, record.check, record.environ)
             points.setdefault(place, set()).add(metric.at.text)

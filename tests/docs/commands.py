@@ -56,7 +56,6 @@ UNREAD = {
     "export": "of the shell; variables of system files are checked by their own tests",
     "cd": "of the shell",
     ".": "activates what `make venv` or a toolchain wrote",
-    "ls": "of the shell",
     "sed": "run by tests/unit/reports/test_ingest.py on a log of ReFrame 3",
     "cmake": "builds as tests/programs does",
     "apt-get": "of Debian",
@@ -66,8 +65,6 @@ UNREAD = {
     "tail": "run by tests/unit/archive/test_seal.py on a record",
     "sha256sum": "run by tests/unit/archive/test_seal.py on a record",
     "ssh-keygen": "of OpenSSH; run by tests/unit/reports/test_sealed_acceptance.py",
-    "for": "of the shell; what the loop runs is read",
-    "done": "of the shell",
     "tenken_unit": "the unit tests of src, which tests/programs builds and runs",
 }
 

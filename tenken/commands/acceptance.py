@@ -1,0 +1,244 @@
+"""`tenken acceptance run`: all runs that a contract needs, until it is decided, and the report."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from tenken import paths
+from tenken.archive import records as archive
+from tenken.commands import accept, contract
+from tenken.errors import TenkenError
+from tenken.machines.model import System
+from tenken.model.catalogue import load_catalogue
+from tenken.report import contracts, remaining
+from tenken.report.acceptance import Acceptance
+from tenken.report.contracts import Contract, Offered
+
+#: What a run remembers, next to its report.
+STATE = "run.json"
+
+
+class RunError(TenkenError):
+    """An acceptance that cannot be run; one line."""
+
+
+@dataclass
+class State:
+    """The sessions of an acceptance, kept so that it continues after any interruption."""
+
+    file: Path
+    contract: str
+    sessions: list[str] = field(default_factory=list)
+    #: Seconds of the longest round so far.
+    longest: float = 0.0
+
+    def keep(self) -> None:
+        text = {"contract_sha256": self.contract, "sessions": self.sessions, "longest": round(self.longest, 1)}
+        archive.write_file(self.file, json.dumps(text, indent=1) + "\n")
+
+
+def register(subparsers: Any) -> None:
+    """Adds the subcommand `acceptance` to the `tenken` command."""
+    parser = subparsers.add_parser("acceptance", help="run everything that a contract needs, and write the report")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    one = actions.add_parser(
+        "run", help="run the sessions that a contract needs, continue after an interruption, write the report",
+        description="Runs the checks of the clauses as often as they need, measures again what is INVALID, and writes "
+        "the report. The same command continues. It ends early only if no outcome of the remaining runs could change "
+        "the decision. Exit status: as `tenken accept`.",
+    )  # fmt: skip
+    one.add_argument("contract", metavar="CONTRACT", help="name of a contract in reports/contracts/, or a file")
+    one.add_argument("--hours", type=float, default=4.0, metavar="H",
+                     help="no round begins that would end later (default: 4)")  # fmt: skip
+    one.add_argument("--nodes", metavar="NODES", help="of a cluster, such as n[0001-0064] (default: those delivered)")
+    one.add_argument("--mode", default="", help="default: the contract's first mode, else acceptance")
+    one.add_argument("--checks", type=Path, default=Path("checks"), metavar="DIR", help="default: checks")
+    one.add_argument("--output", type=Path, metavar="DIR", help="default: output/acceptance/<contract>")
+    one.add_argument("--plan", action="store_true", help="print what would run, and run nothing")
+    one.add_argument("--no-pdf", action="store_true", help="do not search for a browser")
+    one.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `tenken acceptance run`; returns its exit status."""
+    mode = arguments.mode
+    agreed = contracts.load(
+        arguments.contract, load_catalogue(), accept.systems(),
+        machine=lambda name: contract.checked(name, mode or "acceptance", arguments.checks),
+    )  # fmt: skip
+    mode = mode or (agreed.modes[0] if agreed.modes else "acceptance")
+    machine = contract.checked(agreed.system, mode, arguments.checks)
+    offered = machine.checks or ()
+    folder = arguments.output or paths.ROOT / "output" / "acceptance" / agreed.name
+    state = begun(folder / STATE, agreed)
+    root = paths.archive_root()
+    found = decided(agreed, root, state.sessions)
+    for line in plan(agreed, found, offered, mode):
+        print(line, flush=True)
+    if arguments.plan:
+        return 0
+    until = time.monotonic() + 3600 * arguments.hours
+    if single := _of_nodes(machine.system, arguments.nodes, agreed):
+        state.sessions = campaign(agreed, found, offered, mode, single, state)
+        state.keep()
+        found = decided(agreed, root, state.sessions)
+    found = rounds(agreed, found, offered, mode, arguments.checks, state, until, root)
+    now = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M UTC}"
+    if not state.sessions:
+        raise RunError("no session was run: there is nothing to report")
+    found, tar, why = accept.write(agreed, root, tuple(state.sessions), folder, now, not arguments.no_pdf)
+    print("\n".join(accept.lines(found)))
+    print(f"\nReport: {folder / 'report.html'}" + (f"\nNo PDF: {why}" if why else f"\nPDF: {folder / 'report.pdf'}"))
+    print(f"All files: {tar}")
+    return accept.EXIT_CODES[found.statement]
+
+
+def begun(file: Path, agreed: Contract) -> State:
+    """What an earlier run of this contract left. Raises RunError if the contract was changed since."""
+    digest = hashlib.sha256(agreed.text.encode()).hexdigest()
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        state = State(file, str(kept["contract_sha256"]), list(map(str, kept["sessions"])), float(kept["longest"]))
+    except FileNotFoundError:
+        return State(file, digest)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{file} cannot be read ({error}): remove it to begin again") from None
+    if state.contract != digest:
+        raise RunError(f"contract '{agreed.name}' was changed since its first session; remove {file} to begin again")
+    return state
+
+
+def decided(agreed: Contract, root: Path, sessions: Sequence[str]) -> Acceptance:
+    """The decision by the sessions so far; of those that left no file nothing counts."""
+    files = accept.files_of(root, tuple(sessions)) if root.is_dir() else accept.Files(root)
+    return accept.decide(agreed, files, tuple(sessions))
+
+
+def plan(agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: str) -> list[str]:
+    """What is to run: rounds, checks, nodes."""
+    wanted = remaining.open_clauses(found)
+    runs = max(wanted.values(), default=0)
+    lines = [
+        f"{agreed.name}: {len(agreed.clauses)} clauses on {agreed.system}, mode {mode}; {remaining.progress(found)}"
+    ]
+    for batch in remaining.batches(found, offered):
+        over = f" over {batch.nodes} nodes together" if batch.nodes else ""
+        lines.append(f"{runs} rounds of {len(batch.names)} checks{over}: {', '.join(batch.names)}")
+    return lines
+
+
+def rounds(
+    agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: str, checks: Path, state: State,
+    until: float, root: Path,
+) -> Acceptance:  # fmt: skip
+    """Session after session until every clause has its runs, or the decision cannot change any more."""
+    most = max(c.repetitions + (remaining.RETESTS if c.retests is None else c.retests) for c in agreed.clauses)
+    began = len(state.sessions)
+    idle = 0
+    for number in range(1, most + 1):
+        if why := list(remaining.lost(found)):
+            print(f"ends early, since no further run can change the decision: {'; '.join(why)}", flush=True)
+            break
+        batches = remaining.batches(found, offered)
+        if not batches:
+            break
+        if time.monotonic() + state.longest > until:
+            print("the time is over: what is open is INCONCLUSIVE; the same command continues", flush=True)
+            break
+        start, before = time.monotonic(), remaining.open_clauses(found)
+        for batch in batches:
+            name = archive.new_session()
+            state.sessions.append(name)
+            state.keep()  # before it runs: what a kill leaves counts
+            session(agreed.system, mode, checks, batch, name)
+        state.longest = max(state.longest, time.monotonic() - start)
+        state.keep()
+        found = decided(agreed, root, state.sessions)
+        after = remaining.open_clauses(found)
+        left = max(after.values(), default=0) * state.longest
+        print(f"round {began + number}: {remaining.progress(found)}; about {left / 60:.0f} min left", flush=True)
+        idle = idle + 1 if after == before else 0
+        if idle == 2:
+            print("two rounds measured nothing that a clause lacks: it is not measured again", flush=True)
+            break
+    return found
+
+
+def session(system: str, mode: str, checks: Path, batch: remaining.Batch, name: str) -> None:
+    """One session of ReFrame; its status does not matter, since the archive has what it measured. A signal ends all."""
+    command = [str(Path(sys.prefix) / "bin" / "reframe"), "-c", str(checks), "-r", "--system", system, "--mode", mode]
+    command += [word for pattern in batch.patterns for word in ("-n", pattern)]
+    if batch.nodes:
+        bases = dict.fromkeys(one.split(" ")[0] for one in batch.names)
+        command += [word for base in bases for word in ("-S", f"{base}.num_nodes={batch.nodes}")]
+    environment = {
+        **os.environ, "TENKEN_SESSION": name, "TENKEN_TERMINAL": "brief",
+        "RFM_CONFIG_PATH": os.environ.get("RFM_CONFIG_PATH", "config"),
+    }  # fmt: skip
+    print(f"+ {' '.join(command[:9])} ... (session {name})", flush=True)
+    try:
+        status = subprocess.run(command, cwd=paths.ROOT, env=environment, check=False).returncode
+    except OSError as error:
+        raise RunError(f"{command[0]}: {error.strerror or error}") from None
+    if -status in (signal.SIGINT, signal.SIGTERM) or status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+        raise RunError("stopped; the same command continues")
+
+
+# ---- clusters --------------------------------------------------------------------------------------------
+
+
+def _of_nodes(system: System, asked: str | None, agreed: Contract) -> list[str]:
+    """The nodes that a campaign runs on; none where the system has no scheduler. Raises RunError if none are known."""
+    if all(partition.scheduler == "local" for partition in system.partitions.values()):
+        return []
+    nodes = [asked] if asked else sorted({one.node for one in agreed.delivered if one.node})
+    if not nodes:
+        raise RunError(f"the nodes of {agreed.system} are not known: --nodes n[0001-0064], or scope.delivered")
+    return nodes
+
+
+def campaign(
+    agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: str, nodes: Sequence[str], state: State
+) -> list[str]:
+    """A campaign over the nodes, of as many rounds as the clauses need; returns its sessions and those before."""
+    from tenken.campaign import file, journal
+    from tenken.commands import campaign as command
+
+    alone = [clause for clause in agreed.clauses if not (clause.nodes and clause.nodes > 1)]
+    names = sorted({one.name for clause in alone for one in remaining.checks_of(clause, offered)})
+    if not names:
+        return state.sessions
+    name = f"acceptance-{archive.safe_name(agreed.name)}"[:40]
+    place = file.home() / f"{name}.yaml"
+    if not place.exists():
+        partitions = {clause.partition for clause in alone if clause.partition}
+        system = accept.known(agreed.system).system
+        partition = partitions.pop() if len(partitions) == 1 else next(iter(system.partitions))
+        text = {
+            "system": agreed.system, "partition": partition, "nodes": list(nodes),
+            "checks": {"mode": mode, "names": remaining.Batch(tuple(names)).patterns},
+            "rounds": max(clause.repetitions for clause in alone), "minutes": 45,
+        }  # fmt: skip
+        place.parent.mkdir(parents=True, exist_ok=True)
+        archive.write_file(place, json.dumps(text, indent=1) + "\n")  # which is YAML too
+        print(f"campaign {name}: {place}")
+    action = "resume" if journal.read(file.home() / name).begun else "run"
+    parser = argparse.ArgumentParser()
+    command.register(parser.add_subparsers())
+    given = parser.parse_args(["campaign", action, name])
+    if given.func(given) == 2:
+        raise RunError(f"campaign {name} cannot continue")
+    done = [a.gathered["session"] for a in journal.read(file.home() / name).attempts.values() if a.gathered]
+    return list(dict.fromkeys([*state.sessions, *done]))

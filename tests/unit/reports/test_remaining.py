@@ -1,0 +1,162 @@
+"""What an acceptance still needs, when it ends early, and the command that runs it all."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import pytest
+
+from tenken.commands import acceptance as command
+from tenken.commands.acceptance import RunError
+from tenken.machines import loader
+from tenken.report import remaining
+from tenken.report.contracts import Machine, Offered
+from tests.unit.reports import test_acceptance as runs
+from tests.unit.reports.test_acceptance import CONTRACT, RUNS, stream
+
+OFFERED = (
+    Offered("StreamCuda", "StreamCuda", "stream"), Offered("StreamHost", "StreamHost", "stream"),
+    Offered("Hpl %size=full", "Hpl", "hpl"), Offered("HplBetweenNodes", "HplBetweenNodes", "hpl", 2),
+)  # fmt: skip
+SIX = CONTRACT.replace("repetitions: 5\n", "")
+
+
+def after(tmp_path, values, text=SIX, **changes):
+    """The decision after runs of these values on two GPUs."""
+    return runs.answer(tmp_path, [stream(i, {0: v, 1: v}, **changes) for i, v in enumerate(values)], text)
+
+
+@pytest.mark.parametrize(
+    ("values", "needs", "lost"),
+    [
+        (RUNS[:3], {"M1": 3}, False),
+        ((*RUNS, 4364), {}, False),
+        # the interval of six runs reaches from the least to the largest: one that is left may still meet the bound
+        ([3000] * 5, {"M1": 1}, False),
+        ([3000] * 6, {}, True),
+    ],
+)
+def test_it_ends_early_only_where_no_run_that_is_left_could_change_it(tmp_path, values, needs, lost):
+    found = after(tmp_path, values)
+    assert remaining.open_clauses(found) == needs
+    assert bool(list(remaining.lost(found))) is lost
+
+
+def test_of_a_median_the_majority_decides_before_the_last_run(tmp_path):
+    text = SIX.replace("target: 4000", "target: 4000, rule: value")
+    assert list(remaining.lost(after(tmp_path, [3000] * 4, text)))
+    (tmp_path / "b").mkdir()
+    assert not list(remaining.lost(after(tmp_path / "b", [3000] * 3, text)))
+
+
+def test_a_wrong_result_rejects_at_once(tmp_path):
+    wrong = runs.builder.finding("FAIL", "nid001", "nid001: elements differ")
+    found = runs.answer(tmp_path, [stream(0, {0: 4400, 1: 4400}, verdict="FAIL", findings=[wrong])], SIX)
+    assert list(remaining.lost(found)) == ["1 runs with a wrong or missing result"]
+
+
+def test_invalid_runs_are_measured_again_as_often_as_agreed(tmp_path):
+    void = runs.builder.finding("INVALID", "nid001", "nid001: shared")
+    good = [stream(i, {0: v, 1: v}) for i, v in enumerate(RUNS)]
+    bad = [stream(10 + i, {0: 4300.0 + i, 1: 4300.0 + i}, verdict="INVALID", findings=[void]) for i in range(3)]
+    assert remaining.open_clauses(runs.answer(tmp_path, [*good, *bad[:2]], SIX)) == {"M1": 1}
+    (tmp_path / "b").mkdir()
+    assert remaining.open_clauses(runs.answer(tmp_path / "b", [*good, *bad], SIX)) == {}
+
+
+def test_a_round_has_the_checks_of_the_open_clauses_each_by_its_full_name(tmp_path):
+    more = """\
+  - {id: H1, metric: hpl.hpl, subject: gpu, target: 40, unit: TFLOP/s, source: "offer"}
+  - {id: H2, metric: hpl.hpl, subject: ranks, nodes: 64, target: 20000, unit: TFLOP/s, source: "offer"}
+"""
+    found = runs.answer(tmp_path, [], SIX + more)
+    assert remaining.batches(found, OFFERED) == [
+        remaining.Batch(("StreamCuda", "StreamHost", "Hpl %size=full")), remaining.Batch(("HplBetweenNodes",), 64),
+    ]  # fmt: skip
+    assert remaining.Batch(("Hpl %size=full",)).patterns == ["^Hpl%size=full$"]
+    assert "open: M1 (6 more), H1 (6 more), H2 (6 more)" in remaining.progress(found)
+
+
+# ---- the command -----------------------------------------------------------------------------------------
+
+
+class Site:
+    """A machine whose sessions are records with the next of these values."""
+
+    def __init__(self, monkeypatch, tmp_path, values):
+        self.values, self.ran, self.root = list(values), [], tmp_path / "archive"
+        system = loader.load("h200").expand({}, strict=False)
+        monkeypatch.setenv("TENKEN_ARCHIVE", str(self.root))
+        monkeypatch.setattr(command.contract, "checked", lambda *_: Machine(system, OFFERED[:1]))
+        monkeypatch.setattr(command, "_of_nodes", lambda *_: [])
+        monkeypatch.setattr(command, "session", self.session)
+        (tmp_path / "deal.yaml").write_text(SIX)
+        self.arguments = [
+            "acceptance",
+            "run",
+            str(tmp_path / "deal.yaml"),
+            "--output",
+            str(tmp_path / "out"),
+            "--no-pdf",
+        ]
+
+    def session(self, system, mode, checks, batch, name):
+        value = self.values.pop(0)
+        if value is None:
+            raise RunError("stopped; the same command continues")
+        self.ran.append((mode, batch.names))
+        record = stream(len(self.ran), {0: value, 1: value}, session=name)
+        runs.builder.write_session(self.root, [record], [runs.builder.testcase("StreamCuda")], name=name)
+
+    def run(self, *more):
+        parser = argparse.ArgumentParser()
+        command.register(parser.add_subparsers())
+        given = parser.parse_args([*self.arguments, *more])
+        return given.func(given)
+
+
+def test_six_rounds_are_accepted_and_the_report_is_written(monkeypatch, tmp_path, capsys):
+    site = Site(monkeypatch, tmp_path, [*RUNS, 4364.0, 1.0])
+    assert site.run("--plan") == 0 and not site.ran
+    assert site.run() == 0
+    assert site.ran == [("acceptance", ("StreamCuda",))] * 6
+    said = capsys.readouterr().out
+    assert "6 rounds of 1 checks: StreamCuda" in said and "round 3: 0 of 1 clauses have all their runs" in said
+    assert "ACCEPTED: deal, 6 records of 6 sessions" in said and (tmp_path / "out" / "report.html").is_file()
+
+
+def test_one_gpu_that_is_slow_in_some_runs_is_not_accepted(monkeypatch, tmp_path, capsys):
+    site = Site(monkeypatch, tmp_path, [4360.0, 3000, 4361, 3000, 4362, 4363])
+    assert site.run() == 3 and len(site.ran) == 6
+    assert "the interval contains the bound" in capsys.readouterr().out
+
+
+def test_a_killed_one_goes_on_where_it_stopped(monkeypatch, tmp_path):
+    site = Site(monkeypatch, tmp_path, [*RUNS[:2], None, *RUNS[2:], 4364.0])
+    with pytest.raises(RunError, match="the same command continues"):
+        site.run()
+    assert site.run() == 0 and len(site.ran) == 6
+    assert len(json.loads((tmp_path / "out" / "run.json").read_text())["sessions"]) == 7
+
+
+def test_a_contract_that_was_changed_since_is_refused(monkeypatch, tmp_path):
+    site = Site(monkeypatch, tmp_path, [4360.0, None])
+    with pytest.raises(RunError):
+        site.run()
+    (tmp_path / "deal.yaml").write_text(SIX.replace("4000", "3000"))
+    with pytest.raises(RunError, match="was changed since its first session"):
+        site.run()
+
+
+def test_the_time_ends_it_with_what_is_open(monkeypatch, tmp_path, capsys):
+    site = Site(monkeypatch, tmp_path, RUNS)
+    assert site.run("--hours", "0.000001") in (2, 3)
+    assert len(site.ran) <= 1 and "the time is over" in capsys.readouterr().out
+
+
+def test_what_measures_nothing_is_given_up_after_two_rounds(monkeypatch, tmp_path, capsys):
+    site = Site(monkeypatch, tmp_path, [])
+    monkeypatch.setattr(command, "session", lambda *_: site.ran.append(_))
+    site.run()
+    assert len(site.ran) == 2 and "is not measured again" in capsys.readouterr().out
