@@ -89,7 +89,6 @@ def test_a_wrong_command_is_found(text: str, reason: str) -> None:
         "TENKEN_GROUP=g reframe -c checks -r --system miyabi --mode nightly -n '^Hpl%|^HplSweep$'",
         "reframe -c checks -r -n '^Gemm%gpus_at=one_by_one'",
         "make run SYSTEM=my-cluster MODE=quick && tenken report > page.txt",
-        "for i in 1 2; do make run SYSTEM=h200; done",
         "option=$(python -m toolchains.kvikio 13 .cache/kvikio)",
         "mpirun -n 4 stencil --exchange mpi --ranks 4",
         "python -m tools.mutants --list",
