@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from tenken.model.catalogue import Metric, Program
@@ -122,6 +122,19 @@ def limited(result: Result, metric: MetricValue, declared: Metric, machine: Mach
         if entry is not None and (clock := locked(entry, device)):
             return f"GPU {gpu}: the clock is locked at {clock:g} of {device.sm_clock_max_mhz:g} MHz"
     return ""
+
+
+def unlimited(result: Result, program: Program, machine: Machine, without: Collection[str]) -> list[Finding]:
+    """Notes on values `without` a criterion, by their ids, because a limit of the machine is not known."""
+    found: dict[str, MetricValue] = {}
+    for metric in result.metrics:
+        reason = machine.unknown.get((program.metrics[metric.name].data_sheet or "", metric.kind))
+        if reason and metric.id in without:
+            found.setdefault(reason, metric)
+    return [
+        Finding(RECORDED, f"{result.node} {one.place}: no limit: {reason}", None, one.subject, result.node, kind=NOTE)
+        for reason, one in found.items()
+    ]
 
 
 def limits_set(result: Result, program: Program, machine: Machine) -> list[Finding]:

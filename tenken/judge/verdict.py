@@ -9,7 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tenken.judge import attempt, completeness, conditions, fingerprints, kinds, relations, waivers
-from tenken.judge.bounds import LIMITED_BY_OPERATOR, UNSTEADY, differing, floor_of, hold, limited, limits_set, yardstick
+from tenken.judge.bounds import (
+    LIMITED_BY_OPERATOR,
+    UNSTEADY,
+    differing,
+    floor_of,
+    hold,
+    limited,
+    limits_set,
+    unlimited,
+    yardstick,
+)
 from tenken.model import engine
 from tenken.model.catalogue import Program
 from tenken.model.job import JobAccount
@@ -122,6 +132,7 @@ def _judge(
     judged |= _in_run(judged, bounds, misses)
     found += [*differing(result, program, machine.limits), *limits_set(result, program, machine)]
     found += [one for one in notes if one is not None]
+    found += unlimited(result, program, machine, {name for name, one in judged.items() if one.criterion is None})
     found += conditions.named(result, [*found, *misses])
     judgement = Judgement(PASS, (*found, *misses), (), judged)
     for finding in misses:

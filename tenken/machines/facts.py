@@ -86,14 +86,21 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         gpu_power_w=sheet.power_w if sheet else None,
         unmatched=unmatched,
         kind=kinds.known,
+        unknown={
+            bounded: found.reason
+            for bounded, found in sheets.items()
+            if bounded[1] == "host" and isinstance(found, limits.Unknown)
+        },
     )  # fmt: skip
 
 
 def of_result(result: Result) -> Machine:
     """What the data sheets say of the GPUs that a result lists: a machine that no file describes."""
     sheet = hardware.for_device(result.devices[0].name) if result.devices else None
+    guest = result.host.virtual_machine
+    unknown = {("memory", "host"): limits.of_guest(guest)} if guest else {}
     if sheet is None:
-        return Machine(kind=kinds.known)
+        return Machine(kind=kinds.known, unknown=unknown)
     name = f"data sheet: {sheet.name}, {sheet.source}"
     links = {one.count for one in result.links}
     joined = links.pop() if len(links) == 1 else None  # of boards that join some pairs better, each has its own
@@ -114,7 +121,7 @@ def of_result(result: Result) -> Machine:
         gpu=sheet.name, gpu_names=sheet.device_names, compute_capability=sheet.compute_capability,
         gpu_memory_bytes=sheet.memory_gib * 2**30, gpu_l2_bytes=sheet.l2_bytes,
         attained={key: known for key, known in reached.items() if known is not None}, gpu_power_w=sheet.power_w,
-        kind=kinds.known,
+        kind=kinds.known, unknown=unknown,
     )  # fmt: skip
 
 

@@ -37,6 +37,11 @@ class Unknown:
         return {"unknown": self.reason}
 
 
+def of_guest(virtual_machine: str) -> str:
+    """Why the memory of a guest's host has no limit."""
+    return f"a virtual machine ({virtual_machine}) does not report its memory channels"
+
+
 def memory(partition: Partition, subject: str) -> Limit | Unknown:
     """Peak memory bandwidth in GB/s: of the whole node (`host`) or of one GPU (`gpu`)."""
     node = partition.node
@@ -55,7 +60,7 @@ def memory(partition: Partition, subject: str) -> Limit | Unknown:
     if node.memory_gbs is not None:
         return Limit(node.memory_gbs, "GB/s", f"data sheet: {node.memory_gbs_source}")
     if node.virtual_machine is not None:
-        return Unknown(f"a virtual machine ({node.virtual_machine}) does not report its memory channels")
+        return Unknown(of_guest(node.virtual_machine))
     if node.host is None or node.sockets is None:
         return Unknown(f"no data sheet of the host ({node.cpu or 'CPU not known'})")
     basis = f"data sheet: {node.sockets} x {node.host.name}, {node.host.source}"

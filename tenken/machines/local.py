@@ -126,6 +126,12 @@ class Looker:
 
     # -- files ----------------------------------------------------------------------------------------------
 
+    def bytes(self, path: str) -> bytes:
+        """Content of a file; empty if it cannot be read."""
+        with contextlib.suppress(OSError):
+            return (self.root / path).read_bytes()
+        return b""
+
     def text(self, path: str) -> str | None:
         """Content of a small file below the root; None if it cannot be read."""
         try:
@@ -246,6 +252,25 @@ class Looker:
         total = _mem_total(self.text("proc/meminfo"))
         nodes = [f"sys/devices/system/node/{name}" for name in self._numa_nodes(with_cpus=False)]
         return None if total is None else total - sum(_mem_total(self.text(f"{n}/meminfo")) or 0 for n in nodes)
+
+    def modules(self) -> tuple[int, int | None] | None:
+        """Memory modules that are fitted, and their transfers in MT/s (None: not known): of the firmware's table, which
+        root may read, or of the memory controllers' drivers. None: unknown, or not all of the memory is in them.
+        """
+        fitted = _of_smbios(self.bytes("sys/firmware/dmi/tables/DMI"))
+        if not fitted:
+            folders = [
+                f"sys/devices/system/edac/mc/{controller}/{one}"
+                for controller in self.listing("sys/devices/system/edac/mc", r"mc\d+")
+                for one in self.listing(f"sys/devices/system/edac/mc/{controller}", r"dimm\d+")
+            ]
+            sizes = [self.text(f"{folder}/size") or "" for folder in folders]
+            fitted = [(int(size), None) for size in sizes if size.isdigit() and int(size) > 0]
+        total = self.memory_bytes_of_machine() or 0
+        if not fitted or sum(size for size, _ in fitted) * 2**20 < total:
+            return None  # a controller without its driver: what it has is not seen
+        rates = {rate for _, rate in fitted if rate}
+        return len(fitted), min(rates, default=None)
 
     def memory_bytes(self) -> int | None:
         """Memory that this process may use."""
@@ -712,10 +737,15 @@ def resolve(system: System, root: Path = ROOT, env: Mapping[str, str] | None = N
 
 def _node(look: Looker, gpus: Gpus, machine: str) -> Node:
     cpus, virtual = look.cpus(), look.virtual_machine()
+    sheet = None if virtual else _host_sheet(cpus, look.memory_bytes_of_machine(), gpus.names)
+    fitted = None if sheet is None else look.modules()
+    less = _of_modules(sheet, cpus.sockets, fitted)
     return Node(
         architecture={"arm64": "aarch64", "amd64": "x86_64"}.get(machine.lower(), machine),
         count=1,
-        host=None if virtual else _host_sheet(cpus, look.memory_bytes_of_machine(), gpus.names),
+        host=sheet,
+        memory_gbs=less,
+        memory_gbs_source=f"{sheet.name} with {fitted[0]} memory modules" if less and sheet and fitted else None,
         cpu=cpus.model,
         sockets=cpus.sockets,
         cores=cpus.cores,
@@ -736,6 +766,42 @@ def _node(look: Looker, gpus: Gpus, machine: str) -> Node:
         pair_links=gpus.pair_links,
         pair_cells=gpus.pair_cells,
     )
+
+
+def _of_modules(sheet: HostSheet | None, sockets: int | None, fitted: tuple[int, int | None] | None) -> float | None:
+    """Peak of a node's memory in GB/s where fewer or slower modules are fitted than its data sheet has channels for;
+    None: they are not, or it is not known."""
+    if sheet is None or sockets is None or fitted is None or not (rate := re.search(r"-(\d+)$", sheet.memory_type)):
+        return None
+    count, transfers = fitted
+    peak = count * min(transfers or int(rate[1]), int(rate[1])) * 8 / 1000
+    return peak if peak < 0.99 * sheet.memory_gbs * sockets else None
+
+
+def _of_smbios(table: bytes) -> list[tuple[int, int | None]]:
+    """(MiB, MT/s or None) of the modules that are fitted, by structures of type 17 of the table of the firmware (DMTF
+    DSP0134, 7.18: size at 0Ch, extended at 1Ch, configured speed at 20h, extended at 58h); empty: it cannot be read.
+    """
+    found: list[tuple[int, int | None]] = []
+    at = 0
+    while at + 4 <= len(table) and table[at + 1] >= 4:
+        kind, length = table[at], table[at + 1]
+        field = table[at : at + length]
+        end = table.find(b"\0\0", at + length)
+
+        def word(offset: int, size: int, field: bytes = field) -> int:
+            return int.from_bytes(field[offset : offset + size], "little") if len(field) >= offset + size else 0
+
+        if kind == 17:
+            mib = word(0x0C, 2)
+            mib = word(0x1C, 4) if mib == 0x7FFF else (mib & 0x7FFF) // 1024 if mib & 0x8000 else mib
+            rate = word(0x20, 2)
+            if mib > 0 and word(0x0C, 2) != 0xFFFF:
+                found.append((mib, (word(0x58, 4) if rate == 0xFFFF else rate) or None))
+        if end < 0 or kind == 127:
+            break
+        at = end + 2
+    return found
 
 
 def _host_sheet(cpus: Cpus, memory_bytes: int | None, gpu_names: Sequence[str]) -> HostSheet | None:

@@ -53,5 +53,7 @@ class Machine:
     #: Power limit of the GPUs as delivered, in W.
     gpu_power_w: float | None = None
     unmatched: Callable[[Result, MetricValue], str] = none_unmatched
+    #: Why a limit is not known, by the same keys: a value without a criterion for that reason has a note.
+    unknown: Mapping[tuple[str, str], str] = field(default_factory=dict)
     #: What other devices of the model of a value's GPUs reached.
     kind: Callable[[Result, MetricValue], Known | None] = none_known

@@ -12,7 +12,7 @@ import pytest
 from tenken.judge import times
 from tenken.model.catalogue import program
 from tenken.model.result import Device, DeviceHealth, Result
-from tenken.model.verdicts import FAIL, INVALID, PASS
+from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
 from tests.support import kept
 from tools import sensitivity
 
@@ -144,3 +144,11 @@ def test_a_rate_that_falls_as_a_clock_does_names_the_clock(fall: float, reasons:
     verdict, said = judged(record, replace(result, metrics=()))
     assert (verdict == INVALID) is (expected == INVALID), said
     assert ("over the run, as with its clock" in said) is (expected == INVALID)
+
+
+def test_a_guest_that_hides_its_memory_channels_is_recorded_and_the_reason_is_told() -> None:
+    record = run("StreamHost")
+    verdict, said = judged(record, record.result)
+    assert verdict == RECORDED and "no limit: a virtual machine (KVM) does not report its memory channels" in said
+    bare = replace(record.result, host=replace(record.result.host, virtual_machine=None))
+    assert "no limit" not in judged(record, bare)[1]

@@ -330,3 +330,56 @@ def test_found_counts(load: Callable[[str], System], h200: Machine, monkeypatch:
     h200.file("dev/nvidia2", "")
     assert "3 GPUs found; the file lists 1, 2" in local.resolve(system, h200.root, {}).notes[0]
     assert local.resolve(system, h200.root / "nowhere", {}) == system
+
+
+def smbios(*modules: tuple[int, int]) -> bytes:
+    """A table with modules of so many MiB and MT/s; 0 MiB: an empty slot."""
+    table = bytes([0, 26]) + bytes(24) + b"Vendor\0\0"
+    for mib, rate in modules:
+        body = bytearray(0x5C)
+        body[0], body[1] = 17, len(body)
+        size = 0x7FFF if mib >= 0x7FFF else mib
+        body[0x0C:0x0E], body[0x1C:0x20] = (
+            size.to_bytes(2, "little"),
+            (mib if mib >= 0x7FFF else 0).to_bytes(4, "little"),
+        )
+        body[0x20:0x22] = rate.to_bytes(2, "little")
+        table += bytes(body) + b"DIMM\0CPU 0\0\0"
+    return table + bytes([127, 4, 0, 0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("modules", "by_driver", "expected"),
+    [
+        ([(65536, 4800)] * 16, False, 614.4),  # 8 channels a socket, of two
+        ([(65536, 4800)] * 32, False, 614.4),  # two a channel
+        ([(65536, 4800)] * 8 + [(0, 0)] * 8, False, 307.2),  # every second channel
+        ([(65536, 4400)] * 16, False, 563.2),  # slower than the CPU takes
+        ([(16384, 4800)] * 16, True, 614.4),
+        ([(32768, 0)] * 8, True, 307.2),
+        ([(32768, 0)] * 4, True, 614.4),  # a controller without its driver: the memory is more than that
+    ],
+)
+def test_a_node_with_fewer_memory_modules_than_channels_has_less_bandwidth(
+    modules: list[tuple[int, int]], by_driver: bool, expected: float, tmp_path: Path
+) -> None:
+    machine = Machine(tmp_path)
+    machine.cpus(2, 48, 1, "Intel(R) Xeon(R) Platinum 8468")
+    total = (256 if by_driver else 512) * 2**20
+    machine.file("proc/meminfo", f"MemTotal: {total - 4 * 2**20} kB\n")
+    if by_driver:
+        for at, (mib, _) in enumerate(modules):
+            machine.file(f"sys/devices/system/edac/mc/mc{at // 4}/dimm{at % 4}/size", f"{mib}\n")
+    else:
+        machine.file("sys/firmware/dmi/tables/DMI", "")
+        (tmp_path / "sys/firmware/dmi/tables/DMI").write_bytes(smbios(*modules))
+    node = next(iter(machine.describe().partitions.values())).node
+    limit = node.memory_gbs or (node.host.memory_gbs * 2 if node.host else None)
+    assert limit == pytest.approx(expected)
+    if expected < 614.4:
+        assert node.memory_gbs_source == f"Xeon-8468 with {sum(mib > 0 for mib, _ in modules)} memory modules"
+
+
+@pytest.mark.parametrize("table", [b"", b"\x11", b"\x11\x04\0\0", bytes(64), b"\xff" * 64, smbios((65536, 4800))[:100]])
+def test_a_table_of_the_firmware_that_is_cut_off_or_wrong_has_no_modules_that_it_does_not_state(table: bytes) -> None:
+    assert len(local._of_smbios(table)) <= 1
