@@ -21,12 +21,14 @@ from tests.support.judging import incomplete
 pytestmark = pytest.mark.build
 
 Run = Callable[..., Outcome]
+CHAINS = ["stencil", "sparse"]
 PRODUCTS = ["gemm_fp64", "gemm_tf32", "gemm_fp16", "gemm_bf16", "gemm_fp8", "gemm_int8", "own_fp16"]
 MEMORY = ["inversions", "walking", "random", "rows"]
 OF_PRODUCTS = (
     "one-bit", "several-bits", "aligned-run", "input-bit", "accumulator-bit", "stuck-sm", "stuck-operand", "lost-tile",
     "stale-tile",
 )  # fmt: skip
+OF_CHAINS = ("one-bit", "several-bits", "aligned-run", "lost-tile", "stuck-operand")
 OF_MEMORY = ("one-bit", "several-bits", "aligned-run", "stuck-bit", "lost-tile", "stale-tile", "wrong-copy")
 SMALL = (
     "--backend", "host", "--seconds", "0", "--visit-seconds", "0.001", "--host-bytes", "16Mi", "--host-order", "128",
@@ -47,10 +49,12 @@ def values(document: dict[str, Any], name: str) -> dict[str, float]:
 def test_every_phase_is_checked_and_counted(run: Run, tmp_path: Path) -> None:
     document = run("burn", *SMALL).document
     assert document is not None and document["status"] == "ok", document
-    assert values(document, "checked") == dict.fromkeys([*PRODUCTS, *MEMORY, "copies"], 1.0)
+    assert values(document, "checked") == dict.fromkeys([*PRODUCTS, "power_steps", *CHAINS, *MEMORY, "copies"], 1.0)
     counts = {(s["metric"], s.get("at", {}).get("phase")): s.get("counts") for s in series(tmp_path)}
     for phase in PRODUCTS:
         assert counts["rate", phase] == {"operations": 2 * 128**3}
+    for phase in CHAINS:  # two words of 8 bytes and eight entries of 12 in a quarter of 16 MiB; 16 steps there and back
+        assert counts["updates", phase] == {"cells": 32 * 2**15}
     for phase in MEMORY:  # the last MiB has the log; read and written
         assert counts["memory", phase] == {"bytes": 2 * 15 * 2**20}
     assert incomplete(document) == []
@@ -75,6 +79,8 @@ def test_fingerprints_follow_from_the_seed_alone(run: Run) -> None:
         *((fault, "gemm_fp16", "output|first operand") for fault in OF_PRODUCTS),
         ("one-bit", "gemm_fp64", "output"), ("one-bit", "gemm_int8", "output"),
         *((fault, "random", "memory") for fault in OF_MEMORY),
+        *((fault, "sparse", "word of a chain") for fault in OF_CHAINS), ("one-bit", "power_steps", "output"),
+        ("stuck-operand", "stencil", "word of a chain"),
         ("wrong-copy", "copies", "copy"), ("stale-tile", "copies", "copy"), ("element", "own_fp16", "output"),
     ],
 )  # fmt: skip
@@ -86,7 +92,7 @@ def test_an_injected_fault_is_found_and_described(run: Run, fault: str, phase: s
     first = document["path"]["wrong"][0]
     assert re.fullmatch(told, first["kind"]) and first["phase"] == phase and first["visit"] == 0
     assert int(first["expected"], 16) ^ int(first["found"], 16) == int(first["flipped"], 16) != 0
-    if fault in ("one-bit", "element"):
+    if fault in ("one-bit", "element") and phase != "sparse":
         assert bin(int(first["flipped"], 16)).count("1") == 1
     if fault in ("one-bit", "lost-tile", "accumulator-bit") and first["kind"] in ("output", "memory"):
         assert first["again"].startswith("transient")
@@ -104,6 +110,7 @@ def test_each_class_is_found_in_each_phase_where_it_has_a_meaning(run: Run, tmp_
     )
     pairs = {(phase, fault) for phase in PRODUCTS for fault in OF_PRODUCTS}
     pairs |= {(phase, fault) for phase in MEMORY for fault in OF_MEMORY} - {("walking", "wrong-copy")}
+    pairs |= {(phase, fault) for phase in CHAINS for fault in OF_CHAINS}
     pairs |= {("copies", fault) for fault in OF_MEMORY if fault != "stuck-bit"}
     assert set(injected) == pairs
     for pair in pairs:

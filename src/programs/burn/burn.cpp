@@ -28,17 +28,32 @@ namespace burn {
 const std::vector<Phase>& phases() {
     static const std::vector<Phase> all = [] {
         std::vector<Phase> list;
-        for (const Format& format : formats)
-            list.push_back({format.phase, Kind::product, &format, false, Pattern::random, false});
-        for (const Format& format : formats)
-            if (format.operand == Operand::fp16)
-                list.push_back({"own_fp16", Kind::product, &format, true, Pattern::random, false});
-        list.push_back({"inversions", Kind::memory, nullptr, false, Pattern::inversions, false});
-        list.push_back({"walking", Kind::memory, nullptr, false, Pattern::walking, false});
-        list.push_back({"random", Kind::memory, nullptr, false, Pattern::random, false});
-        list.push_back({"rows", Kind::memory, nullptr, false, Pattern::rows, false});
-        list.push_back({"copies", Kind::copies, nullptr, false, Pattern::random, false});
-        list.push_back({"peer", Kind::peer, nullptr, false, Pattern::random, true});
+        const auto add = [&list](const char* name, Kind kind, Pattern pattern = Pattern::random) {
+            const bool together = kind == Kind::peer || kind == Kind::all_reduce;
+            list.push_back({name, kind, nullptr, false, pattern, together, Chain::stencil});
+        };
+        for (const Format& format : formats) {
+            add(format.phase, Kind::product);
+            list.back().format = &format;
+        }
+        add("own_fp16", Kind::product);
+        add("power_steps", Kind::steps);
+        for (Phase& phase : list) {
+            if (phase.format != nullptr) continue;
+            phase.own = true;
+            phase.format = std::find_if(std::begin(formats), std::end(formats),
+                                        [](const Format& one) { return one.operand == Operand::fp16; });
+        }
+        add("stencil", Kind::chain);
+        add("sparse", Kind::chain);
+        list.back().chain = Chain::sparse;
+        add("inversions", Kind::memory, Pattern::inversions);
+        add("walking", Kind::memory, Pattern::walking);
+        add("random", Kind::memory, Pattern::random);
+        add("rows", Kind::memory, Pattern::rows);
+        add("copies", Kind::copies);
+        add("peer", Kind::peer);
+        add("all_reduce", Kind::all_reduce);
         return list;
     }();
     return all;
@@ -95,7 +110,8 @@ struct Turns {
 struct Done {
     std::map<std::string, Sum> sums;  ///< by phase
     std::map<std::string, Turns> turns;
-    double copy_rate = 0;
+    double copy_rate = 0;  ///< bytes a second, before the rounds
+    double copy_rate_after = 0;
     tenken::Optional<tenken::EnergyReading> power;
 };
 
@@ -134,6 +150,8 @@ class Burn : public tenken::Program {
         arguments.integer("host-order", host_order_, 128, 16384,
                           "order of the products on the host, a multiple of 128");
         arguments.flag("with-host", with_host_, "with the back end cuda: load the host as well");
+        arguments.flag("in-phase", in_phase_,
+                       "power steps of all GPUs at the same time, instead of one after another");
         arguments.integer("seed", seed_, 0, std::int64_t{1} << 40, "of all data");
         arguments.real("compare-seconds", compare_seconds_, "s", 0, 60,
                        "of each turn of products with checking and without; 0: no turns");
@@ -289,6 +307,8 @@ class Burn : public tenken::Program {
             }
         }
         if (index == 0) burned_seconds_ = tenken::now_seconds() - begin;
+        beats_of(index, "copy");
+        done_[index].copy_rate_after = place.copy_rate(std::min(0.5, visit_seconds_));
         if (power_seconds_ > 0) measure_power(index);
     }
 
@@ -302,6 +322,7 @@ class Burn : public tenken::Program {
         how.seconds = seconds;
         how.number = number;
         how.meeting = meeting;
+        how.in_phase = in_phase_;
         how.beat = beats_of(index, phase.name);
         const std::vector<Fault> meaningful = faults_in(phase.kind, phase.pattern == Pattern::walking);
         if (number == 0 && std::find(meaningful.begin(), meaningful.end(), fault_) != meaningful.end())
@@ -321,7 +342,8 @@ class Burn : public tenken::Program {
 
     void note(std::size_t index, const Phase& phase, std::uint32_t number, const Visit& done, Sum& sum) {
         sum.wrong += done.wrong;
-        static const char* const kinds[] = {"output", "first operand", "second operand", "memory", "copy"};
+        static const char* const kinds[] = {"output", "first operand", "second operand",
+                                            "memory", "copy",          "word of a chain"};
         for (const Record& one : done.records) {
             tenken::Json wrong = tenken::Json::object();
             wrong.set("subject", places_[index]->subject().text()).set("serial", places_[index]->serial());
@@ -379,7 +401,9 @@ class Burn : public tenken::Program {
     void study(std::size_t index) {
         Place& place = *places_[index];
         for (const Phase& phase : chosen_) {
-            if (phase.kind == Kind::peer || !place.why_not(phase).empty()) continue;
+            // power steps are products of the own kernel, copies between GPUs are checked as those to the
+            // host
+            if (phase.together || phase.kind == Kind::steps || !place.why_not(phase).empty()) continue;
             for (const Fault fault : faults_in(phase.kind, phase.pattern == Pattern::walking)) {
                 const Study done =
                     place.study(phase, fault, static_cast<double>(injections_), beats_of(index, phase.name));
@@ -423,6 +447,7 @@ class Burn : public tenken::Program {
     void report(std::size_t index, tenken::Document& document) {
         const Place& place = *places_[index];
         add(place, "copy", {}, {done_[index].copy_rate * 1e-9});
+        add(place, "copy_after", {}, {done_[index].copy_rate_after * 1e-9});
         add(place, "memory_share", {}, {place.memory_share()});
         for (const Phase& phase : chosen_) {
             const auto found = done_[index].sums.find(phase.name);
@@ -433,7 +458,9 @@ class Burn : public tenken::Program {
                 add_timed(place, "rate", at, sum.seconds, "operations", sum.per_step);
             else if (phase.kind == Kind::memory)
                 add_timed(place, "memory", at, sum.seconds, "bytes", sum.per_step);
-            else
+            else if (phase.kind == Kind::chain)
+                add_timed(place, "updates", at, sum.seconds, "cells", sum.per_step);
+            else if (phase.kind != Kind::steps)
                 add_timed(place, "copied", at, sum.seconds, "bytes", sum.per_step);
             add(place, "checked", at, {sum.checked / sum.operations});
             add(place, "amount", at, {sum.operations * 1e-12});
@@ -497,6 +524,7 @@ class Burn : public tenken::Program {
     std::uint64_t host_bytes_ = std::uint64_t{1} << 30;
     std::int64_t host_order_ = 512;
     bool with_host_ = false;
+    bool in_phase_ = false;
     std::int64_t seed_ = 1;
     double compare_seconds_ = 0;
     double heat_seconds_ = 60;

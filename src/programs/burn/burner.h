@@ -2,10 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -13,6 +15,7 @@
 #include "programs/burn/memory_check.h"
 #include "programs/burn/place.h"
 #include "programs/burn/product_check.h"
+#include "programs/burn/sums_check.h"
 
 namespace burn {
 
@@ -80,8 +83,9 @@ class Burner : public Place {
     std::string kind() const override { return exec_->kind(); }
     std::string algorithm() const override {
         std::string text = "burn 1";
-        for (const Format& format : formats) {
-            const Shape shape = exec_->shape(format);
+        for (const Phase& phase : phases()) {
+            if (phase.kind != Kind::product) continue;
+            const Shape shape = exec_->shape(phase);
             text +=
                 " " + std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" + std::to_string(shape.k);
         }
@@ -103,14 +107,20 @@ class Burner : public Place {
                 return visit_copies(how);
             case Kind::peer:
                 return visit_peer(how);
-            default:
-                throw std::logic_error(std::string("phase ") + phase.name);
+            case Kind::all_reduce:
+                return visit_all_reduce(how);
+            case Kind::chain:
+                return visit_chain(phase, how);
+            case Kind::steps:
+                return visit_steps(phase, how);
         }
+        throw std::logic_error(std::string("phase ") + phase.name);
     }
 
     Study study(const Phase& phase, Fault fault, double wanted,
                 const std::function<void(std::uint64_t)>& beat) override {
         exec_->use();
+        if (phase.kind == Kind::chain) return study_chain(phase, fault, wanted, beat);
         return phase.kind == Kind::product ? study_product(phase, fault, wanted, beat)
                                            : study_memory(phase, fault, wanted, beat);
     }
@@ -152,8 +162,9 @@ class Burner : public Place {
     }
 
     /// Of one product with everything beside it, copies of C for studies included.
-    std::size_t bytes_for(const Format& format) const {
-        const Shape shape = exec_->shape(format);
+    std::size_t bytes_for(const Phase& phase) const {
+        const Format& format = *phase.format;
+        const Shape shape = exec_->shape(phase);
         const std::size_t m = shape.m, n = shape.n, k = shape.k, rows = m + shifts * shift_rows;
         return (rows + n) * k * bytes_of(format.operand) + m * n * (3 * bytes_of(format.result) + 1) +
                (rows + k) * (n / segment_columns) * 8 + Exec::workspace_bytes + (std::size_t{1} << 20);
@@ -161,10 +172,10 @@ class Burner : public Place {
 
     Work set_up(const Phase& phase, std::uint32_t number) {
         const Format& format = *phase.format;
-        const Shape shape = exec_->shape(format);
+        const Shape shape = exec_->shape(phase);
         // another part of the memory each time
         const std::size_t all = exec_->pool_bytes();
-        const std::size_t needed = bytes_for(format);
+        const std::size_t needed = bytes_for(phase);
         const std::size_t begin = all > needed ? mixed64(number) % 8 * ((all - needed) / 8) / 4096 * 4096 : 0;
         Area area(static_cast<char*>(exec_->pool()) + begin, all - begin);
         const std::uint64_t seed = seed_of(phase.name, number);
@@ -242,7 +253,7 @@ class Burner : public Place {
     Visit visit_product(const Phase& phase, const How& how) {
         Work work = set_up(phase, how.number);
         Visit visit;
-        const Shape shape = exec_->shape(*phase.format);
+        const Shape shape = exec_->shape(phase);
         multiply(work, 0);
         exec_->synchronize();
         const double before = tenken::now_seconds();
@@ -272,6 +283,12 @@ class Burner : public Place {
         visit.steps = steps;
         visit.operations = shape.operations() * static_cast<double>(steps);
         visit.checked = how.checked ? visit.operations : 0;
+        conclude(phase, work, visit);
+        return visit;
+    }
+
+    /// Compares the inputs, reads what was found, and forms the first wrong product again.
+    void conclude(const Phase& phase, Work& work, Visit& visit) {
         check_inputs(work);
         collect(work.log, visit);
         for (const Record& one : visit.records) {
@@ -283,7 +300,6 @@ class Burner : public Place {
             if (!on.empty()) visit.verdict += "; " + on;
             break;
         }
-        return visit;
     }
 
     std::string fingerprint(Work& work) {
@@ -600,6 +616,203 @@ class Burner : public Place {
         collect(log, visit);
         for (Record& one : visit.records) one.kind = Record::copy;
         return visit;
+    }
+
+    /// Full and idle in waves of 1 ms to 10 s, as many of each as fit; GPUs begin one after another within a
+    /// period.
+    Visit visit_steps(const Phase& phase, const How& how) {
+        Work work = set_up(phase, how.number);
+        Visit visit;
+        multiply(work, 0);
+        exec_->synchronize();
+        const double begin = tenken::now_seconds();
+        std::uint32_t step = 0;
+        for (const double period : {0.001, 0.01, 0.1, 1.0, 10.0}) {
+            // five kinds of waves share the visit; the shortest kind runs in any case
+            const double share = std::max(how.seconds / 5, 2 * 0.001);
+            if (2 * period > share && step > 0) break;
+            const double first = tenken::now_seconds();
+            double next = first + (how.in_phase ? 0 : period * exec_->rank() / exec_->ranks());
+            while (tenken::now_seconds() - first < share) {
+                sleep_until(next);
+                do {
+                    multiply(work, step);
+                    if (step == 1 && how.fault != Fault::none) inject(work, how.fault);
+                    check(work, nullptr);
+                    locate(work);
+                    exec_->synchronize();
+                    ++step;
+                } while (tenken::now_seconds() < next + period / 2 || step < 2);
+                next = std::max(next + period, tenken::now_seconds());
+                if (how.beat) how.beat(step);
+            }
+        }
+        visit.seconds = tenken::now_seconds() - begin;
+        visit.steps = step;
+        visit.operations = exec_->shape(phase).operations() * step;
+        visit.checked = visit.operations;
+        conclude(phase, work, visit);
+        return visit;
+    }
+    static void sleep_until(double moment) {
+        const double left = moment - tenken::now_seconds();
+        if (left > 0) std::this_thread::sleep_for(std::chrono::duration<double>(left));
+    }
+
+    /// Sums over all GPUs by NCCL.
+    Visit visit_all_reduce(const How& how) {
+        Visit visit;
+        const std::size_t count = exec_->copy_bytes() / sizeof(double);
+        Area area(exec_->pool(), exec_->pool_bytes());
+        double* const from = area.template take<double>(count);
+        double* const to = area.template take<double>(count);
+        Log* const log = area.template take<Log>(1);
+        std::uint8_t* const state = area.template take<std::uint8_t>(1);
+        exec_->clear(log, sizeof(Log));
+        const auto all = static_cast<std::uint32_t>(seed_of("all_reduce", how.number));
+        const double begin = tenken::now_seconds();
+        double summing = 0;
+        std::uint32_t step = 0;
+        while (how.meeting->go_on(tenken::now_seconds() - begin < how.seconds || step < 4)) {
+            const std::uint32_t seed = mixed(all + step);
+            exec_->each(count, FillAddends{from, seed, exec_->rank()});
+            exec_->synchronize();
+            how.meeting->wait();
+            const double before = tenken::now_seconds();
+            exec_->all_reduce(from, to, count);
+            exec_->synchronize();
+            summing += tenken::now_seconds() - before;
+            if (step == 2 && how.fault != Fault::none)
+                exec_->each(1, InjectIntoMemory{reinterpret_cast<Words*>(to), memory_unit, Pattern::random,
+                                                seed, step, how.fault, 1, state, true});
+            exec_->each(count, CheckSums{to, seed, exec_->ranks(), step, log});
+            exec_->synchronize();
+            ++step;
+            if (how.beat) how.beat(step);
+        }
+        visit.seconds = summing;
+        visit.steps = step;
+        visit.operations = static_cast<double>(count * sizeof(double)) * step;
+        visit.checked = visit.operations;
+        collect(log, visit);
+        return visit;
+    }
+
+    /// The words of a chain, and its matrix, in memory.
+    struct Links {
+        std::uint64_t* words[2];
+        Matrix matrix;
+        Log* log;
+        std::uint8_t* state;
+        std::uint64_t seed;
+        std::uint32_t bits;
+        std::size_t count() const { return std::size_t{1} << bits; }
+    };
+
+    Links set_up_chain(const Phase& phase, std::uint32_t number, std::uint32_t bits, Area& area) {
+        Links links;
+        links.bits = bits;
+        links.seed = seed_of(phase.name, number);
+        for (auto& words : links.words) words = area.template take<std::uint64_t>(links.count());
+        const std::size_t entries = phase.chain == Chain::sparse ? row_entries * links.count() : 1;
+        links.matrix = {area.template take<std::uint64_t>(entries),
+                        area.template take<std::uint32_t>(entries)};
+        links.log = area.template take<Log>(1);
+        links.state = area.template take<std::uint8_t>(1);
+        exec_->clear(links.log, sizeof(Log));
+        if (phase.chain == Chain::sparse) exec_->each(entries, FillMatrix{links.matrix, bits, links.seed});
+        exec_->synchronize();
+        return links;
+    }
+
+    /// Steps forwards and back, and the check. @param fault after step `at` of all; stuck_operand: in each
+    void run_chain(const Phase& phase, const Links& links, std::uint32_t cycle, Fault fault,
+                   std::uint64_t random, std::uint8_t* marks) {
+        const std::uint64_t seeds[] = {mixed64(links.seed + 2 * cycle), mixed64(links.seed + 2 * cycle + 1)};
+        const std::size_t count = links.count();
+        for (int i = 0; i < 2; ++i) exec_->each(count, FillChain{links.words[i], seeds[i]});
+        const std::uint32_t at = static_cast<std::uint32_t>(random >> 40) % (2 * chain_steps);
+        int now = 1;
+        for (std::uint32_t step = 0; step < 2 * chain_steps; ++step) {
+            // another block of rows begins on each multiprocessor
+            const ChainStep one{phase.chain,          links.bits,   links.words[now],
+                                links.words[1 - now], links.matrix, mixed(step + cycle) % 1024 * 256};
+            exec_->each(count, one);
+            if (fault == Fault::stuck_operand)
+                exec_->each(count, StickInChain{one.now, one.before, random, links.state});
+            else if (fault != Fault::none && step == at)
+                exec_->each(1, InjectIntoChain{one, fault, random});
+            now = 1 - now;
+            if (step + 1 != chain_steps) continue;
+            for (std::uint64_t* const words : links.words) exec_->each(count, TurnChain{words});
+            now = 1 - now;  // the step backwards: from the last two, exchanged
+        }
+        // what was u(0) and u(1)
+        exec_->each(count, CheckChain{links.words[now], seeds[0], cycle, links.log, marks, links.count()});
+        exec_->each(count,
+                    CheckChain{links.words[1 - now], seeds[1], cycle, links.log, marks, links.count()});
+    }
+
+    Visit visit_chain(const Phase& phase, const How& how) {
+        Visit visit;
+        Area area(exec_->pool(), exec_->pool_bytes());
+        const Links links = set_up_chain(phase, how.number, exec_->chain_bits(), area);
+        const double begin = tenken::now_seconds();
+        std::uint32_t cycle = 0;
+        do {
+            const bool faulty = cycle == 1 && how.fault != Fault::none;
+            run_chain(phase, links, cycle, faulty ? how.fault : Fault::none, mixed64(how.number), nullptr);
+            exec_->mark();
+            ++cycle;
+            if (how.beat) how.beat(cycle);
+        } while (tenken::now_seconds() - begin < how.seconds || cycle < 2);
+        exec_->synchronize();
+        visit.seconds = tenken::now_seconds() - begin;
+        visit.steps = cycle;
+        visit.operations = 2.0 * chain_steps * static_cast<double>(links.count()) * cycle;
+        visit.checked = visit.operations;
+        if (phase.chain == Chain::sparse)
+            exec_->each(row_entries * links.count(),
+                        CheckMatrix{links.matrix, links.bits, links.seed, links.log});
+        collect(links.log, visit);
+        return visit;
+    }
+
+    /// One fault a chain, because it spreads: many short chains.
+    Study study_chain(const Phase& phase, Fault fault, double wanted,
+                      const std::function<void(std::uint64_t)>& beat) {
+        Study study;
+        constexpr std::uint32_t bits = 12;
+        const auto chains = static_cast<std::uint32_t>(wanted + 2);
+        Area area(exec_->pool(), exec_->pool_bytes());
+        Links links = set_up_chain(phase, 0, bits, area);
+        std::uint8_t* const marks = area.template take<std::uint8_t>(chains);
+        std::uint8_t* const states = area.template take<std::uint8_t>(chains);
+        exec_->clear(marks, chains);
+        exec_->clear(states, chains);
+        std::vector<std::uint8_t> marked(chains);
+        std::vector<std::uint8_t> changed(chains, touched);
+        for (std::uint32_t chain = 0; chain < chains; ++chain) {
+            links.state = states + chain;
+            // the last two have no fault: no alarm may come of them
+            const Fault now = chain + 2 < chains ? fault : Fault::none;
+            run_chain(phase, links, chain, now,
+                      mixed64(seed_of(phase.name, chain) + static_cast<std::uint64_t>(fault)), marks + chain);
+            if (chain % 256 == 0) {
+                exec_->mark();
+                if (beat) beat(chain);
+            }
+        }
+        exec_->read(marked.data(), marks, chains);
+        if (fault == Fault::stuck_operand) exec_->read(changed.data(), states, chains);
+        for (std::uint32_t chain = 0; chain < chains; ++chain) {
+            const bool injected = chain + 2 < chains;
+            if (injected) ++study.injected;
+            if (injected && changed[chain] != touched) ++study.masked;
+            if (injected && changed[chain] == touched && marked[chain] != 0) ++study.found;
+            if ((!injected || changed[chain] != touched) && marked[chain] != 0) ++study.false_alarms;
+        }
+        return study;
     }
 
     std::unique_ptr<Exec> exec_;

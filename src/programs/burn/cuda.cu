@@ -11,6 +11,7 @@
 #include "lib/cuda/gpus.h"
 #include "lib/cuda/memory.h"
 #include "lib/cuda/peer.h"
+#include "lib/nccl/library.h"
 #include "programs/burn/burner.h"
 #include "programs/burn/library_product.h"
 #include "programs/burn/own_kernel.cuh"
@@ -60,6 +61,7 @@ class CudaExec {
     ~CudaExec() {
         gpu_.use();
         products_.clear();
+        if (comm_ != nullptr) nccl_->comm_destroy(comm_);
         if (library_ != nullptr) cublasLtDestroy(library_);
         cudaFree(pool_);
     }
@@ -95,7 +97,9 @@ class CudaExec {
     std::string why_not(const Phase& phase) const {
         const double capability = std::atof(gpu_.description().compute_capability.c_str());
         if (phase.kind == Kind::peer && ranks_ < 2) return "it needs two GPUs";
-        if (phase.kind != Kind::product) return "";
+        if (phase.kind == Kind::all_reduce && ranks_ < 2) return "it needs two GPUs";
+        if (phase.kind == Kind::all_reduce && comm_ == nullptr) return why_no_nccl_;
+        if (phase.kind != Kind::product && phase.kind != Kind::steps) return "";
         const Operand operand = phase.format->operand;
         const double needed = operand == Operand::e4m3                               ? 8.9
                               : operand == Operand::tf32 || operand == Operand::bf16 ? 8.0
@@ -113,11 +117,15 @@ class CudaExec {
 
     void* pool() { return pool_; }
     std::size_t pool_bytes() const { return pool_bytes_; }
-    Shape shape(const Format& format) const {
+    Shape shape(const Phase& phase) const {
+        // 0.2 ms on an H100, less than half of the shortest wave
+        if (phase.kind == Kind::steps) return {2048, 2048, 8192};
         // all of it must fit several times
-        if (pool_bytes_ < (std::size_t{12} << 30)) return {4096, 4096, format.k / 8};
-        return {8192, 8192, format.k};
+        if (pool_bytes_ < (std::size_t{12} << 30)) return {4096, 4096, phase.format->k / 8};
+        return {8192, 8192, phase.format->k};
     }
+    /// Words and matrix of a chain take 7 GiB, on small GPUs 1 GiB.
+    std::uint32_t chain_bits() const { return pool_bytes_ < (std::size_t{12} << 30) ? 23 : 26; }
 
     template <typename Body>
     void each(std::size_t count, const Body& body) {
@@ -260,6 +268,15 @@ class CudaExec {
         ranks_ = ranks;
         next_ = &next;
     }
+    void join(std::shared_ptr<nccl::Library> library, nccl::Comm comm, std::string why_not) {
+        nccl_ = std::move(library);
+        comm_ = comm;
+        why_no_nccl_ = std::move(why_not);
+    }
+    void all_reduce(const double* from, double* to, std::size_t count) {
+        nccl_->check(nccl_->all_reduce(from, to, count, nccl::float64, nccl::sum, comm_, stream_->get()),
+                     "all_reduce");
+    }
     void pull(void* to, std::size_t bytes) {
         TENKEN_CUDA(
             cudaMemcpyPeerAsync(to, gpu_.index(), next_->pool_, next_->gpu_.index(), bytes, stream_->get()));
@@ -305,6 +322,9 @@ class CudaExec {
     std::uint32_t rank_ = 0;
     std::uint32_t ranks_ = 1;
     const CudaExec* next_ = nullptr;
+    std::shared_ptr<nccl::Library> nccl_;
+    nccl::Comm comm_ = nullptr;
+    std::string why_no_nccl_;
 };
 
 class CudaFamily : public Family {
@@ -333,6 +353,7 @@ class CudaFamily : public Family {
             if (one != other && tenken::cuda::can_access_peer(one, other))
                 access_.emplace_back(new tenken::cuda::PeerAccess(one, other));
         }
+        if (count > 1) join_by_nccl(execs);
         for (std::unique_ptr<CudaExec>& exec : execs)
             list.emplace_back(new Burner<CudaExec>(std::move(exec), seed));
         return list;
@@ -343,12 +364,37 @@ class CudaFamily : public Family {
         document.build.libraries.emplace_back("cuBLASLt", std::to_string(number / 10000) + "." +
                                                               std::to_string(number / 100 % 100) + "." +
                                                               std::to_string(number % 100));
+        if (!nccl_version_.empty()) document.build.libraries.emplace_back("NCCL", nccl_version_);
         document.path("peer_access", !access_.empty());
         gpus_.report(document);
     }
 
   private:
+    void join_by_nccl(std::vector<std::unique_ptr<CudaExec>>& execs) {
+        // sums in switches leave nothing of the links to check, and their multicast needs a service of its
+        // own
+        setenv("NCCL_NVLS_ENABLE", "0", 0);
+        std::string why_not;
+        const std::shared_ptr<nccl::Library> library = nccl::Library::open(why_not);
+        std::vector<nccl::Comm> comms(execs.size(), nullptr);
+        if (library) {
+            nccl::UniqueId id;
+            library->check(library->get_unique_id(&id), "get_unique_id");
+            library->check(library->group_start(), "group_start");
+            for (std::size_t i = 0; i < execs.size(); ++i) {
+                execs[i]->use();
+                library->check(library->comm_init_rank(&comms[i], static_cast<int>(execs.size()), id,
+                                                       static_cast<int>(i)),
+                               "comm_init_rank");
+            }
+            library->check(library->group_end(), "group_end");
+            nccl_version_ = library->version();
+        }
+        for (std::size_t i = 0; i < execs.size(); ++i) execs[i]->join(library, comms[i], why_not);
+    }
+
     tenken::cuda::Gpus gpus_;
+    std::string nccl_version_;
     std::vector<std::unique_ptr<tenken::cuda::PeerAccess>> access_;
 };
 

@@ -76,8 +76,10 @@ inline std::vector<Fault> faults_in(Kind kind, bool walking) {
             return {Fault::one_bit,   Fault::several_bits, Fault::aligned_run,
                     Fault::lost_tile, Fault::stale_tile,   Fault::wrong_copy};
         case Kind::all_reduce:
-        case Kind::chain:
             return {Fault::one_bit, Fault::several_bits, Fault::aligned_run};
+        case Kind::chain:
+            return {Fault::one_bit, Fault::several_bits, Fault::aligned_run, Fault::lost_tile,
+                    Fault::stuck_operand};
     }
     return {};
 }

@@ -77,11 +77,18 @@ class HostExec {
 
     void* pool() { return memory_.data(); }
     std::size_t pool_bytes() const { return memory_.size() * sizeof(double); }
-    Shape shape(const Format&) const { return {order_, order_, order_}; }
+    Shape shape(const Phase&) const { return {order_, order_, order_}; }
+    /// Words and matrix of a chain take a quarter of the memory.
+    std::uint32_t chain_bits() const {
+        std::uint32_t bits = 12;
+        while ((std::size_t{112} << (bits + 1)) < pool_bytes() / 4) ++bits;
+        return bits;
+    }
 
     template <typename Body>
     void each(std::size_t count, const Body& body) {
-#pragma omp parallel for schedule(static)
+        // starting the threads takes longer than little work
+#pragma omp parallel for schedule(static) if (count > 4096)
         for (std::size_t i = 0; i < count; ++i) body(i);
     }
     template <typename Body>
@@ -125,6 +132,7 @@ class HostExec {
     std::uint32_t rank() const { return 0; }
     std::uint32_t ranks() const { return 1; }
     void pull(void*, std::size_t) {}
+    void all_reduce(const double*, double*, std::size_t) {}
 
   private:
     template <typename Number>

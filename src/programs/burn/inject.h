@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "programs/burn/chain.h"
 #include "programs/burn/data.h"
 #include "programs/burn/faults.h"
 #include "programs/burn/memory_check.h"
@@ -281,6 +282,48 @@ struct TallyMemory {
         if (!differs) add_to(&tally->masked, std::uint64_t{1});
         if (differs && marked) add_to(&tally->found, std::uint64_t{1});
         if (!differs && marked) add_to(&tally->false_alarms, std::uint64_t{1});
+    }
+};
+
+/// A fault of one step of a chain, into what it has written. For one call.
+struct InjectIntoChain {
+    ChainStep step;
+    Fault fault;
+    std::uint64_t random;
+    TENKEN_BOTH void operator()(std::size_t) const {
+        const std::size_t mask = (std::size_t{1} << step.bits) - 1;
+        const std::uint64_t more = mixed64(random);
+        const std::size_t at = random & mask;
+        const std::size_t line = at & ~std::size_t{15};
+        switch (fault) {
+            case Fault::one_bit:
+                step.before[at] ^= std::uint64_t{1} << (more & 63);
+                return;
+            case Fault::several_bits:
+                step.before[at] ^= several(more, 64);
+                return;
+            case Fault::aligned_run:
+                for (std::size_t i = 0; i < 16; ++i) step.before[line + i] ^= mixed64(more + i) | 1;
+                return;
+            case Fault::lost_tile:  // the step of a word, made again, takes it back
+                for (std::size_t i = 0; i < 16; ++i) step((line + i - step.shift) & mask);
+                return;
+            default:
+                return;
+        }
+    }
+};
+
+/// A sum that is wrong wherever an operand has certain bits, in each step and in both directions.
+struct StickInChain {
+    const std::uint64_t* now;
+    std::uint64_t* before;
+    std::uint64_t random;
+    std::uint8_t* state;
+    TENKEN_BOTH void operator()(std::size_t i) const {
+        if (((now[i] ^ random) & 255) != 0) return;
+        before[i] += std::uint64_t{1} << (random >> 58);
+        *state = touched;
     }
 };
 

@@ -25,7 +25,7 @@ TENKEN_BOTH inline void add_to(std::uint64_t* counter, std::uint64_t amount) {
 
 /// One wrong word.
 struct Record {
-    enum Kind : std::uint32_t { output, input_a, input_b, memory, copy };
+    enum Kind : std::uint32_t { output, input_a, input_b, memory, copy, chain };
     std::uint32_t kind;
     std::uint32_t step;    ///< of the visit: product, pass or copy
     std::uint64_t row;     ///< of C or of the operand; of memory, the index of 16 bytes

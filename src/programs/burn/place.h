@@ -10,6 +10,7 @@
 #include "lib/base/arguments.h"
 #include "lib/base/document.h"
 #include "lib/base/energy.h"
+#include "programs/burn/chain.h"
 #include "programs/burn/data.h"
 #include "programs/burn/faults.h"
 #include "programs/burn/log.h"
@@ -23,6 +24,7 @@ struct Phase {
     bool own;              ///< products by the kernel of this program
     Pattern pattern;       ///< of memory
     bool together;         ///< all GPUs take part in each step
+    Chain chain;           ///< of chains of steps
 };
 
 /// All phases, in the order in which they run.
@@ -41,6 +43,7 @@ struct How {
     double seconds = 1;
     std::uint32_t number = 0;  ///< of the visit: other data, another mapping of tiles
     bool checked = true;
+    bool in_phase = false;      ///< power steps of all GPUs at the same time
     Fault fault = Fault::none;  ///< injected once, into the second step
     Meeting* meeting = nullptr;
     std::function<void(std::uint64_t)> beat;  ///< called with the number of steps done
