@@ -63,11 +63,10 @@ def note(node: str, text: str) -> Finding:
 
 
 def _incomplete(node: str, key: Key, members: Sequence[Stated]) -> Iterator[Finding]:
-    """Devices that stopped before others, or computed something else."""
-    places = {(step, tensor) for one in members for step, tensor, _ in one.prints}
+    """Devices that stopped before others. Of one step they may state different tensors: their own shards."""
+    steps = {step for one in members for step, _, _ in one.prints}
     for one in members:
-        lacking = sorted(places - {(step, tensor) for step, tensor, _ in one.prints})
+        lacking = sorted(steps - {step for step, _, _ in one.prints})
         if lacking:
-            step, tensor = lacking[0]
-            said = f"{one.trace.text()} has no fingerprint of {key.algorithm} at step {step}, {tensor}"
+            said = f"{one.trace.text()} has no fingerprint of {key.algorithm} at step {lacking[0]}"
             yield Finding(FAIL, f"{one.node or node}: {said}; another device of this run has", node=one.node or node)

@@ -24,7 +24,7 @@ from tenken.model.verification import Verification
 #: What a unit counts, and how many of them it has: "GB/s" are 10^9 bytes a second.
 _RATES: Mapping[str, tuple[str, float]] = {
     "GB/s": ("bytes", 1e9), "GFLOP/s": ("operations", 1e9), "TFLOP/s": ("operations", 1e12), "Gcell/s": ("cells", 1e9),
-    "samples/s": ("samples", 1.0), "messages/s": ("messages", 1.0),
+    "samples/s": ("samples", 1.0), "tokens/s": ("tokens", 1.0), "messages/s": ("messages", 1.0),
 }  # fmt: skip
 _TIMES: Mapping[str, float] = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 

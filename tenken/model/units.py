@@ -23,6 +23,7 @@ _KINDS: Mapping[str, Mapping[str, float]] = {
     "op/s": {**_NONE, **_LARGE},
     "messages/s": {**_NONE, **_LARGE},
     "samples/s": {**_NONE, **_LARGE},
+    "tokens/s": {**_NONE, **_LARGE},
     "Hz": {**_NONE, **_LARGE},
     "W": {**_NONE, **_SMALL, **_LARGE},
     "J": {**_NONE, **_SMALL, **_LARGE},

@@ -65,6 +65,11 @@ PARTS = {
         "a real Slurm of four nodes, and its faults",
         ("started",),
     ),
+    "training": Part(
+        "the wheels of PyTorch, with those of CUDA",
+        "training steps on the host: fingerprints, and bits flipped in them",
+        ("pytorch",),
+    ),
 }
 
 

@@ -40,7 +40,7 @@ WITHIN = {
     "one alone": (["A:aa"], []),
     "a minority": (["A:aa", "B:ab", "C:aa"], ["n1 gpu1 (B): first differs at step 1, w: b; 2 devices have a"]),
     "two alone": (["A:a", "B:b"], ["gpu0 (A): first differs at step 0, w: a; no majority", "gpu1 (B)"]),
-    "one that stopped": (["A:aaa", "B:aa"], ["gpu1 (B) has no fingerprint of train at step 2, w; another device"]),
+    "one that stopped": (["A:aaa", "B:aa"], ["gpu1 (B) has no fingerprint of train at step 2; another device"]),
 }
 
 

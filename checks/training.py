@@ -1,0 +1,182 @@
+"""A training step of a transformer by the machine's PyTorch: its rate, its steadiness, and the same bits everywhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.exceptions import ReframeError
+
+from tenken.paths import ROOT
+from tenken.reframe.base import RESULT_FILE, JudgedCheck, command_line
+from tenken.reframe.links import NEAR_GPU
+
+#: By mode: seconds of the timed part, deterministic steps, and steps between checksums of weights and optimiser.
+LENGTHS = {"quick": (4, 4, 2), "nightly": (30, 10, 5), "acceptance": (180, 20, 5), "published": (60, 20, 5)}
+#: What the program writes, without token and locks.
+WRITTEN = "training.json"
+# The first Python that has PyTorch: that of TENKEN_PYTORCH, otherwise by PATH; the last one states that there is none.
+_FIND_PYTHON = """for tenken_python in ${TENKEN_PYTORCH:-} $(type -ap python3); do
+  "$tenken_python" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2> /dev/null && break
+done"""
+
+
+class TrainingBase(JudgedCheck):
+    """Forward, backward and AdamW of a decoder with BF16 or FP8 products, weights in FP32, tokens from a seed.
+
+    Metrics: `step`, `tokens`, `rate`, `mfu`, `of_product`, `p99`, `worst`, `drift`, `phase`; `power`, `energy`;
+    `deterministic` and `determinism_cost`. Fingerprints of the deterministic steps are compared between GPUs and with
+    the archive. Waived without PyTorch; TENKEN_PYTORCH names a python3 that has it.
+    """
+
+    program = "training"
+    ours = False
+    on_gpus = True
+    subjects = ["gpu"]
+    cores = 0
+    sourcesdir = str(ROOT / "src" / "programs" / "training")
+    valid_systems = ["+cuda"]
+    outputs = [RESULT_FILE, WRITTEN]
+    time_limit = "30m"
+    prerun_cmds = _FIND_PYTHON.splitlines()
+
+    #: The model: 1b, 50m or tiny.
+    model = variable(str, value="1b")
+    #: Sequences of a GPU; 0: the most that fit, up to 8.
+    batch = variable(int, value=0)
+    #: Of products.
+    products = "bf16"
+    parallel = "none"
+    backend = "cuda"
+
+    def nodes_asked(self) -> int:
+        return 1
+
+    @run_after("setup")
+    def set_lengths(self):
+        seconds, steps, every = LENGTHS[self.tenken_mode]
+        quick = self.tenken_mode == "quick"
+        # the exchange of tensor parallelism is not compiled
+        compiled = not quick and self.parallel != "tensor" and self.backend == "cuda"
+        wanted = {
+            "backend": self.backend, "model": self.model, "precision": self.products, "parallel": self.parallel,
+            "processes": (self.gpus or 1) if self.uses_gpus else 1, "nodes": self.nodes_asked(),
+            "batch": self.batch or None,
+            "seconds": seconds, "steps": steps, "every": every, "compiled": compiled,
+            "plain": compiled and self.parallel == "none",
+        }  # fmt: skip
+        gpu = self.machine.partition.node.gpu if self.uses_gpus else None
+        sheet = gpu.tflops.get(self.products) if gpu else None
+        self.arguments = {**wanted, "sheet-tflops": sheet, **self.arguments}
+        self.asked = {key.replace("-", "_"): value for key, value in self.arguments.items() if value is not None}
+
+    @run_before("run")
+    def set_command(self):
+        self.executable = '"$tenken_python" training.py'
+        fault = {"inject-fault": self.fault} if self.fault else {}
+        self.executable_opts = command_line({**self.arguments, **fault, "json": WRITTEN})
+
+    def judgement(self):
+        """The result is the program's; the job's script knows token, locks and load."""
+        path = Path(self.stagedir, WRITTEN)
+        if path.is_file():
+            Path(self.stagedir, RESULT_FILE).write_text(json.dumps(self.stamp(json.loads(path.read_text()))))
+        return super().judgement()
+
+
+@rfm.simple_test
+class TrainingStep(TrainingBase):
+    """Each GPU trains its own model of 1.0 billion parameters, all at once."""
+
+    descr = "a training step on every GPU of a node"
+    tags = {"training", "compute", "quick", "acceptance", "nightly", "published"}
+    precision = parameter(["bf16", "fp8"])
+
+    @run_after("init")
+    def choose_precision(self):
+        self.products = self.precision
+        if self.precision == "fp8":
+            self.tags = self.tags - {"quick"}
+
+
+@rfm.simple_test
+class TrainingParallel(TrainingBase):
+    """All GPUs of a node train one model: by data, each with its own tokens, or by tensor, each with its part of heads
+    and width. Additional metrics: `alone` by rank, `exposed`, `imbalance`; `scaling` by data.
+    """
+
+    descr = "a training step of all GPUs of a node together"
+    tags = {"training", "links", "nccl", "acceptance", "nightly"}
+    valid_systems = ["+cuda +gpus2"]
+    subjects = ["ranks"]
+    divided = parameter(["data", "tensor"])
+
+    @run_after("init")
+    def choose_parallel(self):
+        self.parallel = self.divided
+
+
+@rfm.simple_test
+class TrainingBetweenNodes(TrainingBase):
+    """All GPUs of several nodes train one model by data: two nodes, or as many as
+    `-S TrainingBetweenNodes.num_nodes=64` gives. The launcher starts one process a node.
+    """
+
+    descr = "a training step of all GPUs of several nodes together"
+    tags = {"training", "links", "nccl", "acceptance", "nightly"}
+    valid_systems = ["+cuda +mpi"]
+    valid_prog_environs = ["+host_mpi"]
+    subjects = ["ranks"]
+    uses_mpi = True
+    parallel = "data"
+    num_nodes = variable(int, value=2)
+    num_tasks_per_node = 1
+    env_vars = dict(NEAR_GPU)
+
+    @run_after("init")
+    def need_so_many_nodes(self):
+        self.need_nodes(self.num_nodes)
+
+    def nodes_asked(self):
+        return self.num_nodes
+
+    @run_after("setup")
+    def one_process_a_node(self):
+        self.num_tasks = self.num_nodes
+
+
+@rfm.simple_test
+class TrainingFlips(TrainingBase):
+    """The power of the fingerprints: one bit of a weight, a gradient or an activation is flipped at a random step, 300
+    times. Additional metrics: `flips_found`, `flips_masked`. Verified: none that changed the state is missed.
+    """
+
+    descr = "bits flipped in a training step, found by its fingerprints"
+    tags = {"training", "acceptance"}
+    model = "50m"
+    arguments = {"seconds": 2, "steps": 20, "every": 5, "flips": 300, "batch": 4, "plain": False, "compiled": False}
+
+    @run_after("setup")
+    def require_counts(self):
+        self.metrics = ["step", "deterministic", "flips_found", "flips_masked"]
+
+
+@rfm.simple_test
+class TrainingHost(TrainingBase):
+    """A tiny model on the host, with 60 flipped bits: tests the fingerprints; the rates are not meaningful."""
+
+    descr = "a training step on the host"
+    tags = {"training", "acceptance"}
+    valid_systems = ["*"]
+    subjects = ["host"]
+    on_gpus = False
+    backend = "cpu"
+    model = "tiny"
+    arguments = {"seconds": 1, "steps": 6, "every": 3, "flips": 60, "batch": 2}
+
+    @run_after("setup")
+    def refuse_others(self):
+        if self.gpus:
+            raise ReframeError(f"{self.unique_name}: gpus is {self.gpus}; allowed: 0")

@@ -1,0 +1,246 @@
+"""training: its counts, what follows from its results, and on the host with PyTorch the same bits and flipped ones."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tenken.judge import completeness, fingerprints, verdict
+from tenken.model import catalogue, engine, result
+from tenken.model.machine import Machine
+from tenken.model.request import Request
+from tenken.model.verdicts import FAIL, WAIVED
+from tenken.paths import ROOT
+from tests.support import pytorch as support
+
+FOLDER = ROOT / "src" / "programs" / "training"
+KEPT = ROOT / "tests" / "data" / "training"
+
+
+def module(name: str) -> ModuleType:
+    """A file of the program that needs no PyTorch."""
+    spec = importlib.util.spec_from_file_location(f"training_{name}", FOLDER / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = found  # dataclasses look their module up
+    spec.loader.exec_module(found)
+    return found
+
+
+SHAPES = module("shapes").SHAPES
+
+
+def test_parameters_and_operations_by_hand() -> None:
+    # width 64, 2 layers, gated width 160, 256 words, 32 tokens: a block multiplies 3 x 64 x 64 (q, k, v), 64 x 64 (out)
+    # 2 x 64 x 160 (gate, up) and 160 x 64 (down), and has two norms of 64
+    tiny = SHAPES["tiny"]
+    block = 12288 + 4096 + 20480 + 10240
+    assert tiny.multiplied == 2 * block + 256 * 64 == 110_592
+    assert tiny.parameters == 110_592 + 5 * 64
+    # attention of a token: on average half of 32 keys, q k and p v, 2 x 64 operations each, 3 times, 2 layers
+    assert tiny.operations_a_token == 6 * 110_592 + 2 * 3 * (16 * 2 * 64 * 2) == 688_128
+    assert SHAPES["1b"].parameters == 1_006_692_352 and SHAPES["50m"].parameters == 50_342_400
+
+
+def test_a_larger_batch_needs_more_memory_and_a_compiled_step_less() -> None:
+    one = SHAPES["1b"]
+    assert 16 * one.parameters < one.bytes_needed(1, True) < one.bytes_needed(8, True) < one.bytes_needed(8, False)
+    assert one.bytes_needed(8, False, True) - one.bytes_needed(8, False) == 4 * one.parameters
+    # an H100 of 80 GB trains 8 sequences, not compiled too
+    assert one.bytes_needed(8, False, True) < 0.85 * 84e9
+
+
+def kept(name: str) -> dict[str, Any]:
+    """A result of the host: `host` (60 flips), or of two processes: `data`, `tensor`."""
+    document: dict[str, Any] = json.loads((KEPT / f"{name}.json").read_text(encoding="utf-8"))
+    return document
+
+
+def values(document: dict[str, Any]) -> dict[str, float]:
+    read = result.validate(document, "training.json")
+    return {one.id: one.value for one in engine.completed(read, catalogue.program("training")).metrics}
+
+
+def incomplete(document: dict[str, Any]) -> list[str]:
+    program = catalogue.program("training")
+    found = engine.completed(result.validate(document, "x"), program)
+    return completeness.of(found, program, Request(None, "training", subjects=(found.metrics[0].kind,)))
+
+
+def with_steps(document: dict[str, Any], milliseconds: list[float]) -> dict[str, Any]:
+    changed = copy.deepcopy(document)
+    for one in changed["series"]:
+        if one["metric"] == "step":
+            one["seconds"] = [number / 1e3 for number in milliseconds]
+    return changed
+
+
+@pytest.mark.parametrize("name", ["host", "data", "tensor"])
+def test_kept_results_are_complete(name: str) -> None:
+    assert incomplete(kept(name)) == []
+    assert fingerprints.of(result.validate(kept(name), name)) == []
+
+
+def test_what_follows_from_steps_by_hand() -> None:
+    # 2 sequences of 32 tokens of 688,128 operations; 100 steps, of which one is longer, and the last fifth is slower
+    found = values(with_steps(kept("host"), [10.0] * 79 + [30.0] + [12.5] * 20))
+    assert found["step.host"] == 10.0 and found["worst.host"] == 30.0
+    assert found["p99.host"] == pytest.approx(12.5 + 0.01 * 17.5)
+    assert found["tokens.host"] == pytest.approx(6400) and found["drift.host"] == pytest.approx(0.8)
+    assert found["rate.host"] == pytest.approx(64 * 688_128 / 0.01 * 1e-12)
+    assert found["of_product.host"] == pytest.approx(found["rate.host"] / found["product.host"])
+
+
+def test_what_ranks_lose_to_exchange_by_hand() -> None:
+    document = with_steps(kept("data"), [10.0] * 20)
+    for one in document["series"]:
+        if one["metric"] == "alone":
+            one["seconds"] = [0.008 if one["at"]["rank"] == 0 else 0.009] * 10
+    found = values(document)
+    assert found["exposed.ranks2"] == pytest.approx(1.0) and found["scaling.ranks2"] == pytest.approx(1.7)
+    assert found["imbalance.ranks2"] == pytest.approx(9 / 8.5)
+    # both ranks have tokens of their own; by tensor they share them
+    assert found["tokens.ranks2"] == pytest.approx(2 * 64 / 0.01)
+    shared = values(with_steps(kept("tensor"), [10.0] * 20))
+    assert shared["tokens.ranks2"] == pytest.approx(64 / 0.01) and "scaling.ranks2" not in shared
+
+
+def test_utilisation_by_hand() -> None:
+    document = with_steps(kept("host"), [10.0] * 20)
+    assert "mfu.host" not in values(document)
+    document["parameters"]["sheet_tflops"] = 0.01
+    # 64 x 688,128 operations in 10 ms of 10^10 a second
+    assert values(document)["mfu.host"] == pytest.approx(100 * 64 * 688_128 / 0.01 / 1e10)
+
+
+def test_power_and_energy_of_a_token_by_hand() -> None:
+    document = with_steps(kept("host"), [10.0] * 20)
+    document["series"].append({"metric": "power", "subject": {"host": 0}, "clock": "host", "values": [320.0]})
+    # 3.2 J a step of 64 tokens
+    assert values(document)["energy.host"] == pytest.approx(50.0)
+
+
+@pytest.mark.parametrize("name", ["step", "deterministic", "phase", "product"])
+def test_a_series_that_is_missing_is_noticed(name: str) -> None:
+    document = kept("host")
+    document["series"] = [one for one in document["series"] if one["metric"] != name]
+    assert any(name in text and "is missing" in text for text in incomplete(document))
+
+
+@pytest.mark.parametrize("name", ["first_loss", "learns", "repeats", "flips"])
+def test_a_verification_that_is_missing_or_fails_is_noticed(name: str) -> None:
+    document = kept("host")
+    without = {**document, "verification": [one for one in document["verification"] if one["name"] != name]}
+    assert any("is missing" in text for text in incomplete(without))
+    for one in document["verification"]:
+        if one["name"] == name:
+            one["error"] = 1.0
+    read = engine.completed(result.validate(document, "x"), catalogue.program("training"))
+    assert not read.verification.passed
+
+
+def test_ranks_of_which_one_has_another_bit_are_named() -> None:
+    document = kept("data")
+    said = document["provenance"]["fingerprints"]
+    place = next(i for i, (step, name, _) in enumerate(said[1]["prints"]) if (step, name) == (2, "blocks.1.qkv"))
+    for step in range(place, len(said[1]["prints"])):
+        said[1]["prints"][step][2] = "0" * 16
+    found = fingerprints.of(result.validate(document, "x"))
+    assert len(found) == 2 and all(one.verdict == FAIL for one in found)
+    assert "process 1" in found[1].message and "first differs at step 2, blocks.1.qkv" in found[1].message
+
+
+# ---- with PyTorch, on the host ----
+
+together = pytest.mark.xdist_group("training")
+
+
+@pytest.fixture(scope="module")
+def pytorch() -> Path:
+    return support.python()
+
+
+def run(python: Path, folder: Path, *options: str, status: int = 0) -> dict[str, Any]:
+    words = [python, FOLDER / "training.py", "--backend", "cpu", "--model", "tiny", "--batch", "2", "--seconds", "0.2"]
+    ended = subprocess.run([*words, *options], cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    assert ended.returncode == status, ended.stderr
+    document: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    return document
+
+
+@together
+def test_flipped_bits_are_found(pytorch: Path, tmp_path: Path) -> None:
+    document = run(pytorch, tmp_path, "--flips", "60")
+    assert incomplete(document) == []
+    counted = {key: n for key, n in document["provenance"].items() if key.startswith("flips.")}
+    assert sum(counted.values()) == 60
+    assert all(number == 0 for key, number in counted.items() if key.endswith(".missed"))
+    assert sum(number for key, number in counted.items() if key.endswith(".found")) >= 50
+
+
+@together
+def test_a_planted_bit_fails_and_both_parallel_forms_agree(pytorch: Path, tmp_path: Path) -> None:
+    data = run(pytorch, tmp_path, "--parallel", "data", "--processes", "2", "--inject-fault", "gradient")
+    wrong = {one["name"]: one for one in data["verification"]}["repeats"]
+    assert wrong["error"] > 0 and wrong["first_wrong"]["rank"] == 1
+    named = [one.message for one in fingerprints.of(result.validate(data, "x"))]
+    assert any("process 1" in text and "gradient of" not in text for text in named)
+    tensor = run(pytorch, tmp_path, "--parallel", "tensor", "--processes", "2")
+    assert incomplete(tensor) == [] and fingerprints.of(result.validate(tensor, "x")) == []
+    # rank 0 of the data-parallel run has the tokens of the divided one, and the same weights at first
+    first = data["provenance"]["loss_first"]
+    assert tensor["provenance"]["loss_first"] == pytest.approx(first, rel=1e-3)
+
+
+@together
+def test_a_checksum_sees_every_bit_and_the_order(pytorch: Path) -> None:
+    script = """
+import torch
+from digest import checksum, flip, text
+for dtype in (torch.float32, torch.bfloat16, torch.float64):
+    x = torch.arange(1, 8).to(dtype)
+    clean = int(checksum(x))
+    for element in range(7):
+        for bit in range(8 * x.element_size()):
+            flip(x, element, bit)
+            assert int(checksum(x)) != clean, (dtype, element, bit)
+            flip(x, element, bit)
+    assert int(checksum(x)) == clean and int(checksum(x.flip(0))) != clean
+# by hand: words 3 and 5 times 1 and the odd number for 1, modulo 2^64
+two = torch.tensor([3, 5], dtype=torch.int64)
+assert text(int(checksum(two))) == f"{(3 + 5 * 0x9E3779B97F4A7C15) % 2**64:016x}"
+"""
+    subprocess.run([pytorch, "-c", script], cwd=FOLDER, check=True, timeout=120)
+
+
+def test_without_pytorch_it_is_waived(tmp_path: Path) -> None:
+    words = [sys.executable, "-S", FOLDER / "training.py", "--backend", "cpu", "--model", "tiny"]
+    assert subprocess.run(words, cwd=tmp_path, capture_output=True, check=False, timeout=60).returncode == 3
+    read = result.load(tmp_path / "training.json")
+    assert read.status == "waived" and read.reason.startswith("library missing: PyTorch (")
+    asked = Request(None, "training", subjects=("host",), foreign=True)
+    judged = verdict.judge(read, catalogue.program("training"), asked, Machine(frozenset()), 3)
+    assert judged.verdict == WAIVED
+
+
+@pytest.mark.parametrize(
+    "options, why",
+    [
+        (["--steps", "5"], "--steps 5 is invalid; allowed: multiples of --every 3"),
+        (["--processes", "0"], "--processes 0 is invalid; allowed: 1 to 1024"),
+        (["--flips", "3", "--parallel", "data"], "--flips is invalid here; allowed: with --parallel none"),
+        (["--model", "2b"], "invalid choice: '2b'"),
+    ],
+)
+def test_wrong_arguments_are_one_line(options: list[str], why: str) -> None:
+    words = [sys.executable, FOLDER / "training.py", *options]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 2 and why in ended.stderr
