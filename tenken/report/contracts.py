@@ -25,6 +25,7 @@ from tenken.model import units
 from tenken.model.catalogue import Metric, Program
 from tenken.model.contract import Counted
 from tenken.model.record import Record
+from tenken.model.result import MetricValue, Result
 from tenken.paths import REPORTS
 
 SCHEMA = Path(__file__).with_name("contract.schema.json")
@@ -37,6 +38,11 @@ ESSENTIAL, MINOR = "essential", "minor"
 WORST, BEST = "worst", "best"
 #: Default of the minimum number of runs of a device for a decision: five enclose the median with 93.8 % at most.
 REPETITIONS = 6
+#: Of a draft from data sheets: HPL's share of its products, NCCL's of a GPU's links, MPI's of a peer copy; each is the
+#: least that the metric's own criterion allows.
+HPL_OF_DGEMM, NCCL_OF_LINK, MPI_OF_PEER = 0.6, 0.5, 0.6
+#: Of a draft from a session: what is proposed for a figure without a criterion, as a share of what was measured.
+PROPOSED = 0.9
 #: Maximum distance of targets of points of one metric that are drafted as one clause.
 ALIKE = 1.02
 
@@ -459,6 +465,8 @@ class Drafted:
     statistic: str = ""
     check: str = ""
     at: tuple[tuple[str, Any], ...] = ()
+    over: str = WORST
+    nodes: int | None = None
 
 
 def draft(
@@ -519,7 +527,8 @@ def draft(
             *([f"    environ: {one.environ}"] if one.environ else []),
             *([f"    check: {json.dumps(one.check, ensure_ascii=False)}"] if one.check else []),
             *([f"    at: {json.dumps(dict(one.at), ensure_ascii=False)}"] if one.at else []),
-            *([f"    over: {WORST}"] if _leaves_open(catalogue, one) else []),
+            *([f"    over: {one.over}"] if _leaves_open(catalogue, one) else []),
+            *([f"    nodes: {one.nodes}"] if one.nodes else []),
             *([f"    statistic: {one.statistic}"] if one.statistic else []),
             f"    target: {one.target:.6g}",
             f'    unit: "{one.unit}"',
@@ -557,6 +566,49 @@ def _drafted(system: System, catalogue: Mapping[str, Program]) -> Iterator[Draft
                     drafted = _of_sheet(partition, program, metric, subject)
                     if drafted is not None and (drafted.metric, subject) not in bound:
                         yield drafted
+        for drafted in _of_rates(partition, catalogue):
+            if (drafted.metric, drafted.subject) not in bound:
+                yield drafted
+
+
+def _of_rates(partition: Partition, catalogue: Mapping[str, Program]) -> Iterator[Drafted]:
+    """What the GPUs of a partition compute and exchange together, as shares of data sheets that healthy devices reach,
+    and what they draw.
+    """
+    node, name = partition.node, partition.name
+    count = node.gpu_count or (1 if node.gpu is not None else 0)
+    if node.gpu is None or not count or any(p not in catalogue for p in ("gemm", "hpl", "nccl", "mpi_p2p")):
+        return
+    reached = catalogue["gemm"].tables["reached"]
+    for precision, sheet in (("fp64_tensor", "fp64"), ("fp16", "fp16"), ("fp8_e4m3", "fp8")):
+        peak = limits.rate(partition, "gpu", sheet)
+        if isinstance(peak, limits.Limit) and (sheet == "fp64" or sheet in node.gpu.tflops):
+            at = (("precision", precision), ("data", "random"), ("phase", "sustained"))
+            yield Drafted("gemm.gemm", "gpu", peak.value * reached[precision], peak.unit,
+                          _part_of(reached[precision], peak), name, at=at)  # fmt: skip
+    times = HPL_OF_DGEMM * reached["fp64_tensor"]
+    together = "ranks" if count > 1 and "mpi" in partition.features else "gpu"
+    for nodes in (None, *([node.count] if "mpi" in partition.features and (node.count or 0) > 1 else [])):
+        subject = "ranks" if nodes else together
+        peak = limits.rate(partition, subject, "fp64", nodes or 1)
+        if isinstance(peak, limits.Limit):
+            source = _part_of(times, peak)
+            yield Drafted("hpl.hpl", subject, peak.value * times, peak.unit, source, name, over=BEST, nodes=nodes)
+    link, share = limits.pair_link(partition), facts.attained(partition).get(("gpu_link", "pair"))
+    if isinstance(link, limits.Limit) and "PCIe" not in link.basis:
+        yield Drafted("nccl.all_reduce", "ranks", NCCL_OF_LINK * link.value, link.unit, _part_of(NCCL_OF_LINK, link),
+                      name, at=(("bytes", 2**30),))  # fmt: skip
+        if "mpi" in partition.features:
+            part = MPI_OF_PEER * (share[0] if share else NCCL_OF_LINK)
+            yield Drafted("mpi_p2p.bandwidth", "ranks", part * link.value, link.unit, _part_of(part, link), name,
+                          at=(("buffers", "device"), ("bytes", 2**28)))  # fmt: skip
+    if node.gpu.power_w:
+        source = f"data sheet: power limit as delivered, {node.gpu.name}, {node.gpu.source}"
+        yield Drafted("gemm.power", "gpu", node.gpu.power_w, "W", source, name)
+
+
+def _part_of(share: float, peak: limits.Limit) -> str:
+    return f"{100 * share:.3g} % of {peak.value:.6g} {peak.unit}, {peak.basis}"
 
 
 def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iterable[Record]) -> Iterator[Drafted]:
@@ -564,6 +616,7 @@ def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iter
     the delivery is specified as rates or times."""
     seen: dict[Drafted, str] = {}
     points: dict[tuple[str, str, str, str], set[str]] = {}
+    open_: dict[tuple[str, str, str, str], list[tuple[MetricValue, Record]]] = {}
     for record in measured:
         result, partition = record.result, system.partitions.get(record.partition)
         environment, program = system.environments.get(record.environ), catalogue.get(record.program)
@@ -577,6 +630,8 @@ def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iter
             place = (f"{program.name}.{metric.name}", metric.kind, record.check, record.environ)
             points.setdefault(place, set()).add(metric.at.text)
             criterion = judged[metric.id].criterion if metric.id in judged else None
+            if criterion is None and _worth_a_proposal(metric, result, program):
+                open_.setdefault(place, []).append((metric, record))
             target = (criterion.low if metric.direction == "higher" else criterion.high) if criterion else None
             if metric.name not in program.key or criterion is None or not target or metric.unit in ("1", "%"):
                 continue
@@ -593,6 +648,28 @@ def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iter
         groups.setdefault((one.metric, one.subject, one.check, one.environ), []).append(one)
     for place in sorted(groups):
         yield from _as_one(groups[place], len(points[place]), seen[groups[place][0]])
+    for place in sorted(open_.keys() - groups.keys()):
+        yield _proposed(place, open_[place])
+
+
+def _worth_a_proposal(metric: MetricValue, result: Result, program: Program) -> bool:
+    """What GPUs reach together (HPCG, NCCL, MPI) and by joule: no data sheet has it, and buyers agree on it."""
+    wanted = metric.kind == "ranks" or metric.unit.endswith("/W")
+    return wanted and bool(result.devices) and metric.name in program.key and metric.direction == "higher" and (
+        metric.unit not in ("1", "%") and metric.value > 0
+    )  # fmt: skip
+
+
+def _proposed(place: tuple[str, str, str, str], found: list[tuple[MetricValue, Record]]) -> Drafted:
+    """A clause on the point with the highest value, at a share of the least that a device reached there."""
+    best, record = max(found, key=lambda one: one[0].value)
+    least = min(metric.value for metric, _ in found if metric.at.text == best.at.text)
+    at = tuple((key, value) for key, value in best.at.items() if isinstance(value, (str, int, float, bool)))
+    source = f"proposal: {100 * PROPOSED:g} % of the {least:.6g} {best.unit} that session {record.session} measured"
+    return Drafted(
+        place[0], place[1], float(f"{PROPOSED * least:.6g}"), best.unit, source, record.partition, place[3],
+        check=place[2], at=at,
+    )  # fmt: skip
 
 
 def _as_one(group: list[Drafted], points: int, direction: str) -> list[Drafted]:

@@ -206,6 +206,24 @@ def test_a_draft_is_valid_and_every_target_has_its_source(tmp_path, system):
             assert any(clause.target == pytest.approx(b, rel=1e-5) for b in bounds)
 
 
+def test_a_draft_of_a_cluster_has_what_buyers_agree_on(tmp_path):
+    """GEMM, HPL on a node and on all, NCCL, MPI and power, not memory alone; all below the physical limits."""
+    described = loader.load("alps").expand({}, strict=False)
+    (tmp_path / "d.yaml").write_text(contracts.draft(described, load_catalogue()))
+    found = contracts.load("d", load_catalogue(), loader.names(), tmp_path, lambda _: contracts.Machine(described))
+    clauses = {(c.program, c.metric, c.subject, c.nodes): c for c in found.clauses}
+    nodes = described.partition("gpu").node.count
+    assert clauses["hpl", "hpl", "ranks", None].target == pytest.approx(0.6 * 0.725 * 4 * 67)
+    assert clauses["hpl", "hpl", "ranks", nodes].target == pytest.approx(0.6 * 0.725 * 4 * 67 * nodes, rel=1e-5)
+    assert clauses["nccl", "all_reduce", "ranks", None].target == pytest.approx(0.5 * 150)
+    assert ("mpi_p2p", "bandwidth", "ranks", None) in clauses and ("stream", "triad", "gpu", None) in clauses
+    precisions = {c.at["precision"]: c.target for c in found.clauses if c.program == "gemm"}
+    assert precisions == {"fp64_tensor": pytest.approx(48.575), "fp16": pytest.approx(564.3),
+                          "fp8_e4m3": pytest.approx(1048.87)}  # fmt: skip
+    h200 = contracts.draft(loader.load("h200").expand({}, strict=False), load_catalogue())
+    assert "metric: gemm.power" in h200 and "target: 700" in h200
+
+
 def test_the_commands_write_once_and_refuse_what_is_wrong(tmp_path, capsys):
     assert run("new", "a", "--from", "h200", "--customer", 'The "Site"', "--folder", tmp_path) == 0
     assert run("validate", tmp_path / "a.yaml") == 0
@@ -239,7 +257,7 @@ def test_a_draft_of_a_session_has_clauses_on_what_it_measured_alone(drafted):
     assert len(drafted.clauses) >= 60 and len({c.id for c in drafted.clauses}) == len(drafted.clauses)
     for clause in drafted.clauses:
         assert clause.metric in catalogue[clause.program].key and clause.unit not in ("1", "%")
-        assert clause.source.startswith(("reference: ", "floor: "))
+        assert clause.source.startswith(("reference: ", "floor: ", "proposal: 90 % of the "))
         found = [m for r in measured if r.check == clause.check and r.environ == clause.environ and r.result
                  for m in r.result.metrics if m.name == clause.metric and m.kind == clause.subject]  # fmt: skip
         assert any(all(m.at.get(k) == v for k, v in clause.at.items()) for m in found), clause.id
