@@ -64,6 +64,15 @@ def list_pages(_app: Any, docname: str, source: list[str]) -> None:
     source[0] = listed.replace("OTHER-PAGES", unlisted(listed, pages))
 
 
+def list_publications(_app: Any, docname: str, source: list[str]) -> None:
+    """The rows of the publications are data; only the site shows them as a page."""
+    if docname == "docs/publications":
+        from tenken.commands.publications import markdown
+        from tenken.machines.publications import load
+
+        source[0] += "\n" + markdown(load())
+
+
 def hide_declarations(_app: Any, _domain: str, _kind: str, content: Any) -> None:
     """A variable of ReFrame shows its default in its comment, not as the object that declares it."""
     for value in list(content.parent[0].findall(addnodes.desc_annotation)):
@@ -73,4 +82,5 @@ def hide_declarations(_app: Any, _domain: str, _kind: str, content: Any) -> None
 
 def setup(app: Any) -> None:
     app.connect("source-read", list_pages)
+    app.connect("source-read", list_publications)
     app.connect("object-description-transform", hide_declarations)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +107,16 @@ def test_figures_of_machines_are_what_their_files_say() -> None:
     assert rows and not [f"{one.row.name}: {one.why}" for one in command.by_features(rows) if not one.selectable]
 
 
-def test_the_document_is_the_list() -> None:
-    text = (ROOT / "docs" / "publications.md").read_text(encoding="utf-8")
-    assert text == command.markdown(KNOWN), "write it anew: tenken publications --markdown > docs/publications.md"
+def test_the_site_has_every_row_and_the_repository_none() -> None:
+    found = runpy.run_path(str(ROOT / "docs" / "conf.py"))
+    page = (ROOT / "docs" / "publications.md").read_text(encoding="utf-8")
+    assert "| row |" not in page
+    source = [page]
+    found["list_publications"](None, "docs/publications", source)
+    assert source[0].startswith(page) and source[0].count("\n| ") == len(KNOWN.rows) + source[0].count("\n| row |")
+    other = ["# Another"]
+    found["list_publications"](None, "docs/hpl", other)
+    assert other == ["# Another"]
 
 
 # -- from the list to a check that its machine selects --

@@ -62,7 +62,7 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--dry-run", action="store_true", help="query ReFrame, machine by machine (seconds each)")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="the rows as JSON")
-    shape.add_argument("--markdown", action="store_true", help="the text of docs/publications.md, all machines")
+    shape.add_argument("--markdown", action="store_true", help="all rows of all machines as tables in Markdown")
     shape.add_argument("--page", type=Path, metavar="FILE", help="the figures and tables drawn, published and measured")
     parser.add_argument(
         "--measured", type=Path, nargs="+", default=[], metavar="SOURCE",
@@ -250,36 +250,12 @@ def layout(job: Mapping[str, Any]) -> tuple[int, int]:
     return math.ceil(ranks / each), ranks
 
 
-# -- docs/publications.md --
-
-
-_HEAD = """\
-# Published results, row by row
-
-Every figure, curve and ratio of the five publications that the suite reproduces: place, printed value, and the metric
-that reproduces it or the reason why it cannot be reproduced. Generated from `tenken/machines/data/publications.yaml`
-by `tenken publications --markdown`; a test compares the two.
-
-```sh
-tenken publications                              # the list, and whether each machine selects the check
-tenken publications --dry-run --system pegasus   # queries ReFrame for sizes, repetitions, nodes and ranks of each job
-tenken publications --page page.html --measured perflogs    # the figures, with what was measured here
-reframe -c checks -r --system pegasus --mode published
-```
-
-A dry run proves only that a check is selectable. *Reference* names the metric whose reference in
-`systems/<machine>.yaml` is this row; rows without one are measured and shown, with the reason. The software of the
-publications may differ from what is installed today: compilers, MPI and drivers that are no longer available are
-named in the system files.
-
-The list contains results, and the facts of the machines on which they were measured. It omits the facts of other parts:
-Reedbush-U, the file systems and the power supply of Reedbush, other memory sizes and the on-chip network of a GH200.
-"""
+# -- the rows on the site --
 
 
 def markdown(known: Publications) -> str:
-    """The whole list as a document."""
-    lines = [*_HEAD.splitlines(), ""]
+    """All rows as tables, a section for each publication: what the site's page adds to docs/publications.md."""
+    lines: list[str] = []
     for key, title in known.titles.items():
         lines += [f"## {known.cited[key]}", "", f"{title}.", ""]
         lines += ["| row | machine | place | quantity | printed | reference | check |", "|---|---|---|---|---|---|---|"]

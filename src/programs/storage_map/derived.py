@@ -58,6 +58,59 @@ def copy_over_cufile(run):
             yield subject, {"situation": situation, "bytes": size}, [ratio]
 
 
+#: Table 1 of the JHPCN report of 2023: up to so many bytes this way was the fastest: method, KiB of a block, threads.
+COPY, GDS_4, GDS_16, GDS_16_8 = ("posix", 4, 1), ("gds", 4096, 1), ("gds", 16384, 1), ("gds", 16384, 8)
+SMALL, MEDIUM, LARGE = 2_359_296, 9_437_184, 2_415_919_104
+SMALLEST = 589_824
+LOCAL = {
+    "write": {SMALL: COPY, MEDIUM: GDS_4, LARGE: GDS_16},
+    "read_cached": {SMALL: COPY, MEDIUM: GDS_16, LARGE: GDS_16_8},
+}
+LUSTRE = {
+    "write": {SMALL: COPY, MEDIUM: COPY, LARGE: GDS_16_8},
+    "read_cached": {SMALL: GDS_4, MEDIUM: GDS_4, LARGE: GDS_16_8},
+}
+#: A way that is this many times slower at two sizes is not tried at larger ones (docs/file_io.md).
+DROPPED = 2.5
+
+
+def named_over_best(run):
+    """The way that the table names for a size over the fastest of the table's four; without GPUDirect Storage none."""
+    table = {"lustre": LUSTRE, "ext4": LOCAL, "xfs": LOCAL}.get(run.result.path.get("file_system"), {})
+    found = {}
+    for one in run.of(*table):
+        if one.kind == "gpu" and SMALLEST <= one.at.get("bytes", 0) <= LARGE:
+            found.setdefault((one.subject, one.name, one.at["bytes"]), {})[_way(one)] = of_times(one)
+    for (subject, situation, size), ways in found.items():
+        four = [ways[name] for name in {_fitted(way, size) for way in (COPY, GDS_4, GDS_16, GDS_16_8)} if name in ways]
+        if not any(way.startswith("gds") for way in ways):
+            continue
+        named = _fitted(next(way for up_to, way in table[situation].items() if size <= up_to), size)
+        yield (
+            subject,
+            {"situation": situation, "bytes": size},
+            [ways[named] / max(four) if named in ways else 1 / DROPPED],
+        )
+
+
+def _fitted(way, size):
+    """The name of a way for files of so many bytes: no block larger than the file, no thread without a block."""
+    method, kib, threads = way
+    block = min(kib << 10, -(-size // 4096) * 4096)
+    shown = next(f"{block // unit}{name}" for unit, name in ((1 << 20, "mi"), (1 << 10, "ki")) if block % unit == 0)
+    return f"{method}_{shown}_{min(threads, -(-size // block))}"
+
+
+def most_over_cufile(run):
+    """The most that a choice by a map gained over always cuFile, of all sizes, through the page cache."""
+    found = {}
+    for one in run.of("adaptive_over_cufile"):
+        if one.at.get("situation") in LOCAL:
+            found.setdefault(one.subject, []).append(one.median)
+    for subject, gains in found.items():
+        yield subject, {}, [max(gains)]
+
+
 def _way(one):
     return str(one.at.get("io_config", one.at.get("way", "")))
 
