@@ -252,7 +252,8 @@ def _falls(result: Result, program: Program) -> Iterator[tuple[Subject, str, str
         if metric.clock != times.BY_DEVICE or metric.derived or declared.crosses_pcie or len(samples) < QUARTERS:
             continue
         entry = entries.get(metric.subject.first) if metric.kind == "gpu" else None
-        if entry is None or "/s" not in metric.unit:
+        device = result.device(metric.subject.first)
+        if entry is None or device is None or locked(entry, device) or "/s" not in metric.unit:
             continue
         quarter, reasons = len(samples) // 4, entry.worst.reasons
         first, last = median(samples[:quarter]), median(samples[-quarter:])
