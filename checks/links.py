@@ -9,6 +9,10 @@ from reframe.core.exceptions import ReframeError
 from tenken.reframe.base import TenkenCheck
 from tenken.reframe.links import FIND_NCCL, NEAR_GPU, MpiBase
 
+#: Collectives of NCCL in FP64, and reductions in other types.
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "sendrecv", "alltoall")
+OF_TYPES = tuple(f"{one}_{of}" for one in ("all_reduce", "reduce_scatter") for of in ("fp32", "bf16"))
+
 
 @rfm.simple_test
 class P2P(TenkenCheck):
@@ -175,14 +179,15 @@ class MpiBetweenNodes(MpiPair):
 
 @rfm.simple_test
 class Nccl(TenkenCheck):
-    """NCCL between all GPUs of a node in one process: bus bandwidth and time of three collectives by size.
+    """NCCL between all GPUs of a node in one process: bus bandwidth and time of five collectives by size.
 
-    Metrics: `all_reduce`, `all_gather`, `sendrecv` in GB/s, `*_time` in us. Waived without NCCL.
+    Metrics: `all_reduce`, `all_gather`, `reduce_scatter`, `sendrecv`, `alltoall` in GB/s, `*_time` in us; reductions also
+    in FP32 and BF16 (`all_reduce_bf16`). Waived without NCCL.
     NCCL is searched in the library path, TENKEN_NCCL, and Python installations.
     """
 
     descr = "NCCL between the GPUs of a node"
-    share = 6
+    share = 20
     program = "nccl"
     tags = {"links", "nccl", "acceptance", "nightly"}
     valid_systems = ["+cuda +gpus2"]
@@ -191,10 +196,30 @@ class Nccl(TenkenCheck):
     on_gpus = True
     cores = 0
     prerun_cmds = FIND_NCCL.splitlines()
+    metrics = [*COLLECTIVES, *(f"{one}_time" for one in COLLECTIVES), *OF_TYPES]
+
+    #: The largest message, in GiB: two arrays of it must fit into a GPU's memory.
+    #:
+    #: :default: ``1``
+    max_gib = variable(int, value=1)
+
+    @property
+    def members(self) -> int:
+        """GPUs that take part."""
+        return self.gpus or 1
 
     @run_after("setup")
     def set_sizes(self):
-        self.arguments = {"gpus": "all", "min-bytes": "1Ki", "factor": 4, "warmup-seconds": 0.3, **self.arguments}
+        # each GPU's part is a multiple of 16 bytes
+        part = 16 * self.members
+        self.arguments = {
+            "gpus": "all",
+            "min-bytes": part * -(-1024 // part),
+            "max-bytes": part * (self.max_gib * 2**30 // part),
+            "factor": 4,
+            "warmup-seconds": 0.3,
+            **self.arguments,
+        }
         self.asked = {**self.asked, "operations": "all", "repetitions": 100}
 
 
@@ -212,11 +237,25 @@ class NcclBetweenNodes(Nccl):
     env_vars = dict(NEAR_GPU)
     num_nodes = variable(int, value=2)
 
+    #: The GPUs of one node as if each were a node: NCCL sends over the network's adapters, or over sockets without any.
+    #:
+    #: :default: ``False``
+    as_nodes = variable(bool, value=False)
+
     @run_after("init")
     def need_so_many_nodes(self):
-        self.need_nodes(self.num_nodes)
+        if self.as_nodes:
+            self.num_nodes = 1
+            self.valid_systems = [f"{one} +gpus2" for one in self.valid_systems]
+            self.arguments = {**self.arguments, "as-nodes": True}
+        else:
+            self.need_nodes(self.num_nodes)
+
+    @property
+    def members(self) -> int:
+        return self.num_nodes * (self.machine.gpus or 1)
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
         self.num_tasks_per_node = self.machine.gpus or 1
-        self.num_tasks = self.num_nodes * self.num_tasks_per_node
+        self.num_tasks = self.members

@@ -15,7 +15,7 @@ import pytest
 from tenken.paths import ROOT
 from tests.support.reframe import reframe
 
-#: What each part may import besides itself: docs/architecture.md draws it. `errors` and `paths` are of everybody.
+#: What each part may import besides itself: docs/architecture.md draws it. `errors`, `paths` and `counters` are of everybody.
 BELOW = {"model"}
 BETWEEN = BELOW | {"judge", "machines", "archive", "parsers"}
 MAY_KNOW = {
@@ -34,7 +34,7 @@ MAY_KNOW = {
     # each subcommand puts together what it needs
     "commands": BETWEEN | {"reframe", "history", "campaign", "report"},
 }
-EVERYBODYS = {"errors", "paths", "cli", "venv"}
+EVERYBODYS = {"errors", "paths", "cli", "counters", "venv"}
 #: Checks are written with `tenken.reframe`; a check of a foreign program or with checks of its own between numbers uses
 #: the pure parts directly.
 CHECKS_MAY_KNOW = {"reframe", "judge", "parsers", "model"}

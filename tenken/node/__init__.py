@@ -3,7 +3,6 @@
 It runs as root in prologs, so it is made of the standard library alone, starts in a tenth of a second, writes nothing
 but its own state file and changes no setting of the machine. docs/node-check.md says what is read and what decides.
 
-    counters   counters of network ports and PCIe devices: width, reset, saturation
     gpus       everything NVML tells of the GPUs
     host       memory, cores, kernel log, EDAC, file systems, clock
     probe      children that are never waited for past their deadline

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tenken.node.counters import aer, names, number, ports, text
+from tenken.counters import aer, names, number, ports, text
 from tenken.node.probe import Say
 
 ROOT = Path("/")

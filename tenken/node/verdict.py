@@ -15,7 +15,7 @@ from typing import Any
 
 from tenken.errors import printable
 from tenken.model.xids import HARDWARE_XIDS, PROGRAM_XIDS, UNDECIDED_XIDS
-from tenken.node.counters import change
+from tenken.counters import change
 from tenken.node.gpus import ACTIONS, LIB_RM_VERSION_MISMATCH
 from tenken.node.probe import Answer
 

@@ -317,12 +317,16 @@ def test_p2p(on_gpus: Callable[..., Timed]) -> None:
 
 
 def test_nccl(on_gpus: Callable[..., Timed]) -> None:
-    """Three ranks, 1048560 bytes (a multiple of 8 for each of them), several operations in a sample."""
+    """Three ranks, 1048560 bytes (a multiple of 16 for each of them), several operations in a sample."""
     document, clock = on_gpus("nccl", "--min-bytes", "1Mi", "--max-bytes", "1Mi")
     size = 1_048_560
     calls = [told for told, _ in clock.events[COLLECTIVE]]
-    for name, factor in {"all_reduce": 2 * 2 / 3, "all_gather": 2 / 3, "sendrecv": 1}.items():
-        metric, time = figure(document, name), figure(document, f"{name}_time")
+    factors = {"all_reduce": 2 * 2 / 3, "all_gather": 2 / 3, "reduce_scatter": 2 / 3, "sendrecv": 1, "alltoall": 2 / 3}
+    factors |= {f"{name}_{of}": factors[name] for name in ("all_reduce", "reduce_scatter") for of in ("fp32", "bf16")}
+    assert {m["name"] for m in document["metrics"] if not m["name"].endswith("_time")} == set(factors)
+    for name, factor in factors.items():
+        metric = figure(document, name)
+        times_of = [figure(document, f"{name}_time")] if not name.endswith(("_fp32", "_bf16")) else []
         close(limit(document, metric), 18 * 25)
         fitting = []
         for times in range(1, 101):
@@ -333,11 +337,37 @@ def test_nccl(on_gpus: Callable[..., Timed]) -> None:
 
             try:
                 clock.places([times * span for span in spans(metric, factor * size)], fits=fits)
-                clock.places([times * span for span in spans(time, 1)], fits=fits)
+                for time in times_of:
+                    clock.places([times * span for span in spans(time, 1)], fits=fits)
                 fitting.append(times)
             except AssertionError:
                 continue
         assert len(fitting) == 1, f"{name}: no number of calls makes spans of these samples"
+
+
+#: As in NVIDIA/nccl's issues 1189, 1053 and NVIDIA/nccl-tests' issue 166; some lines name no connection.
+REPORT = """\
+node1:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_3:1/RoCE [RO]; OOB ib0:10.1.0.1<0>
+node1:1:2 [0] NCCL INFO Channel 00/02 :    0   1
+node1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 2[0] [receive] via NET/IB/1/GDRDMA
+node1:1:2 [0] NCCL INFO Channel 01 : 2[c7000] -> 0[87000] [send] via NET/IB/1
+node1:1:2 [1] NCCL INFO Channel 00/0 : 3[1] -> 2[0] via P2P/CUMEM/read
+node1:1:2 [1] NCCL INFO Channel 09 : 6[6] -> 7[7] via SHM/direct/direct
+"""
+SOCKETS = """\
+node1:1:2 [0] NCCL INFO NET/Socket : Using [0]eth0:10.1.0.1<0>
+node1:1:2 [0] NCCL INFO Channel 19/0 : 1[0] -> 0[0] [send] via NET/Socket/0
+"""
+
+
+def test_the_path_is_what_nccl_reports(on_gpus: Callable[..., Timed]) -> None:
+    one = ("nccl", "--min-bytes", "1Ki", "--max-bytes", "1Ki", "--operations", "alltoall", "--repetitions", "1")
+    path = on_gpus(*one, TENKEN_TEST_NCCL_REPORT=REPORT)[0]["path"]
+    assert path["transports"] == "NET/IB,NET/IB/GDRDMA,P2P/CUMEM,SHM" and path["adapters"] == "mlx5_3:1"
+    assert path["alltoall_by"] == "send and receive"
+    path = on_gpus(*one, TENKEN_TEST_NCCL_REPORT=SOCKETS)[0]["path"]
+    assert (path["transports"], path["adapters"]) == ("NET/Socket", "eth0")
+    assert "transports" not in on_gpus(*one, TENKEN_TEST_NCCL_REPORT=REPORT, NCCL_DEBUG="WARN")[0]["path"]
 
 
 #: Bytes of each of the two arrays of a dot product.

@@ -16,16 +16,19 @@ std::unique_ptr<Library> Library::open(std::string& why_not) {
         return nullptr;
     }
     std::unique_ptr<Library> found(new Library);
-    const bool complete =
-        library.load(found->get_version, "ncclGetVersion") &&
-        library.load(found->get_unique_id, "ncclGetUniqueId") &&
-        library.load(found->comm_init_rank, "ncclCommInitRank") &&
-        library.load(found->comm_destroy, "ncclCommDestroy") &&
-        library.load(found->group_start, "ncclGroupStart") &&
-        library.load(found->group_end, "ncclGroupEnd") && library.load(found->all_reduce, "ncclAllReduce") &&
-        library.load(found->all_gather, "ncclAllGather") && library.load(found->broadcast, "ncclBroadcast") &&
-        library.load(found->error_string, "ncclGetErrorString") && library.load(found->send, "ncclSend") &&
-        library.load(found->receive, "ncclRecv");
+    const bool complete = library.load(found->get_version, "ncclGetVersion") &&
+                          library.load(found->get_unique_id, "ncclGetUniqueId") &&
+                          library.load(found->comm_init_rank, "ncclCommInitRank") &&
+                          library.load(found->comm_destroy, "ncclCommDestroy") &&
+                          library.load(found->group_start, "ncclGroupStart") &&
+                          library.load(found->group_end, "ncclGroupEnd") &&
+                          library.load(found->all_reduce, "ncclAllReduce") &&
+                          library.load(found->all_gather, "ncclAllGather") &&
+                          library.load(found->reduce_scatter, "ncclReduceScatter") &&
+                          library.load(found->broadcast, "ncclBroadcast") &&
+                          library.load(found->error_string, "ncclGetErrorString") &&
+                          library.load(found->send, "ncclSend") && library.load(found->receive, "ncclRecv");
+    library.load(found->all_to_all, "ncclAlltoAll");
     if (complete) return found;
     why_not = library.name() + " is not NCCL 2.7 or newer:  ncclSend or another function is missing";
     return nullptr;
@@ -38,6 +41,11 @@ std::string Library::version() const {
     const int scale = code < 10000 ? 1000 : 10000;
     return std::to_string(code / scale) + "." + std::to_string(code % scale / 100) + "." +
            std::to_string(code % 100);
+}
+
+bool Library::has_bf16() const {
+    int code = 0;
+    return get_version(&code) == 0 && code >= 21000;
 }
 
 void Library::check(int result, const char* expression) const {

@@ -14,7 +14,9 @@ struct UniqueId {
 };
 typedef void* Comm;
 constexpr int int8 = 0;
+constexpr int float32 = 7;
 constexpr int float64 = 8;
+constexpr int bfloat16 = 9;  // since 2.10
 constexpr int sum = 0;
 
 class Library {
@@ -27,6 +29,7 @@ class Library {
 
     /// e.g. "2.28.3"
     std::string version() const;
+    bool has_bf16() const;
     /// @throws std::runtime_error with NCCL's own message unless result is success
     void check(int result, const char* expression) const;
 
@@ -38,6 +41,9 @@ class Library {
     int (*group_end)() = nullptr;
     int (*all_reduce)(const void*, void*, std::size_t, int type, int op, Comm, cudaStream_t) = nullptr;
     int (*all_gather)(const void*, void*, std::size_t, int type, Comm, cudaStream_t) = nullptr;
+    int (*reduce_scatter)(const void*, void*, std::size_t, int type, int op, Comm, cudaStream_t) = nullptr;
+    /// Since 2.28; null before: send and receive in a group do the same.
+    int (*all_to_all)(const void*, void*, std::size_t, int type, Comm, cudaStream_t) = nullptr;
     int (*broadcast)(const void*, void*, std::size_t, int type, int root, Comm, cudaStream_t) = nullptr;
     int (*send)(const void*, std::size_t, int type, int peer, Comm, cudaStream_t) = nullptr;
     int (*receive)(void*, std::size_t, int type, int peer, Comm, cudaStream_t) = nullptr;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "lib/base/clock.h"
@@ -13,21 +14,32 @@
 #include "lib/base/program.h"
 #include "lib/base/sweep.h"
 #include "lib/cuda/devices.h"
+#include "lib/nccl/report.h"
 #include "programs/nccl/ring.h"
 
 namespace nccl {
 
 namespace {
 
-struct Named {
-    const char* name;
-    Operation operation;
-};
-constexpr Named operations[] = {{"all_reduce", Operation::all_reduce},
-                                {"all_gather", Operation::all_gather},
-                                {"sendrecv", Operation::sendrecv}};
-/// Minimum duration of a repetition.
-constexpr double min_seconds = 100e-6;
+constexpr Collective collectives[] = {{"all_reduce", Operation::all_reduce, Type::fp64},
+                                      {"all_reduce_fp32", Operation::all_reduce, Type::fp32},
+                                      {"all_reduce_bf16", Operation::all_reduce, Type::bf16},
+                                      {"all_gather", Operation::all_gather, Type::fp64},
+                                      {"reduce_scatter", Operation::reduce_scatter, Type::fp64},
+                                      {"reduce_scatter_fp32", Operation::reduce_scatter, Type::fp32},
+                                      {"reduce_scatter_bf16", Operation::reduce_scatter, Type::bf16},
+                                      {"sendrecv", Operation::sendrecv, Type::fp64},
+                                      {"alltoall", Operation::alltoall, Type::fp64}};
+/// Minimum duration of a repetition: what waiting for its end costs, about 10 us, is below 1 % of it.
+constexpr double min_seconds = 1e-3;
+/// Operations of a repetition at most.
+constexpr long max_times = 100;
+
+std::vector<std::string> names() {
+    std::vector<std::string> all;
+    for (const Collective& one : collectives) all.emplace_back(one.name);
+    return all;
+}
 
 class NcclProgram : public tenken::Program {
   public:
@@ -36,27 +48,41 @@ class NcclProgram : public tenken::Program {
     std::string name() const override { return "nccl"; }
     std::string purpose() const override {
         return "NCCL between GPUs, all of one process or one of each MPI rank: bus bandwidth in GB/s and "
-               "time in "
-               "us of all_reduce, all_gather and sendrecv (a ring).";
+               "time in us of all_reduce, all_gather, reduce_scatter, sendrecv (a ring) and alltoall; "
+               "reductions "
+               "in FP64, FP32 and BF16.";
     }
 
     void options(tenken::Arguments& arguments) override {
         gpus_.options(arguments, false);
-        arguments.text("operations", asked_, "LIST", "which: all, or some of all_reduce,all_gather,sendrecv");
-        arguments.bytes("min-bytes", min_bytes_, 1024, std::uint64_t{1} << 40, "the smallest size");
+        arguments.text("operations", asked_, "LIST", "which: all, or some of " + tenken::joined(names()));
+        arguments.bytes("min-bytes", min_bytes_, 1, std::uint64_t{1} << 40,
+                        "the smallest size, at least 16 B for each GPU");
         arguments.bytes("max-bytes", max_bytes_, 1024, std::uint64_t{1} << 40,
                         "the largest size sent by a GPU (all_gather: received)");
         arguments.former_name("least-bytes", "min-bytes");
         arguments.former_name("most-bytes", "max-bytes");
         arguments.integer("factor", factor_, 2, 1 << 20, "factor between sizes");
+        arguments.flag("as-nodes", as_nodes_,
+                       "each rank is a node to NCCL, without peer access and shared memory between them");
     }
 
     void prepare(const tenken::Arguments& arguments) override {
-        wanted_ = tenken::all_or_distinct_words(arguments, "operations", asked_,
-                                                {"all_reduce", "all_gather", "sendrecv"});
+        wanted_ = tenken::all_or_distinct_words(arguments, "operations", asked_, names());
+        if (as_nodes_) {
+            if (ranks_.size() < 2) throw arguments.error("as-nodes", "for two or more MPI ranks");
+            setenv("NCCL_HOSTID", ("rank" + std::to_string(ranks_.rank())).c_str(), 1);
+            setenv("NCCL_P2P_DISABLE", "1", 1);
+            setenv("NCCL_SHM_DISABLE", "1", 1);
+        }
         std::string why_not;
         library_ = Library::open(why_not);
         if (!library_) throw tenken::Waived(tenken::Waiver::library_missing, why_not);
+        for (const Collective& one : collectives) {
+            if (one.type != Type::bf16 || !wanted(one.name) || library_->has_bf16()) continue;
+            throw arguments.error("operations", std::string("no ") + one.name + ": NCCL " +
+                                                    library_->version() + " is older than 2.10");
+        }
         gpus_.prepare(arguments);
         const bool apart = ranks_.size() > 1;
         if (apart) {
@@ -67,6 +93,11 @@ class NcclProgram : public tenken::Program {
         total_ = apart ? ranks_.size() : static_cast<int>(gpus_.size());
         if (total_ < 2) {
             throw tenken::Waived(tenken::Waiver::needs_two_gpus, "only 1 GPU is selected or available");
+        }
+        const std::uint64_t whole = bytes_each * static_cast<std::uint64_t>(total_);
+        if (min_bytes_ < whole) {
+            throw arguments.error("min-bytes", "at least " + tenken::format_bytes(whole) +
+                                                   ", 16 B for each of " + std::to_string(total_) + " GPUs");
         }
         for (std::size_t place : members_) {
             const tenken::DeviceDescription& device = gpus_.list()[place]->description();
@@ -92,11 +123,11 @@ class NcclProgram : public tenken::Program {
         report_links(run.document);
         double warmup_seconds = run.warmup_seconds;
         bool fault = run.fault == tenken::Fault::element;
-        for (const Named& one : operations) {
+        for (const Collective& one : collectives) {
             if (!wanted(one.name)) continue;
             for (const std::uint64_t size :
                  tenken::sweep(min_bytes_, max_bytes_, static_cast<std::uint64_t>(factor_))) {
-                const std::uint64_t whole = sizeof(double) * static_cast<std::uint64_t>(total_);
+                const std::uint64_t whole = bytes_each * static_cast<std::uint64_t>(total_);
                 measure_one(run, one, size / whole * whole, warmup_seconds, fault);
                 warmup_seconds = std::min(warmup_seconds, 0.05);
                 fault = false;
@@ -114,7 +145,11 @@ class NcclProgram : public tenken::Program {
         document.path("nvlink_multicast", nvls == nullptr            ? "as NCCL chooses"
                                           : std::string(nvls) == "0" ? "off"
                                                                      : nvls);
+        if (wanted("alltoall"))
+            document.path("alltoall_by",
+                          library_->all_to_all != nullptr ? "ncclAlltoAll" : "send and receive");
         gpus_.report(document);
+        report_.write(document, ranks_);
         ring_.reset();
     }
 
@@ -143,24 +178,25 @@ class NcclProgram : public tenken::Program {
         }
     }
 
-    void measure_one(tenken::Run& run, const Named& one, std::uint64_t bytes, double warmup_seconds,
+    void measure_one(tenken::Run& run, const Collective& one, std::uint64_t bytes, double warmup_seconds,
                      bool fault) {
         const std::string doing = std::string(one.name) + ", " + tenken::format_bytes(bytes);
         ranks_.alive(doing);
-        ring_->prepare(one.operation, bytes, 0);
+        ring_->prepare(one, bytes, 0, max_times);
         ranks_.barrier();
         // All processes must execute the same number, so the slowest one determines the end.
         double total = 0;
         double each = 0;
         for (long times = 1; each == 0 || total < warmup_seconds; times = std::min(2 * times, 64L)) {
             const double begin = tenken::now_seconds();
-            ring_->run(one.operation, bytes, times);
+            ring_->run(one, bytes, times);
             const double seconds = ranks_.largest({tenken::now_seconds() - begin}).front();
             each = std::max(seconds / static_cast<double>(times), 1e-9);
             total += seconds;
         }
-        const long times = std::max(1L, std::min(100L, static_cast<long>(std::ceil(min_seconds / each))));
-        ring_->prepare(one.operation, bytes, 1);
+        const long times =
+            std::max(1L, std::min(max_times, static_cast<long>(std::ceil(min_seconds / each))));
+        ring_->prepare(one, bytes, 1, times);
         ranks_.barrier();
         std::vector<double> seconds;
         {
@@ -169,17 +205,17 @@ class NcclProgram : public tenken::Program {
                 watched.emplace_back(new tenken::cuda::TimedPart(*gpus_.list()[place]));
             for (std::int64_t i = 0; i < run.repetitions; ++i) {
                 const double begin = tenken::now_seconds();
-                ring_->run(one.operation, bytes, times);
+                ring_->run(one, bytes, times);
                 seconds.push_back((tenken::now_seconds() - begin) / static_cast<double>(times));
                 ranks_.alive(doing);
             }
         }
         seconds = ranks_.largest(seconds);
-        if (fault) ring_->flip_bit();
+        if (fault) ring_->flip_bit(one);
         tenken::Metric metric;
         metric.subject = tenken::Subject::ranks(total_);
         metric.at = {{"bytes", tenken::Json(bytes)}};
-        const tenken::ErrorScan errors = ring_->compare(one.operation, bytes, 1);
+        const tenken::ErrorScan errors = ring_->compare(one, bytes, 1);
         run.document.add(
             tenken::of_all(errors.check(catalogue::elements(), metric.subject,
                                         {{"metric", tenken::Json(one.name)}, {"bytes", tenken::Json(bytes)}}),
@@ -195,7 +231,9 @@ class NcclProgram : public tenken::Program {
     std::uint64_t min_bytes_ = std::uint64_t{1} << 10;
     std::uint64_t max_bytes_ = std::uint64_t{1} << 30;
     std::int64_t factor_ = 4;
+    bool as_nodes_ = false;
     std::vector<std::string> wanted_;
+    Report report_;
     std::unique_ptr<Library> library_;
     std::vector<std::size_t> members_;  ///< indices in the list of GPUs
     int total_ = 0;

@@ -13,11 +13,27 @@
 
 namespace nccl {
 
-enum class Operation { all_reduce, all_gather, sendrecv };
+enum class Operation { all_reduce, all_gather, reduce_scatter, sendrecv, alltoall };
+enum class Type { fp64, fp32, bf16 };
+
+/// Bytes of an element.
+std::size_t width(Type type);
+
+/// An operation on elements of one type, with its name in the document.
+struct Collective {
+    const char* name;
+    Operation operation;
+    Type type;
+};
 
 /// Bus bandwidth is size / time x this, so that it can be compared with one link for any number of ranks
-/// (nccl-tests, doc/PERFORMANCE.md): 2(n-1)/n for all_reduce, (n-1)/n for all_gather, 1 for sendrecv.
+/// (nccl-tests, doc/PERFORMANCE.md): 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and
+/// alltoall, 1 for sendrecv.
 double bus_factor(Operation operation, int ranks);
+
+/// Sizes are multiples of this many bytes for each rank: each rank's part is a whole number of elements of
+/// any type, and aligned as NCCL's fastest loads need it.
+constexpr std::size_t bytes_each = 16;
 
 class Ring {
   public:
@@ -27,12 +43,14 @@ class Ring {
     ~Ring();
 
     /// Writes the send buffers of the operation, and NaN into the receive buffers.
-    void prepare(Operation operation, std::size_t bytes, int pattern);
+    /// @param windows places in the buffers that consecutive operations use in turn, so that a message does
+    ///        not stay in the caches; at most as many as fit
+    void prepare(const Collective& one, std::size_t bytes, int pattern, long windows);
     /// Enqueues the operation `times` times on all GPUs and waits for completion.
-    void run(Operation operation, std::size_t bytes, long times);
-    /// Compares every double that this process's GPUs received, exactly.
-    tenken::ErrorScan compare(Operation operation, std::size_t bytes, int pattern);
-    void flip_bit();
+    void run(const Collective& one, std::size_t bytes, long times);
+    /// Compares every bit that this process's GPUs received in every window.
+    tenken::ErrorScan compare(const Collective& one, std::size_t bytes, int pattern);
+    void flip_bit(const Collective& one);
 
   private:
     struct Member {
@@ -43,11 +61,13 @@ class Ring {
         std::unique_ptr<tenken::cuda::DeviceArray<double>> send;
         std::unique_ptr<tenken::cuda::DeviceArray<double>> receive;
     };
-    std::size_t sent(Operation operation, std::size_t bytes) const;
-    std::size_t received(Operation operation, std::size_t bytes) const;
 
     const Library& library_;
     int ranks_;
+    std::size_t capacity_;  ///< bytes of each buffer
+    std::size_t stride_ = 0;
+    long windows_ = 1;
+    long turn_ = 0;
     std::vector<Member> members_;
 };
 

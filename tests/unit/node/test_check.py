@@ -20,7 +20,7 @@ import pytest
 from tenken.node import brake, cli, expect, host, measure, probe, state
 from tenken.node import check as checks
 from tenken.node.brake import Partition
-from tenken.node.counters import change, changes, value
+from tenken.counters import change, changes, value
 from tenken.node.gpus import Nvml
 from tenken.node.measure import Step
 from tenken.node.state import StateError

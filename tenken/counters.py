@@ -1,0 +1,395 @@
+"""Counters of network ports and PCIe devices from sysfs, and what changed between two readings. All of the suite uses
+this module, which needs the standard library alone.
+
+    python3 counters.py line WHEN      one line TENKEN-PORT per port of this node, by one of the node's ranks
+
+A counter that is missing, was reset in between, or stands at its maximum is unknown (None), never 0. The classic
+counters of InfiniBand ports stop at their maximum (InfiniBand Architecture Specification 1.4, 16.1.3.5, PortCounters),
+and many drivers read them from wider registers; so a value counts as saturated only at exactly the largest value of
+its width. All others are 64 bits wide and wrap, which no port does within a node's life.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+#: What a rise means: FAULT, any is one of cable, transceiver, port or its firmware; BER, bits that no correction
+#: mended, a fault above MAX_BER; NOTED, congestion and retransmissions do that on a healthy fabric too.
+FAULT, BER, NOTED = "fault", "ber", "noted"
+#: Bit error rate that every link must stay below (InfiniBand Architecture Specification, volume 2, 6.4.1).
+MAX_BER = 1e-12
+
+
+@dataclass(frozen=True)
+class Counter:
+    """An error counter: the folder that it lies in, the bits of one that stops at its maximum (None: 64 bits, which
+    wrap), what a rise is, and what it counts."""
+
+    source: str
+    bits: int | None
+    rise: str
+    meaning: str
+
+
+#: InfiniBand and RoCE: `counters`, then `hw_counters` (linux, Documentation/ABI/stable/sysfs-class-infiniband and
+#: drivers); Ethernet: `statistics`; Slingshot: `telemetry`, each file of which reads `value@seconds.nanoseconds`.
+COUNTERS: Mapping[str, Counter] = {
+    "symbol_error": Counter("counters", 16, BER, "symbols that no error correction mended"),
+    "link_error_recovery": Counter("counters", 8, FAULT, "times that the link retrained by itself"),
+    "link_downed": Counter("counters", 8, FAULT, "times that the link went down"),
+    "port_rcv_errors": Counter("counters", 16, FAULT, "packets received with errors"),
+    "port_rcv_remote_physical_errors": Counter("counters", 16, NOTED, "packets marked bad by a switch before"),
+    "port_rcv_switch_relay_errors": Counter("counters", 16, NOTED, "packets that a switch could not forward"),
+    "port_xmit_discards": Counter("counters", 16, NOTED, "packets dropped because of congestion or a down link"),
+    "port_xmit_constraint_errors": Counter("counters", 8, NOTED, "packets not sent, by partition or raw filter"),
+    "port_rcv_constraint_errors": Counter("counters", 8, NOTED, "packets not taken, by partition or raw filter"),
+    "local_link_integrity_errors": Counter("counters", 4, FAULT, "errors of the link above its threshold"),
+    "excessive_buffer_overrun_errors": Counter("counters", 4, FAULT, "flow control that failed repeatedly"),
+    "VL15_dropped": Counter("counters", 16, NOTED, "management packets dropped"),
+    "hw.local_ack_timeout_err": Counter("hw_counters", None, NOTED, "acknowledgements that did not come in time"),
+    "hw.rnr_nak_retry_err": Counter("hw_counters", None, NOTED, "receivers not ready"),
+    "hw.req_cqe_error": Counter("hw_counters", None, NOTED, "requests completed with an error"),
+    "hw.resp_cqe_error": Counter("hw_counters", None, NOTED, "responses completed with an error"),
+    "hw.req_remote_access_errors": Counter("hw_counters", None, NOTED, "requests refused by the other end"),
+    "hw.roce_adp_retrans": Counter("hw_counters", None, NOTED, "adaptive retransmissions"),
+    "hw.rx_icrc_encapsulated": Counter("hw_counters", None, FAULT, "RoCE packets with a wrong checksum"),
+    "hw.link_downed": Counter("hw_counters", None, FAULT, "times that the link went down"),
+    "rx_crc_errors": Counter("statistics", None, FAULT, "frames with a wrong checksum"),
+    "rx_frame_errors": Counter("statistics", None, FAULT, "frames out of alignment"),
+    "rx_length_errors": Counter("statistics", None, NOTED, "frames of a wrong length"),
+    "tx_carrier_errors": Counter("statistics", None, FAULT, "frames not sent for lack of a carrier"),
+    "tx_aborted_errors": Counter("statistics", None, NOTED, "frames given up"),
+    "carrier_down_count": Counter("", None, FAULT, "times that the link went down"),
+    "hni_pcs_uncorrected_cw": Counter("telemetry", None, FAULT, "code words that error correction could not mend"),
+    "hni_llr_tx_replay_event": Counter("telemetry", None, NOTED, "resent by the link"),
+    "hni_llr_rx_replay_event": Counter("telemetry", None, NOTED, "asked of the other end again"),
+}  # fmt: skip
+#: Bits of the counters that stop at their maximum.
+SATURATING = {name: one.bits for name, one in COUNTERS.items() if one.bits is not None}
+HARDWARE = tuple(name[3:] for name, one in COUNTERS.items() if one.source == "hw_counters")
+ETHERNET = tuple(name for name, one in COUNTERS.items() if one.source == "statistics")
+CXI = tuple(name for name, one in COUNTERS.items() if one.source == "telemetry")
+#: What a port carried: files by name, with the factor to the unit of the name.
+TRAFFIC = {
+    "infiniband": {
+        "sent_bytes": ("counters/port_xmit_data", 4),
+        "received_bytes": ("counters/port_rcv_data", 4),
+        # ticks in which it had data and no credit; their length is the adapter's own
+        "wait_ticks": ("counters/port_xmit_wait", 1),
+    },
+    "ethernet": {"sent_bytes": ("statistics/tx_bytes", 1), "received_bytes": ("statistics/rx_bytes", 1)},
+    "cxi": {
+        "sent_bytes": ("telemetry/hni_sts_tx_ok_octets", 1),
+        "received_bytes": ("telemetry/hni_sts_rx_ok_octets", 1),
+        "corrected_words": ("telemetry/hni_pcs_corrected_cw", 1),
+    },
+}
+#: Files of a PCIe device whose last line is the total of its errors.
+AER = {"correctable": "TOTAL_ERR_COR", "nonfatal": "TOTAL_ERR_NONFATAL", "fatal": "TOTAL_ERR_FATAL"}
+
+Counters = dict[str, "int | None"]
+
+
+@dataclass(frozen=True)
+class Port:
+    """One port of a network adapter."""
+
+    name: str
+    """`mlx5_0/1`, `eth0`, `cxi0`."""
+    kind: str
+    """infiniband, roce, ethernet or cxi."""
+    up: bool | None
+    gbit_s: float | None
+    """Rate of the link as negotiated."""
+    counters: Counters = field(default_factory=dict)
+    """Errors, by the names of COUNTERS."""
+    traffic: Counters = field(default_factory=dict)
+    """By the names of TRAFFIC."""
+
+
+def text(file: Path) -> str | None:
+    """A small file of /proc or /sys; None where it cannot be read."""
+    try:
+        with open(file, "rb") as opened:
+            return opened.read(1 << 20).decode("utf-8", "replace").strip("\0 \n\t")
+    except OSError:
+        return None
+
+
+def number(file: Path) -> int | None:
+    """A file that holds one whole number; None for all else."""
+    content = text(file)
+    try:
+        return int((content or "").split("@")[0], 0)
+    except ValueError:
+        return None
+
+
+def names(folder: Path) -> list[str]:
+    """What a folder holds, sorted; nothing where it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def value(name: str, read: int | None) -> int | None:
+    """A reading, None where it stands at the end of its width: how many more there were, nobody knows."""
+    bits = SATURATING.get(name.rpartition(".")[2])
+    return None if read is None or read < 0 or (bits is not None and read == 2**bits - 1) else read
+
+
+def change(before: int | None, after: int | None) -> int | None:
+    """By how much a counter rose between two readings; None where one is unknown, or it was reset in between."""
+    return None if before is None or after is None or after < before else after - before
+
+
+def changes(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> Counters:
+    """The same for all counters of `after`; one that is new is unknown."""
+    return {name: change(before.get(name), read) for name, read in after.items()}
+
+
+def ports(root: Path = Path("/")) -> list[Port]:
+    """All ports of the node but for loopback and virtual interfaces, by kind and name."""
+    return [*_rdma(root), *_ethernet(root), *_cxi(root)]
+
+
+def _rdma(root: Path) -> list[Port]:
+    found = []
+    top = root / "sys/class/infiniband"
+    for device in names(top):
+        for port in names(top / device / "ports"):
+            at = top / device / "ports" / port
+            state = text(at / "state")
+            rate = (text(at / "rate") or "").split()
+            counters: Counters = {n: value(n, number(at / "counters" / n)) for n in SATURATING}
+            present = set(names(at / "hw_counters"))
+            counters |= {f"hw.{n}": number(at / "hw_counters" / n) for n in HARDWARE if n in present}
+            kind = "infiniband" if text(at / "link_layer") != "Ethernet" else "roce"
+            found.append(
+                Port(
+                    f"{device}/{port}",
+                    kind,
+                    _active(state),
+                    _rate(rate[0] if rate else None),
+                    counters,
+                    _traffic("infiniband", at),
+                )
+            )
+    return found
+
+
+def _traffic(kind: str, at: Path) -> Counters:
+    read = {name: (number(at / file), factor) for name, (file, factor) in TRAFFIC[kind].items()}
+    return {name: None if value is None else value * factor for name, (value, factor) in read.items()}
+
+
+def _active(state: str | None) -> bool | None:
+    """From `4: ACTIVE`."""
+    return None if not state or not state[0].isdigit() else state.startswith("4:")
+
+
+def _rate(words: str | None, unit: float = 1.0) -> float | None:
+    try:
+        rate = float(words or "") * unit
+    except ValueError:
+        return None
+    return rate if rate > 0 else None
+
+
+def _ethernet(root: Path) -> list[Port]:
+    found = []
+    top = root / "sys/class/net"
+    for name in names(top):
+        # type 1: Ethernet; without a device behind it, it is a bridge, a tunnel, one half of a pair
+        if text(top / name / "type") != "1" or not (top / name / "device").exists():
+            continue
+        counters: Counters = {n: number(top / name / "statistics" / n) for n in ETHERNET}
+        counters["carrier_down_count"] = number(top / name / "carrier_down_count")
+        state = text(top / name / "operstate")
+        up = None if state in (None, "unknown") else state == "up"
+        found.append(
+            Port(
+                name,
+                "ethernet",
+                up,
+                _rate(text(top / name / "speed"), 1e-3),
+                counters,
+                _traffic("ethernet", top / name),
+            )
+        )
+    return found
+
+
+def _cxi(root: Path) -> list[Port]:
+    found = []
+    top = root / "sys/class/cxi"
+    for name in names(top):
+        at = top / name / "device"
+        state = text(at / "port/link")
+        speed = (text(at / "port/speed") or "").split("_")  # BS_200G
+        gbit = _rate(speed[1].rstrip("G")) if len(speed) > 1 else None
+        counters: Counters = {n: number(at / "telemetry" / n) for n in CXI}
+        found.append(
+            Port(name, "cxi", None if state is None else state in ("1", "up"), gbit, counters, _traffic("cxi", at))
+        )
+    return found
+
+
+def aer(bus: str, root: Path = Path("/")) -> Counters:
+    """PCIe errors (Advanced Error Reporting) of a device by severity; unknown where the kernel has no AER."""
+    result: Counters = {}
+    for severity, total in AER.items():
+        lines = dict(
+            line.rsplit(None, 1)
+            for line in (text(root / "sys/bus/pci/devices" / bus / f"aer_dev_{severity}") or "").splitlines()
+            if len(line.split()) == 2
+        )
+        result[severity] = int(lines[total]) if lines.get(total, "").isdigit() else None
+    return result
+
+
+# ---- readings of a job: before and after a measurement -------------------------------------------------------------
+
+#: When a job reads: at rest, before its command (between the two lies the idle baseline), and after it.
+IDLE, BEFORE, AFTER = "idle", "before", "after"
+_MARK = "TENKEN-PORT"
+#: The number of a rank among those of its node, by launcher.
+_LOCAL_RANK = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID")
+
+
+def lines(when: str, root: Path = Path("/")) -> list[str]:
+    """One line for each port that is not known to be down, for the job's output; `?` is unknown."""
+    found = []
+    for port in ports(root):
+        if port.up is False:
+            continue
+        numbers = {**{f"e.{n}": v for n, v in port.counters.items()}, **{f"t.{n}": v for n, v in port.traffic.items()}}
+        words = " ".join(f"{name}={'?' if value is None else value}" for name, value in numbers.items())
+        rate = "?" if port.gbit_s is None else f"{port.gbit_s:g}"
+        found.append(
+            f"{_MARK} when={when} node={os.uname().nodename} port={port.name} kind={port.kind} gbit_s={rate} "
+            f"time={time.time():.3f} {words}"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a port counted while a command ran, less what it counts at rest in such a time (`traffic`); None: unknown.
+    `idle`: errors that rose at rest already."""
+
+    node: str
+    port: str
+    kind: str
+    gbit_s: float | None
+    seconds: float
+    errors: Counters
+    traffic: Counters
+    idle: Counters = field(default_factory=dict)
+
+    @property
+    def bit_error_rate(self) -> float | None:
+        """Effective, after error correction: symbol errors over the bits that the link carried in this time, idle
+        patterns included. None: unknown. What error correction mended is not in it."""
+        errors = self.errors.get("symbol_error")
+        if errors is None or self.gbit_s is None or self.seconds <= 0:
+            return None
+        return errors / (self.gbit_s * 1e9 * self.seconds)
+
+    def faults(self) -> list[str]:
+        """Errors that name this port: `link_downed 2 (times that the link went down)`."""
+        found = []
+        for name, rise in self.errors.items():
+            known = COUNTERS.get(name)
+            if not rise or known is None or known.rise == NOTED:
+                continue
+            said = f"{name} {rise} ({known.meaning})"
+            if known.rise == BER:
+                rate = self.bit_error_rate
+                if rate is not None and rate <= MAX_BER:
+                    continue
+                said += "" if rate is None else f", a bit error rate of {rate:.1e}, allowed {MAX_BER:g}"
+            found.append(said + (", at rest too" if self.idle.get(name) else ""))
+        return found
+
+    def unknown(self) -> list[str]:
+        """Counters that are there and say nothing: saturated, or reset in between."""
+        return sorted(name for name, rise in self.errors.items() if rise is None and COUNTERS[name].rise != NOTED)
+
+    def as_json(self) -> dict[str, object]:
+        return dict(vars(self))
+
+
+def changes_of(text: Iterable[str]) -> list[Change]:
+    """The changes of each port between the lines of `before` and `after` in a job's output."""
+    read: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
+    for line in text:
+        words = line.split()
+        if not words or words[0] != _MARK:
+            continue
+        pairs = dict(word.partition("=")[::2] for word in words[1:])
+        if {"when", "node", "port", "kind", "time"} <= set(pairs):
+            read.setdefault((pairs["node"], pairs["port"]), {})[pairs["when"]] = pairs
+    found = []
+    for (node, port), at in sorted(read.items()):
+        if BEFORE not in at or AFTER not in at:
+            continue
+        rest = (_numbers(at[IDLE]), _numbers(at[BEFORE])) if IDLE in at else None
+        before, after = _numbers(at[BEFORE]), _numbers(at[AFTER])
+        seconds = _time(at[AFTER]) - _time(at[BEFORE])
+        idle = changes(*rest) if rest else {}
+        quiet = _time(at[BEFORE]) - _time(at[IDLE]) if rest else 0.0
+        rise = changes(before, after)
+        errors = {n[2:]: v for n, v in rise.items() if n.startswith("e.") and n[2:] in COUNTERS and n in before}
+        traffic = {
+            n[2:]: None if v is None else max(0, v - round((idle.get(n) or 0) * seconds / quiet)) if quiet > 0 else v
+            for n, v in rise.items() if n.startswith("t.")
+        }  # fmt: skip
+        rate = at[AFTER].get("gbit_s", "?")
+        found.append(
+            Change(
+                node, port, at[AFTER]["kind"], _rate(None if rate == "?" else rate), seconds, errors, traffic,
+                {n[2:]: v for n, v in idle.items() if n.startswith("e.") and v},
+            )
+        )  # fmt: skip
+    return found
+
+
+def change_of(kept: Mapping[str, object]) -> Change | None:
+    """Of Change.as_json(); None for anything else."""
+    try:
+        return Change(**kept)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def _numbers(pairs: Mapping[str, str]) -> Counters:
+    return {n: int(v) if v.isdigit() else None for n, v in pairs.items() if n[:2] in ("e.", "t.")}
+
+
+def _time(pairs: Mapping[str, str]) -> float:
+    try:
+        return float(pairs["time"])
+    except ValueError:
+        return 0.0
+
+
+def main(words: list[str]) -> int:
+    if words[:1] != ["line"] or words[1:2] not in ([IDLE], [BEFORE], [AFTER]):
+        sys.stderr.write(f"usage: counters.py line {IDLE}|{BEFORE}|{AFTER} [ROOT]\n")
+        return 2
+    if any(os.environ.get(name, "0") != "0" for name in _LOCAL_RANK):
+        return 0  # another rank of this node does
+    # in one piece: the lines of all nodes are mixed by the launcher
+    sys.stdout.write("".join(f"{line}\n" for line in lines(words[1], Path(*words[2:3] or "/"))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
