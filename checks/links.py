@@ -181,8 +181,8 @@ class MpiBetweenNodes(MpiPair):
 class Nccl(TenkenCheck):
     """NCCL between all GPUs of a node in one process: bus bandwidth and time of five collectives by size.
 
-    Metrics: `all_reduce`, `all_gather`, `reduce_scatter`, `sendrecv`, `alltoall` in GB/s, `*_time` in us; reductions also
-    in FP32 and BF16 (`all_reduce_bf16`). Waived without NCCL.
+    Metrics: `all_reduce`, `all_gather`, `reduce_scatter`, `sendrecv`, `alltoall` in GB/s, `*_time` in us; reductions
+    also in FP32 and BF16 (`all_reduce_bf16`). Waived without NCCL.
     NCCL is searched in the library path, TENKEN_NCCL, and Python installations.
     """
 

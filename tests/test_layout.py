@@ -15,7 +15,7 @@ import pytest
 from tenken.paths import ROOT
 from tests.support.reframe import reframe
 
-#: What each part may import besides itself: docs/architecture.md draws it. `errors`, `paths` and `counters` are of everybody.
+#: What each part may import besides itself: docs/architecture.md draws it. Some are of everybody.
 BELOW = {"model"}
 BETWEEN = BELOW | {"judge", "machines", "archive", "parsers"}
 MAY_KNOW = {

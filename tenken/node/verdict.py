@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from tenken.counters import change
 from tenken.errors import printable
 from tenken.model.xids import HARDWARE_XIDS, PROGRAM_XIDS, UNDECIDED_XIDS
-from tenken.counters import change
 from tenken.node.gpus import ACTIONS, LIB_RM_VERSION_MISMATCH
 from tenken.node.probe import Answer
 

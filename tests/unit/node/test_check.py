@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
+from tenken.counters import change, changes, value
 from tenken.node import brake, cli, expect, host, measure, probe, state
 from tenken.node import check as checks
 from tenken.node.brake import Partition
-from tenken.counters import change, changes, value
 from tenken.node.gpus import Nvml
 from tenken.node.measure import Step
 from tenken.node.state import StateError
