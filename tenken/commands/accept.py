@@ -93,6 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     sessions = known_sessions(root, arguments.sessions)
     for place, fault in archive_verify.chain(root, sessions):
         raise AcceptError(f"{root / place} {fault}: `tenken archive verify` names all such files")
+    refuse_other_systems(contract, root, sessions)
     now = datetime.now(timezone.utc)
     folder = arguments.output or paths.ROOT / "output" / "acceptance" / f"{contract.name}-{now:%Y%m%dT%H%M%SZ}"
     found, tar, why = write(contract, root, sessions, folder, f"{now:%Y-%m-%d %H:%M UTC}", not arguments.no_pdf)
@@ -126,6 +127,17 @@ def known_sessions(root: Path, asked: list[str]) -> tuple[str, ...]:
             latest = ", ".join(sorted(there)[-5:]) or "none"
             raise AcceptError(f"no session '{name}' in {root}; most recent: {latest}")
     return tuple(dict.fromkeys(names))
+
+
+def refuse_other_systems(contract: Contract, root: Path, sessions: tuple[str, ...]) -> None:
+    """Raises AcceptError for a session that measured another system."""
+    for name in sessions:
+        measured = sorted({record.system for record in archive.records(root, session=name)})
+        if measured and contract.system not in measured:
+            raise AcceptError(
+                f"session '{name}' is of system {', '.join(measured)}; "
+                f"contract '{contract.name}' covers {contract.system}"
+            )
 
 
 # ---- the archive -----------------------------------------------------------------------------------------
@@ -196,7 +208,7 @@ def write(
         hosts = {n for r in found.requirements for m in r.parts for n in m.part.node.split(", ")}
         hosts |= {p.node for p in found.parts}
         handed = evidence.bundle(found, lambda name: archive.read(files.names[name]), hosts)
-        named = list(zip((name for name, _ in handed), evidence.failing(found), strict=True))
+        named = list(zip((name for name, _ in handed if name.endswith(".json")), evidence.failing(found), strict=True))
         html = signed.render(
             found, load_catalogue(), bundle.archive_digest(digests), bundle.sha256(text), named, written
         )

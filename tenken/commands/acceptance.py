@@ -107,7 +107,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def begun(file: Path, agreed: Contract) -> State:
     """What an earlier run of this contract left. Raises RunError if the contract was changed since."""
-    digest = hashlib.sha256(agreed.text.encode()).hexdigest()
+    # exchanged GPUs, the punch list and exclusions are agreed while it runs; what must be reached is not
+    must = (agreed.system, agreed.clauses, agreed.modes, agreed.confidence)
+    digest = hashlib.sha256(repr(must).encode()).hexdigest()
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
         state = State(file, str(kept["contract_sha256"]), list(map(str, kept["sessions"])), float(kept["longest"]))
@@ -116,7 +118,7 @@ def begun(file: Path, agreed: Contract) -> State:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"{file} cannot be read ({error}): remove it to begin again") from None
     if state.contract != digest:
-        raise RunError(f"contract '{agreed.name}' was changed since its first session; remove {file} to begin again")
+        raise RunError(f"clauses of '{agreed.name}' were changed since its first session; remove {file} to begin again")
     return state
 
 
@@ -189,11 +191,28 @@ def session(system: str, mode: str, checks: Path, batch: remaining.Batch, name: 
     }  # fmt: skip
     print(f"+ {' '.join(command[:9])} ... (session {name})", flush=True)
     try:
-        status = subprocess.run(command, cwd=paths.ROOT, env=environment, check=False).returncode
+        child = subprocess.Popen(command, cwd=paths.ROOT, env=environment)
     except OSError as error:
         raise RunError(f"{command[0]}: {error.strerror or error}") from None
-    if -status in (signal.SIGINT, signal.SIGTERM) or status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+    if wait(child):
         raise RunError("stopped; the same command continues")
+
+
+def wait(child: subprocess.Popen[bytes]) -> bool:
+    """Waits for ReFrame. A signal to this process is passed on; returns True if there was one."""
+    stopped: list[int] = []
+
+    def forward(number: int, _: object) -> None:
+        stopped.append(number)
+        child.send_signal(signal.SIGTERM)
+
+    before = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    try:
+        status = child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return bool(stopped) or -status in (signal.SIGINT, signal.SIGTERM)
 
 
 # ---- clusters --------------------------------------------------------------------------------------------

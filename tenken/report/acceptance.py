@@ -18,6 +18,7 @@ from tenken.model.catalogue import Program
 from tenken.model.judgement import CONTRACT, DATA_SHEET, DEVICE, FLOOR, REFERENCE, RELATION, SAME_RUN, Limit
 from tenken.model.record import Record
 from tenken.model.result import Device, MetricValue, Result
+from tenken.model.subject import Subject
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, WAIVED
 from tenken.report import drill
 from tenken.report.contracts import BEST, ESSENTIAL, INTERVAL, Clause, Contract, Exclusion, excluded
@@ -81,6 +82,8 @@ class Requirement:
     check: str = ""
     environ: str = ""
     parts: list[Measured] = field(default_factory=list)
+    #: Parts that were exchanged since: shown, not counted.
+    before: list[Measured] = field(default_factory=list)
     result: str = NOT_TESTED
     why: str = "not measured in any run of these sessions"
     peak: Limit | None = None
@@ -159,6 +162,10 @@ class Acceptance:
     failed: list[Counted] = field(default_factory=list)
     invalid: list[Counted] = field(default_factory=list)
     excluded: list[tuple[Exclusion, Counted]] = field(default_factory=list)
+    #: Runs whose fault was that of a GPU that was exchanged since.
+    before_repair: list[Counted] = field(default_factory=list)
+    #: Items of the punch list that a repair closed.
+    repaired: list[str] = field(default_factory=list)
     other_modes: int = 0
     drilled: list[drill.Drilled] = field(default_factory=list)
     verifications: int = 0
@@ -290,7 +297,9 @@ def _take(
         "; ".join(f.message for f in record.findings if f.verdict == record.verdict) or "no finding states a reason"
     )
     if record.verdict == FAIL and not _only_too_slow(record):
-        if clauses or (result is not None and not result.verification.passed):
+        if _of_replaced(contract, record):
+            found.before_repair.append(_with(about, reason))
+        elif clauses or (result is not None and not result.verification.passed):
             found.wrong.append(_with(about, reason))
         else:
             found.failed.append(_with(about, reason))
@@ -308,6 +317,25 @@ def _take(
         return
     for clause in clauses:
         _measure(found, clause, groups[clause.id], measured, file, record, result, catalogue)
+
+
+def _old(contract: Contract, result: Result | None) -> set[int]:
+    """Indices of the GPUs of a run that were exchanged since."""
+    gone = {one.uuid for one in contract.replaced}
+    return {d.index for d in result.devices if d.uuid in gone} if result is not None and gone else set()
+
+
+def _of_replaced(contract: Contract, record: Record) -> bool:
+    """Whether each failure of a run is that of a GPU, or of a link of one, that was exchanged since."""
+    old = _old(contract, record.result)
+    failures = [f for f in record.findings if f.verdict == FAIL]
+    return bool(old and failures) and all(f.subject is not None and _touches(f.subject, old) for f in failures)
+
+
+def _touches(subject: Subject, old: set[int]) -> bool:
+    return (subject.kind == "gpu" and subject.first in old) or (
+        subject.kind == "pair" and (subject.first in old or subject.second in old)
+    )
 
 
 def _with(about: Counted, why: str) -> Counted:
@@ -360,8 +388,13 @@ def _measure(
     identity = tuple(f"{name}={program.parameter(result.parameters, name)}" for name in program.identity)
     key = (record.partition, record.environ, record.check, *identity)
     counted: dict[Part, tuple[float, MetricValue]] = {}
+    old = _old(contract := found.contract, result)
+    gone = {one.uuid for one in contract.replaced}
     for metric in result.metrics:
         if not _is_of(clause, metric):
+            continue
+        # what the exchanged GPU had a part in, is no value of what is there now
+        if old and (metric.kind == "ranks" or (metric.kind == "pair" and _touches(metric.subject, old))):
             continue
         if metric.unit != clause.unit or metric.direction != clause.direction:
             said = f"its unit is {metric.unit}; better: {metric.direction}"
@@ -382,7 +415,7 @@ def _measure(
         one = measured.get((id(requirement), part))
         if one is None:
             one = measured[(id(requirement), part)] = Measured(part)
-            requirement.parts.append(one)
+            (requirement.before if part.uuid in gone else requirement.parts).append(one)
         entry = Value(value, record.session, record.time, file, metric.id)
         (one.invalid if record.verdict == INVALID else one.values).append(entry)
 
@@ -449,7 +482,7 @@ def decide_requirement(requirement: Requirement, confidence: float) -> None:
     """Sets the result of each part and of the whole by the runs that they have."""
     clause = requirement.clause
     higher = clause.direction == "higher"
-    for one in requirement.parts:
+    for one in [*requirement.parts, *requirement.before]:
         if not one.values:
             one.why = f"all {len(one.invalid)} runs are INVALID"
             one.result = INCONCLUSIVE
@@ -495,13 +528,20 @@ def decide_requirement(requirement: Requirement, confidence: float) -> None:
 def _scope(found: Acceptance, parts: list[Part]) -> None:
     contract = found.contract
     found.parts = sorted(parts, key=lambda p: (p.node, p.slot, p.place, p.uuid))
+    successor = {one.uuid: one.by for one in contract.replaced}
+    parts = [p for p in parts if p.uuid not in successor]
     measured = {p.uuid for p in parts if p.uuid}
     found.missing_parts = [
         f"delivered GPU {d.serial or d.uuid} ({d.uuid}) was not measured"
         for d in contract.delivered
-        if d.uuid not in measured
+        if successor.get(d.uuid, d.uuid) not in measured
     ]
     tested = {m.part.node for r in found.requirements for m in r.parts}
+    found.missing_parts += [
+        f"GPU {one.by}, which replaced {one.uuid}, was not measured"
+        for one in contract.replaced
+        if one.by not in measured and one.by not in successor
+    ]
     if contract.nodes is not None and len(tested) != contract.nodes:
         found.missing_parts.append(f"{len(tested)} nodes were measured; the contract covers {contract.nodes}")
     if contract.gpus_per_node is not None:
@@ -512,7 +552,7 @@ def _scope(found: Acceptance, parts: list[Part]) -> None:
                     f"{node}: {there} GPUs were measured; the contract covers {contract.gpus_per_node} a node"
                 )
     if contract.delivered:
-        listed = {d.uuid for d in contract.delivered}
+        listed = {successor.get(d.uuid, d.uuid) for d in contract.delivered}
         found.unlisted_parts = [
             f"{p.name} ({p.uuid or 'no UUID'}) is not among the delivered GPUs"
             for p in found.parts
@@ -586,7 +626,9 @@ def _state(found: Acceptance) -> None:
     exceptions = _by_clause(r for r in found.requirements if r.clause.severity != ESSENTIAL and r.result != MET)
     exceptions += [f"{len(found.failed)} failed runs outside all clauses"] if found.failed else []
     exceptions += found.unlisted_parts
-    exceptions += [f"punch list {i.id}: {i.what}" for i in found.contract.punch_list if i.open]
+    found.repaired = _repaired(found)
+    still = [i for i in found.contract.punch_list if i.open and i.id not in found.repaired]
+    exceptions += [f"punch list {i.id}: {i.what}" for i in still]
     exceptions += [f"{len(found.excluded)} runs were excluded by agreement"] if found.excluded else []
     for statement, reasons in ((REJECTED, against), (INCONCLUSIVE, unclear), (EXCEPTIONS, exceptions)):
         if reasons:
@@ -594,6 +636,16 @@ def _state(found: Acceptance) -> None:
             found.reasons = [*against, *unclear, *exceptions]
             return
     found.statement = ACCEPTED
+
+
+def _repaired(found: Acceptance) -> list[str]:
+    """Items of the punch list whose replaced GPUs have successors that meet every clause that measured them."""
+    items: dict[str, bool] = {}
+    for one in found.contract.replaced:
+        results = [m.result for r in found.requirements for m in r.parts if m.part.uuid == one.by]
+        if one.item:
+            items[one.item] = items.get(one.item, True) and bool(results) and set(results) == {MET}
+    return [item for item, good in items.items() if good]
 
 
 def _by_clause(requirements: Iterable[Requirement]) -> list[str]:
@@ -654,6 +706,19 @@ def as_json(found: Acceptance) -> dict[str, Any]:
         "failed": [vars(c) for c in found.failed],
         "invalid": [vars(c) for c in found.invalid],
         "excluded": [{"exclusion": e.id, **vars(c)} for e, c in found.excluded],
+        **(
+            {
+                "before_repair": [vars(c) for c in found.before_repair],
+                "repaired": found.repaired,
+                "replaced": [
+                    {"clause": r.clause.id, "part": vars(m.part), "median": m.median, "result": m.result}
+                    for r in found.requirements
+                    for m in r.before
+                ],
+            }
+            if found.contract.replaced
+            else {}
+        ),
         "other_modes": found.other_modes,
         "drilled": [vars(one) for one in found.drilled],
         "verifications": found.verifications,

@@ -4,20 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenken.campaign.file import Campaign
+from tenken.model.verdicts import FAIL, INVALID, PASS
 
 if TYPE_CHECKING:
     from tenken.campaign.findings import Findings  # needs numpy, which a kit without reports has not
 
-_HEAD = (
-    '<!doctype html><html lang="en"><head><meta charset="utf-8">{refresh}<title>{title}</title><style>'
-    "body{{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#222}}"
-    "pre{{background:#f4f4f4;padding:1em;overflow:auto}}h2{{margin-top:1.6em}}"
-    "@media(prefers-color-scheme:dark){{body{{background:#181818;color:#ddd}}pre{{background:#262626}}}}"
-    "</style></head><body><h1>{title}</h1>"
-)
+_STYLE = Path(__file__).parent / "templates" / "style.css"
+#: Lines of a section of the page that are not folded.
+MOST_LINES = 50
+#: Sections whose lines are commands.
+_COMMANDS = ("To take out of service (nothing was executed)", "After repair")
+
+
+def _head(title: str, refresh: str = "") -> str:
+    style = _STYLE.read_text(encoding="utf-8")
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{refresh}<meta name="viewport" '
+        f'content="width=device-width, initial-scale=1"><title>{escape(title)}</title><style>{style}</style></head>'
+        "<body>"
+    )
+
+
+def sentence(found: Findings) -> tuple[str, str]:
+    """Verdict and the report in one sentence."""
+    bad = len(found.not_in_order())
+    if not found.tested:
+        return FAIL, f"Nothing ran: none of {found.nodes} nodes has a result"
+    if bad:
+        return FAIL, f"{bad} of {found.nodes} nodes are not in order"
+    if found.damaged:
+        return INVALID, f"All {found.nodes} nodes are in order, but {len(found.damaged)} records are damaged"
+    return PASS, f"All {found.nodes} nodes are in order"
 
 
 def sections(
@@ -118,7 +139,7 @@ def _to_exclude(
 
 def text(found: Findings, campaign: Campaign, exclusion: Callable[[str, str], str]) -> str:
     """The report on the terminal."""
-    parts = [f"Campaign {campaign.name}: {campaign.title or campaign.system}"]
+    parts = [f"Campaign {campaign.name}: {campaign.title or campaign.system}", sentence(found)[1]]
     for head, lines in sections(found, campaign, exclusion):
         if lines:
             parts += ["", head, *(f"  {line}" for line in lines)]
@@ -127,11 +148,26 @@ def text(found: Findings, campaign: Campaign, exclusion: Callable[[str, str], st
 
 def page(found: Findings, campaign: Campaign, exclusion: Callable[[str, str], str]) -> str:
     """The report as a page."""
-    body = [_HEAD.format(title=escape(f"Campaign {campaign.name}"), refresh="")]
+    verdict, said = sentence(found)
+    title = f"Campaign {campaign.name}"
+    body = [
+        _head(f"{said} · {title}"),
+        f'<header class="{verdict}"><p class="kicker">{escape(campaign.title or campaign.system)}</p>',
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="overall"><span class="badge {verdict}">{"OK" if verdict == PASS else verdict}</span> '
+        f"<strong>{escape(said)}</strong></p></header><main>",
+    ]
     for head, lines in sections(found, campaign, exclusion):
         if lines:
-            body.append(f"<h2>{escape(head)}</h2><pre>{escape(chr(10).join(lines))}</pre>")
-    return "".join(body) + "</body></html>\n"
+            inner = [f"<code>{escape(line)}</code>" if head in _COMMANDS else escape(line) for line in lines]
+            # of a thousand nodes the first fifty are read, all are there
+            items = "".join(f"<li>{line}</li>" for line in inner[:MOST_LINES])
+            rest = "".join(f"<li>{line}</li>" for line in inner[MOST_LINES:])
+            more = (
+                f"<details><summary>{len(inner) - MOST_LINES} more</summary><ul>{rest}</ul></details>" if rest else ""
+            )
+            body.append(f"<section><h2>{escape(head)}</h2><ul>{items}</ul>{more}</section>")
+    return "".join(body) + "</main></body></html>\n"
 
 
 def live(campaign: Campaign, line: str, nodes: dict[str, str]) -> str:
@@ -139,7 +175,8 @@ def live(campaign: Campaign, line: str, nodes: dict[str, str]) -> str:
     counts: dict[str, int] = {}
     for what in nodes.values():
         counts[what] = counts.get(what, 0) + 1
-    head = _HEAD.format(title=escape(f"Campaign {campaign.name}"), refresh='<meta http-equiv="refresh" content="10">')
-    rows = "\n".join(f"{node}  {what}" for node, what in sorted(nodes.items()) if what != "done")
+    title = f"Campaign {campaign.name}"
+    head = f"{_head(title, '<meta http-equiv=refresh content=10>')}<header><h1>{escape(title)}</h1></header><main>"
+    rows = "".join(f"<li>{escape(f'{node}: {what}')}</li>" for node, what in sorted(nodes.items()) if what != "done")
     shares = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
-    return f"{head}<p>{escape(line)}</p><p>{escape(shares)}</p><pre>{escape(rows)}</pre></body></html>\n"
+    return f"{head}<p>{escape(line)}</p><p>{escape(shares)}</p><ul>{rows}</ul></main></body></html>\n"

@@ -154,6 +154,18 @@ class Item:
 
 
 @dataclass(frozen=True)
+class Replaced:
+    """A GPU that was exchanged: its runs are shown and do not count, and its successor needs its own. Once that meets
+    every clause, `item` of the punch list is closed.
+    """
+
+    uuid: str
+    by: str
+    why: str
+    item: str = ""
+
+
+@dataclass(frozen=True)
 class Stability:
     """At least `hours` between the first and last run; the last session reaches `least` of the first's values."""
 
@@ -180,6 +192,7 @@ class Contract:
     delivered: tuple[Delivered, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
     punch_list: tuple[Item, ...] = ()
+    replaced: tuple[Replaced, ...] = ()
     stability: Stability | None = None
     #: Whether records without a seal (docs/seal.md) may be accepted.
     allow_unsealed: bool = False
@@ -266,6 +279,7 @@ def parse(
             Item(one["id"], one["what"], one["status"] == "open", one.get("due", ""))
             for one in data.get("punch_list", ())
         ),
+        replaced=tuple(Replaced(**one) for one in data.get("replaced", ())),
         stability=None if stability is None else Stability(float(stability["hours"]), float(stability["least"])),
         allow_unsealed=data.get("allow_unsealed", False), text=text,
     )  # fmt: skip
@@ -312,6 +326,14 @@ def _meaning(document: Document, catalogue: Mapping[str, Program], systems: Coll
         if exclusion.get("clause", ids[0]) not in ids:
             known = validation.choices(exclusion["clause"], ids)
             wrong(("exclusions", index, "clause"), f"unknown clause '{exclusion['clause']}' in {shown}; {known}")
+    items = [one["id"] for one in data.get("punch_list", ())]
+    old = [one["uuid"] for one in data.get("replaced", ())]
+    for index, one in enumerate(data.get("replaced", ())):
+        if one.get("item", "") and one["item"] not in items:
+            known = validation.choices(one["item"], items)
+            wrong(("replaced", index, "item"), f"unknown item '{one['item']}' of the punch list; {known}")
+        if one["by"] == one["uuid"] or old.count(one["uuid"]) > 1:
+            wrong(("replaced", index, "uuid"), f"GPU '{one['uuid']}' is replaced twice, or by itself")
     listed: set[str] = set()
     for index, one in enumerate(data.get("scope", {}).get("delivered", ())):
         if one["uuid"] in listed:

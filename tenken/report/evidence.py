@@ -30,10 +30,42 @@ def bundle(found: Acceptance, read: Callable[[str], Record], hosts: Iterable[str
     they identify it for the vendor.
     """
     redactor = Redactor(sorted(hosts), devices=False)
-    return [
-        (name_of(part, number), redactor.text(json.dumps(_of(found, part, read), indent=1, ensure_ascii=False)) + "\n")
-        for number, part in enumerate(failing(found), 1)
+    files = []
+    for number, part in enumerate(failing(found), 1):
+        told, name = _of(found, part, read), name_of(part, number)
+        files.append((name, redactor.text(json.dumps(told, indent=1, ensure_ascii=False)) + "\n"))
+        files.append((f"{name.removesuffix('.json')}.txt", redactor.text("\n".join(in_words(told))) + "\n"))
+    return files
+
+
+def in_words(told: dict[str, Any]) -> list[str]:
+    """What a vendor needs for a return, as text: the part, what it misses, its counters, and how to repeat it."""
+    part = told["part"]
+    lines = [
+        f"Part: {part['place']}",
+        f"Serial number: {part['serial'] or 'not recorded'}",
+        f"UUID: {part['uuid'] or 'not recorded'}",
+        f"Slot: {part['slot'] or 'not recorded'}",
+        "",
+        "Missed:",
     ]
+    for one in told["clauses"]:
+        runs = ", ".join(f"{value:.6g}" for value in one["runs"])
+        lines.append(
+            f"  {one['clause']} {one['metric']}: {one['median']:.6g} {one['unit']}, bound {one['bound']:.6g} "
+            f"{one['unit']} ({one['result']}; runs: {runs})"
+        )
+    for run in told["runs"]:
+        lines += ["", f"Run of {run['time']}, {run['verdict']}:", f"  repeat: {' '.join(run['command'])}"]
+        lines += [f"  {finding}" for finding in run["findings"]]
+        for device in run["health"]:
+            counters = {
+                key: value for key, value in device["worst"].items()
+                if value not in (None, [], False) and key not in ("reasons", "other_processes")
+            }  # fmt: skip
+            lines.append(f"  GPU {device['gpu']} while timed: " + ", ".join(f"{k} {v}" for k, v in counters.items()))
+            lines += [f"  XID {', '.join(map(str, device['xids']))}"] if device["xids"] else []
+    return [*lines, "", "Samples, and counters before and after: the JSON file of the same name."]
 
 
 def _of(found: Acceptance, part: Part, read: Callable[[str], Record]) -> dict[str, Any]:

@@ -56,8 +56,12 @@ def missing_runs(requirement: Requirement) -> int:
 def open_clauses(found: Acceptance) -> dict[str, int]:
     """Runs that each clause lacks, by its id; clauses that lack none are left out."""
     lacking: dict[str, int] = {}
+    successor = {one.uuid: one.by for one in found.contract.replaced}
     for requirement in found.requirements:
-        lacking[requirement.clause.id] = max(lacking.get(requirement.clause.id, 0), missing_runs(requirement))
+        there = {one.part.uuid for one in requirement.parts}
+        new = any(successor[one.part.uuid] not in there | successor.keys() for one in requirement.before)
+        runs = requirement.clause.repetitions if new else missing_runs(requirement)
+        lacking[requirement.clause.id] = max(lacking.get(requirement.clause.id, 0), runs)
     return {name: runs for name, runs in lacking.items() if runs > 0}
 
 

@@ -125,7 +125,7 @@ def _conditions(found: Acceptance) -> str:
 
 def _open(found: Acceptance) -> str:
     """What remains open besides the clauses: punch list and stability period, in brief."""
-    items = [item for item in found.contract.punch_list if item.open]
+    items = [item for item in found.contract.punch_list if item.open and item.id not in found.repaired]
     dates = sorted(item.due for item in items if item.due)
     listed = f"{len(items)} open" + (f", first due {dates[0]}" if dates else "")
     stable = f"stability {found.stability}" if found.stability else "no stability period agreed"

@@ -407,7 +407,7 @@ def test_every_figure_of_the_page_is_in_the_archive(written):
 
 def test_evidence_is_of_the_failing_card_alone_and_names_no_node(written):
     _, folder = written
-    (file,) = (folder / "out" / "evidence").iterdir()
+    (file,) = (folder / "out" / "evidence").glob("*.json")
     text = file.read_text()
     bundle_ = json.loads(text)
     assert bundle_["part"]["uuid"] == "GPU-00000000-0000-0000-0000-000000000001"
@@ -596,3 +596,71 @@ def test_without_a_browser_the_page_stays_and_says_so(written, tmp_path, monkeyp
     assert not (tmp_path / "r.pdf").exists()
     monkeypatch.setenv("TENKEN_BROWSER", "false")
     assert "without printing the page" in (signed.pdf(folder / "out" / "report.html", tmp_path / "r.pdf") or "")
+
+
+# ---- after repair ----------------------------------------------------------------------------------------
+
+REPAIRED = (
+    CONTRACT
+    + """\
+punch_list:
+  - {id: P1, what: "GPU 1 is slow", status: open}
+replaced:
+  - {uuid: GPU-old, by: GPU-new, why: "RMA 4711", item: P1}
+"""
+)
+
+
+def with_gpu_1(run, value, uuid, **changes):
+    """A run of both cards, the second of which has this UUID and value."""
+    record = stream(run, {0: RUNS[run % 5], 1: value}, **changes)
+    record["document"]["devices"][1]["uuid"] = uuid
+    return record
+
+
+def test_a_replaced_gpu_is_shown_and_its_successor_needs_its_own_runs(tmp_path):
+    before = [with_gpu_1(i, 3000.0 + i, "GPU-old") for i in range(5)]
+    assert answer(tmp_path, before).statement == "REJECTED"
+    for name, after, statement, closed in (
+        ("a", [], "INCONCLUSIVE", []),
+        ("b", range(5, 8), "INCONCLUSIVE", []),
+        ("c", range(5, 10), "ACCEPTED", ["P1"]),
+    ):
+        (tmp_path / name).mkdir()
+        runs = [*before, *(with_gpu_1(i, 4300.0 + i, "GPU-new") for i in after)]
+        found = answer(tmp_path / name, runs, REPAIRED)
+        assert (found.statement, found.repaired) == (statement, closed), found.reasons
+    (one,) = found.requirements
+    assert [m.part.uuid for m in one.before] == ["GPU-old"] and one.before[0].result == "NOT MET"
+    text = html.document_fromstring(
+        signed.render(found, load_catalogue(), "0" * 64, "1" * 64, [], "now")
+    ).text_content()
+    assert "P1 (closed by repair)" in text and "RMA 4711" in text and "before (NOT MET)" in text
+
+
+def test_a_wrong_result_of_the_replaced_gpu_alone_is_that_of_the_past(tmp_path):
+    wrong = builder.finding("FAIL", "nid001 GPU 1", "nid001 GPU 1: elements differ", "triad.gpu1")
+    wrong["subject"] = {"gpu": 1}
+    of_both = builder.finding("FAIL", "nid001", "nid001: elements differ")
+    good = [with_gpu_1(i, 4300.0 + i, "GPU-new") for i in range(5, 10)]
+    for name, findings, statement in (("a", [wrong], "ACCEPTED"), ("b", [wrong, of_both], "REJECTED")):
+        (tmp_path / name).mkdir()
+        bad = with_gpu_1(0, 4300.0, "GPU-old", verdict="FAIL", findings=findings)
+        found = answer(tmp_path / name, [bad, *good], REPAIRED)
+        assert found.statement == statement, found.reasons
+        assert bool(found.before_repair) is (statement == "ACCEPTED")
+
+
+def test_a_session_of_another_system_is_refused_as_such(tmp_path):
+    root = store(tmp_path / "archive", [{**one, "system": "miyabi"} for one in five()])
+    with pytest.raises(TenkenError, match="session 'S1' is of system miyabi; contract 'deal' covers h200"):
+        command.refuse_other_systems(contract_of(tmp_path), root, ("S1",))
+
+
+def test_the_vendor_has_a_text_with_the_part_the_miss_and_the_command(tmp_path):
+    folder = tmp_path / "out"
+    root = store(tmp_path / "archive", five())
+    command.write(contract_of(tmp_path, CONTRACT.replace("4000", "4400")), root, ("S1",), folder, "now", False)
+    texts = [file.read_text() for file in sorted((folder / "evidence").glob("*.txt"))]
+    assert len(texts) == 2 and "Part: GPU 0" in texts[0] and "M1 stream.triad" in texts[0]
+    assert "repeat: " in texts[0] and "UUID: " in texts[0] and "nid001" not in texts[0]

@@ -65,6 +65,31 @@ def test_invalid_runs_are_measured_again_as_often_as_agreed(tmp_path):
     assert remaining.open_clauses(runs.answer(tmp_path / "b", [*good, *bad], SIX)) == {}
 
 
+def test_after_repair_the_clauses_of_the_new_gpu_alone_are_open(tmp_path):
+    text = (
+        runs.REPAIRED.replace("repetitions: 5\n", "")
+        + """\
+# a clause that the old GPU had no part in
+"""
+    )
+    text = text.replace(
+        "punch_list:",
+        '  - {id: H1, metric: stream.triad, subject: host, target: 1, unit: GB/s, source: "o"}\npunch_list:',
+    )
+    old = [runs.with_gpu_1(i, 3000.0 + i, "GPU-old") for i in range(6)]
+    host = [
+        runs.builder.record(
+            "StreamHost", runs.builder.document("stream", [runs.builder.metric("triad", {"host": 0}, [200.0 + i] * 3)],
+            started=f"2026-11-22T{i:02d}:00:01Z"), session="S1", time=f"2026-11-22T{i:02d}:00:10Z",
+        )
+        for i in range(6)
+    ]  # fmt: skip
+    assert remaining.open_clauses(runs.answer(tmp_path, [*old, *host], text)) == {"M1": 6}
+    (tmp_path / "b").mkdir()
+    new = [runs.with_gpu_1(i, 4300.0 + i, "GPU-new") for i in range(10, 14)]
+    assert remaining.open_clauses(runs.answer(tmp_path / "b", [*old, *host, *new], text)) == {"M1": 2}
+
+
 def test_a_round_has_the_checks_of_the_open_clauses_each_by_its_full_name(tmp_path):
     more = """\
   - {id: H1, metric: hpl.hpl, subject: gpu, target: 40, unit: TFLOP/s, source: "offer"}
@@ -145,7 +170,7 @@ def test_a_contract_that_was_changed_since_is_refused(monkeypatch, tmp_path):
     with pytest.raises(RunError):
         site.run()
     (tmp_path / "deal.yaml").write_text(SIX.replace("4000", "3000"))
-    with pytest.raises(RunError, match="was changed since its first session"):
+    with pytest.raises(RunError, match="clauses of 'deal' were changed since its first session"):
         site.run()
 
 
