@@ -113,13 +113,13 @@ def fails_at(record: Record, which: Which = everything) -> float | None:
     return next(found, None)
 
 
-def runs(names: Iterable[str] = KEPT) -> list[Record]:
-    """Measured runs on GPUs."""
+def runs(names: Iterable[str] = KEPT, hosts: bool = False) -> list[Record]:
+    """Measured runs on GPUs; with `hosts` all."""
     found = []
     for name in names:
         for record in records.records(packed.folder_of(ROOT / "tests" / "data" / f"{name}.tar.xz")):
             result = record.result
-            if result is not None and result.status == "ok" and result.devices:
+            if result is not None and result.status == "ok" and (hosts or result.devices):
                 found.append(record)
     return found
 

@@ -1,0 +1,40 @@
+"""The table of faults of docs/sensitivity.md: what is told, what is seen, on two checks of the kept run."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tools import faults
+
+
+@cache
+def seen() -> dict[tuple[str, str], bool]:
+    """By check and fault."""
+    of = {"StreamCuda", "StreamHost", "P2P", "StorageMapHost"}
+    runs = {one.base_check: one for one in faults.runs() if one.base_check in of}
+    return {
+        (check, f"{fault.of}: {fault.name}"): found
+        for check, record in runs.items()
+        for fault, found in faults.told(record)
+    }
+
+
+def test_of_a_gpu_every_fault_is_seen() -> None:
+    found = {name for (check, name), one in seen().items() if check == "StreamCuda" and not one}
+    assert found == set()
+    assert len([1 for check, _ in seen() if check == "StreamCuda"]) == 16
+
+
+def test_faults_of_links_and_files_are_seen() -> None:
+    assert seen()["P2P", "links: 17 of 18 NVLinks of GPU 1"]
+    assert seen()["StorageMapHost", "files: a cold read from the cache"]
+    assert seen()["StorageMapHost", "files: a write without fsync"]
+
+
+def test_of_a_guests_host_a_factor_of_two_is_not_seen() -> None:
+    """If it is, its row moves out of the table of docs/sensitivity.md."""
+    missed = {name for (check, name), one in seen().items() if check == "StreamHost" and not one}
+    factors = {f"iterations, bytes: {what}" for what in ("times x 2", "times x 0.5", "times x 0.1", "bytes x 2")}
+    assert missed == {*factors, "iterations, bytes: bytes x 0.5", "GiB for GB: all rates"}
+    assert seen()["StreamHost", "x 1000, / 1000: times x 1000"] and seen()["StreamHost", "threads: all on one CPU"]
+    assert seen()["StreamHost", "iterations, bytes: times x 10"]
