@@ -150,6 +150,23 @@ class MpiOsuBetweenNodes(MpiOsu):
 
 
 @rfm.simple_test
+class MpiOsuPublished(MpiOsuBetweenNodes):
+    """As published (R5, R6): osu_latency and osu_bw between GPUs of two nodes, buffers in their memory."""
+
+    descr = "the site's OSU Micro-Benchmarks between GPUs of two nodes, as published"
+    tags = {"links", "mpi", "osu", "published"}
+    valid_systems = ["+cuda +mpi +nodes"]
+    valid_prog_environs = ["+cuda +mpi"]
+    on_gpus = True
+    osu_buffers = "D"
+    osu_benchmarks = ["osu_latency", "osu_bw"]
+
+    @run_after("init")
+    def keep_to_the_mode(self):
+        self.only_in_mode("published")
+
+
+@rfm.simple_test
 class MpiOsuCollectives(MpiOsu):
     """Collectives of all cores, or with `osu_ranks` of as many ranks per node, of `osu_nodes` nodes."""
 

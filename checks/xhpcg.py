@@ -9,7 +9,7 @@ from pathlib import Path
 
 import reframe as rfm
 from reframe.core.backends import getlauncher
-from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from tenken.parsers.hpcg import METRICS, HpcgFormatError, document, parse, waived
@@ -111,3 +111,26 @@ class HpcgBinaryBetweenNodes(HpcgBinary):
     descr = "the vendor's or the site's HPCG on several nodes"
     valid_systems = ["+mpi +nodes"]
     xhpcg_nodes = 2
+
+
+@rfm.simple_test
+class HpcgBinaryPublished(HpcgBinary):
+    """As published (R9, R10): 256^3 points a rank, a rank for each of two GPUs of one, four, eight and 32 nodes."""
+
+    descr = "the vendor's or the site's HPCG on as many nodes as published"
+    tags = {"hpcg", "xhpcg", "published"}
+    valid_systems = ["+cuda +mpi +nodes +gpus2"]
+    valid_prog_environs = ["+cuda +mpi"]
+    on_gpus = True
+    #: Of each node, whatever it has: the publication's nodes had two.
+    gpus = 2
+    xhpcg_ranks = 2
+    side = 256
+    num_nodes = parameter([1, 4, 8, 32])
+
+    @run_after("init")
+    def take_the_published_size(self):
+        self.xhpcg_nodes = self.num_nodes
+        if self.num_nodes > 1:
+            self.need_nodes(self.num_nodes)
+        self.only_in_mode("published")

@@ -10,10 +10,16 @@ from typing import Any
 import pytest
 
 from tenken.commands import publications as command
+from tenken.commands.publications import Listed
 from tenken.machines import loader, publications
+from tenken.machines.facts import facts
 from tenken.machines.publications import PublicationError, Row, Run
+from tenken.model import result
 from tenken.model.catalogue import load_catalogue
+from tenken.parsers import foreign, osu
 from tenken.paths import ROOT
+from tenken.report import published
+from tests.support import kept
 
 KNOWN = publications.load()
 #: The groups of the five publications.
@@ -195,9 +201,54 @@ def run(*arguments: str) -> int:
 def test_the_command_lists_every_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert run() == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["row", "publication", "place", "value", "machine", "check", "selectable"]
+    assert lines[0].split() == ["row", "publication", "place", "value", "machine", "check", "state"]
     assert len(lines) == len(KNOWN.rows) + 2
     assert f"{len(KNOWN.rows)} rows: " in lines[-1] and "NOT" not in lines[-1]
+
+
+def test_a_row_is_measured_runnable_or_described_and_names_its_record(tmp_path: Path) -> None:
+    """Of what two H200 measured: a copy with the published size; a map without GPUDirect Storage."""
+    rows = [row for row in KNOWN.rows if row.row in ("T1", "G3", "R10", "R5") and not row.fact]
+    rows += [row for row in KNOWN.rows if row.reason == "k40"][:1]
+    archives = [kept.MODES, kept.FILE]
+    found = {}
+    for one in command.with_records([Listed(row, not row.reason) for row in rows], archives):
+        assert one.as_json(KNOWN)["state"] == one.state
+        found[one.row.row, one.row.what] = one.state, one.measured
+    none = command.with_records([Listed(row, True) for row in rows if row.run], [tmp_path])
+    assert {one.state for one in none} == {"runnable"}
+    states = {name: state for (name, _), (state, _) in found.items()}
+    assert states == {"T1": "measured", "G3": "runnable", "R10": "runnable", "R5": "runnable", "J3": "described"}
+    measured = next(text for (name, _), (_, text) in found.items() if name == "T1")
+    assert measured.startswith("NVIDIA H200, h200-modes.tar.xz 2026")
+    local = next(text for (name, what), (_, text) in found.items() if name == "G3" and "each size, local" in what)
+    assert local.startswith("lacks cufile: compatibility mode, no GPUDirect Storage; NVIDIA H200")
+    assert not [text for (_, what), (_, text) in found.items() if "Lustre" in what and text], "ext4 is not shared"
+
+
+@pytest.mark.parametrize(("implementation", "rows"), [(None, 1), ("xhpcg", 1)])
+def test_our_solver_and_the_vendors_have_rows_of_their_own(implementation: str | None, rows: int) -> None:
+    rating = foreign.metric("rating", {"ranks": 8}, "GFLOP/s", "higher", [900.0], "total")
+    size = {"nx": 256, **({"implementation": implementation} if implementation else {})}
+    raw = foreign.document("hpcg", "x", "1", [], "a", ["a"], 8, size, [rating], [], "none")
+    if implementation is None:
+        del raw["parameters"]["implementation"]
+    system = loader.load("reedbush-h")
+    beside = [row for row in KNOWN.rows if row.row == "R10" and published.measured(row, system, result.typed(raw))]
+    assert len(beside) == rows
+    assert all(("this suite" in row.what) == (implementation is None) for row in beside)
+
+
+def test_a_result_of_osu_between_nodes_is_held_against_the_reference_of_its_own() -> None:
+    point = osu.Point(1, 5.5, None)
+    made = osu.document([osu.Output("osu_latency", "5.3.2", (point,))], "a", 2, ["a", "b"], "device")
+    system = loader.load("reedbush-h")
+    machine = facts(system, system.partition("gpu"), system.environments["cuda"])
+    one = result.typed(made)
+    criterion = machine.criterion(one, one.metrics[0])
+    assert criterion is not None and criterion.high == pytest.approx(4.8 * 1.05) and "osu_latency" in criterion.source
+    alone = result.typed(osu.document([osu.Output("osu_latency", "5.3.2", (point,))], "a", 2, ["a"], "device"))
+    assert machine.criterion(alone, alone.metrics[0]) is None, "within a node nothing was published"
 
 
 def test_a_system_without_rows_is_refused() -> None:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,15 @@ from tenken.errors import TenkenError
 from tenken.machines import loader, publications
 from tenken.machines.model import System
 from tenken.machines.publications import Publications, Row, Run
-from tenken.paths import ROOT
+from tenken.model.verdicts import HEALTHY
+from tenken.paths import ROOT, archive_root
 from tenken.reframe import plan
 
 MODE = "published"
+#: What precedes the name of what a machine lacks that measured a row by another path.
+LACKS = "lacks "
+#: Archives that a checkout holds.
+KEPT = ROOT / "tests" / "data"
 
 
 class DryRunError(TenkenError):
@@ -39,13 +44,23 @@ class Listed:
     row: Row
     selectable: bool
     why: str = ""
+    measured: str = ""
+    """The machine and the kept session that measured it; after `lacks` what that machine lacks."""
+
+    @property
+    def state(self) -> str:
+        """measured, runnable, or described: nothing more is known of it."""
+        if self.measured and not self.measured.startswith(LACKS):
+            return "measured"
+        return "runnable" if self.row.run and self.selectable else "described"
 
     def as_json(self, known: Publications) -> dict[str, Any]:
         row = self.row
         return {
             "row": row.row, "publication": known.cited[row.publication], "place": row.place, "what": row.what,
             "value": row.value, "machine": row.system, "check": row.run.check if row.run else None,
-            "metric": row.metric, "selectable": self.selectable, "why": self.why, "note": row.note,
+            "metric": row.metric, "selectable": self.selectable, "why": self.why, "state": self.state,
+            "measured": self.measured, "note": row.note,
         }  # fmt: skip
 
 
@@ -54,7 +69,8 @@ def register(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "publications",
         help="the published results, the checks that reproduce them, and whether their machines select those",
-        description="Lists every row of the publications. A row is selectable if the system file of its machine "
+        description="Lists every row of the publications and its state: measured (on which machine, in which kept "
+        "session), runnable, or only described. A row is selectable if the system file of its machine "
         "selects the check; --dry-run queries ReFrame and compares sizes, repetitions, nodes and ranks of the jobs "
         "with the publication. Exit status: 0; 1 if a row that should be selectable is not.",
     )
@@ -66,7 +82,8 @@ def register(subparsers: Any) -> None:
     shape.add_argument("--page", type=Path, metavar="FILE", help="the figures and tables drawn, published and measured")
     parser.add_argument(
         "--measured", type=Path, nargs="+", default=[], metavar="SOURCE",
-        help="for --page: result documents, archived records, or folders of them",
+        help="for --page: result documents, archived records, or folders of them; for the list: archives, packed ones "
+        "too (default: that of this installation, and those kept with the tests)",
     )  # fmt: skip
     parser.set_defaults(func=run)
 
@@ -77,8 +94,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.markdown:
         print(markdown(known), end="")
         return 0
-    if arguments.measured and arguments.page is None:
-        raise TenkenError("--measured needs --page FILE")
     if arguments.page is not None:
         return _page(known, arguments.page, arguments.measured)
     systems = {row.system for row in known.rows}
@@ -86,6 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise TenkenError(f"no row is of system '{arguments.system}'; allowed: {', '.join(sorted(systems))}")
     rows = [row for row in known.rows if arguments.system in (None, row.system)]
     listed = asked_of_reframe(rows) if arguments.dry_run else by_features(rows)
+    listed = with_records(listed, arguments.measured or [archive_root(), *sorted(KEPT.glob("*.tar.xz"))])
     if arguments.json:
         print(json.dumps([one.as_json(known) for one in listed], indent=1))
     else:
@@ -105,7 +121,7 @@ def _page(known: Publications, target: Path, sources: Sequence[Path]) -> int:
 
 
 def _table(listed: Sequence[Listed], known: Publications) -> Iterable[str]:
-    head = ("row", "publication", "place", "value", "machine", "check", "selectable")
+    head = ("row", "publication", "place", "value", "machine", "check", "state")
     lines = [head]
     for one in listed:
         row = one.row
@@ -118,18 +134,48 @@ def _table(listed: Sequence[Listed], known: Publications) -> Iterable[str]:
     counts = [sum(bool(one.row.run) and one.selectable for one in listed), sum(bool(one.row.fact) for one in listed)]
     counts += [sum(bool(one.row.reason) for one in listed)]
     missing = len(listed) - sum(counts)
+    states = [one.state for one in listed if one.row.run]
     yield (
-        f"{len(listed)} rows: {counts[0]} selectable, {counts[1]} machine properties, {counts[2]} not reproducible"
+        f"{len(listed)} rows: {counts[0]} selectable ({states.count('measured')} measured, {states.count('runnable')} "
+        f"runnable), {counts[1]} machine properties, {counts[2]} not reproducible"
         + (f", {missing} NOT selectable" if missing else "")
     )
 
 
 def _in_words(one: Listed, known: Publications) -> str:
     if one.row.reason:
-        return f"not reproducible: {known.reasons[one.row.reason]}"
+        return f"described: {known.reasons[one.row.reason]}"
     if one.row.fact:
-        return "a property of the machine" if one.selectable else f"no: {one.why}"
-    return "yes" if one.selectable else f"no: {one.why}"
+        return "described: a property of the machine" if one.selectable else f"no: {one.why}"
+    if not one.selectable:
+        return f"no: {one.why}"
+    return f"{one.state}: {one.measured}" if one.measured else one.state
+
+
+# -- what was measured --
+
+
+def with_records(listed: Sequence[Listed], archives: Iterable[Path]) -> list[Listed]:
+    """The rows with the first kept record of each; one that lacks nothing before one that does."""
+    from tenken.archive import packed, records
+    from tenken.report import published
+
+    systems = loader.load_all()
+    found: dict[int, str] = {}
+    for archive in archives:
+        for record in records.records(packed.folder_of(archive)):
+            result = record.result
+            if result is None or result.status != "ok" or record.verdict not in HEALTHY:
+                continue
+            lacks = published.lacks(result)
+            where = f"{published.machine(result)}, {archive.name} {record.session}"
+            for at, one in enumerate(listed):
+                if one.row.run is None or (at in found and (lacks or not found[at].startswith(LACKS))):
+                    continue
+                own = one.row.metric or (record.mode == MODE and record.check.split(" ")[0] == one.row.run.check)
+                if own and published.measured(one.row, systems[one.row.system], result):
+                    found[at] = f"{LACKS}{lacks}; {where}" if lacks else where
+    return [replace(one, measured=found.get(at, "")) for at, one in enumerate(listed)]
 
 
 # -- whether a machine selects what reproduces a row --
@@ -278,7 +324,7 @@ def _markdown_row(row: Row) -> str:
     if row.fact:
         held = f"`{row.fact}` = {row.number:g}"
     else:
-        at = ", ".join(f"{key} {_several(value)}" for key, value in row.at.items())
+        at = ", ".join(f"{key} {_several(value)}" for key, value in row.at.items() if value is not None)
         held = f"`{row.metric}`" + (f" ({at})" if at else "") if row.metric else "no reference"
     note = f": {row.note}" if row.note else ""
     check = f"`{row.run.check}`" if row.run else "data sheet"

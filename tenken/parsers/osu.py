@@ -212,7 +212,7 @@ def document(outputs: list[Output], node: str, ranks: int, nodes: list[str], buf
     """A result document of mpi_p2p from the output of the OSU benchmarks: one sample per size, their mean.
 
     Its parameter `max_bytes` is the largest size that each of them reached: an output that stops early differs from
-    the request.
+    the request. `nodes` is stated where there are several, as mpi_p2p states it.
     """
     metrics, checks = [], []
     for output in outputs:
@@ -228,8 +228,9 @@ def document(outputs: list[Output], node: str, ranks: int, nodes: list[str], buf
     version = f"OSU Micro-Benchmarks {outputs[0].version}"
     last = [output.points[-1].bytes for output in outputs if output.points]
     reached = {"max_bytes": min(last)} if last else {}
+    several = {"nodes": len(set(nodes))} if len(set(nodes)) > 1 else {}
     command = [output.benchmark for output in outputs]
     return foreign.document(
-        "mpi_p2p", "osu", version, command, node, nodes, ranks, {"buffers": buffers, **reached}, metrics, checks,
-        "the OSU benchmarks report none",
+        "mpi_p2p", "osu", version, command, node, nodes, ranks, {"buffers": buffers, **reached, **several}, metrics,
+        checks, "the OSU benchmarks report none",
     )  # fmt: skip

@@ -24,6 +24,8 @@ from tenken.report import formatting, plots, policy
 SWEEPS = ("nodes", "ranks", "particles", "n", "bytes")
 #: Sizes of a problem among what a row requests of its job; how often it is repeated is none.
 SIZES = frozenset({"bytes", "nx", "ny", "nz", "bt", "steps", "n", "nb", "grid", "size"})
+#: File systems that all nodes see.
+SHARED = frozenset({"lustre", "nfs", "nfs4", "gpfs", "beegfs", "ceph", "wekafs"})
 #: Lines of one panel.
 MAX_LINES = 20
 
@@ -59,6 +61,17 @@ class Panel:
     """The coordinate on the x axis; `repetition`; empty: the rows themselves."""
 
 
+def measured(row: Row, system: System, result: Result) -> bool:
+    """Whether a result has the row: a value with the coordinates of its reference; of a row without one, all that the
+    row requests of its job.
+    """
+    if row.metric:
+        return any(True for reference in row.references(system) for _ in _measured(row, reference, [result]))
+    asked = row.run.asked if row.run else {}
+    values = {key: value if isinstance(value, list) else [value] for key, value in asked.items()}
+    return bool(values) and all(str(result.parameters.get(key)) in map(str, each) for key, each in values.items())
+
+
 def panels(known: Publications, systems: Mapping[str, System], results: Sequence[Result]) -> list[Panel]:
     """All figures and tables that hold a number, in the order of the list."""
     grouped: dict[tuple[str, str, str], list[Line]] = {}
@@ -66,7 +79,8 @@ def panels(known: Publications, systems: Mapping[str, System], results: Sequence
         if row.metric is None:
             continue
         for reference in row.references(systems[row.system]):
-            place = row.place.split(",")[0].strip()
+            ours = ", by this suite" if row.at.get("implementation", "") is None else ""
+            place = row.place.split(",")[0].strip() + ours
             line = Line(row, reference, tuple(_measured(row, reference, results)))
             grouped.setdefault((row.publication, place, reference.unit), []).append(line)
     return [
@@ -75,14 +89,32 @@ def panels(known: Publications, systems: Mapping[str, System], results: Sequence
     ]
 
 
+def lacks(result: Result) -> str:
+    """A choice of the program that is not what its publication measured, as the result states it: `cufile`
+    `compatibility mode, no GPUDirect Storage`. Empty if there is none.
+    """
+    for key, choice in program(result.program).contract.paths.items():
+        said = result.path.get(key)
+        if choice.claimed and said is not None and said not in choice.allowed:
+            return f"{key}: {str(said).split(':')[0]}"
+    return ""
+
+
 def _measured(row: Row, reference: Reference, results: Iterable[Result]) -> Iterator[Measured]:
     for result in results:
         if result.program != reference.program:
             continue
         for metric in result.metrics:
-            if metric.name == reference.metric and _alike(row, reference, metric, result):
-                where = result.devices[0].name if result.devices else result.host.cpu or result.host.name
-                yield Measured(where, metric.statistic_named(reference.statistic), tuple(metric.samples), metric.at)
+            same = metric.name == reference.metric and metric.kind == reference.subject
+            if same and _alike(row, reference, metric, result):
+                yield Measured(
+                    machine(result), metric.statistic_named(reference.statistic), tuple(metric.samples), metric.at
+                )
+
+
+def machine(result: Result) -> str:
+    """What it was measured on: the GPU, or the CPU."""
+    return result.devices[0].name if result.devices else result.host.cpu or result.host.name
 
 
 def _sizes(row: Row) -> dict[str, list[str]]:
@@ -96,8 +128,9 @@ def _sizes(row: Row) -> dict[str, list[str]]:
 
 
 def _alike(row: Row, reference: Reference, metric: MetricValue, result: Result) -> bool:
-    """Whether a figure was measured as the reference was; the path of a file system is another one everywhere. An
-    environment of a reference is the kind of its programs, which a result states as its back end.
+    """Whether a figure was measured as the reference was; the path of a file system is another one everywhere, and only
+    whether nodes share it counts. An environment of a reference is the kind of its programs, which a result states as
+    its back end.
     """
     here = {**result.parameters, **metric.at}
     backend = result.parameters.get("backend")
@@ -105,8 +138,13 @@ def _alike(row: Row, reference: Reference, metric: MetricValue, result: Result) 
         return False
     if any(key in here and str(here[key]) not in values for key, values in _sizes(row).items()):
         return False
-    wanted = reference.parameters.items()
-    return all(key == "path" or (key in here and str(here[key]) == str(value)) for key, value in wanted)
+    if any(value is None and here.get(key) is not None for key, value in row.at.items()):
+        return False
+    shared = result.path.get("file_system") in SHARED
+    return all(
+        (value == ".") == shared if key == "path" else key in here and str(here[key]) == str(value)
+        for key, value in reference.parameters.items()
+    )
 
 
 def _axis(lines: Sequence[Line]) -> str:

@@ -61,6 +61,16 @@ def built(version: str, *targets: str) -> Path:
     return folder
 
 
+def test_spmv_compiles_against_the_cusparse_of_cuda_8() -> None:
+    """Of whose interface there is a stand-in: the library itself is in no registry, and never ran with this program."""
+    home = cuda_home.make("12.4", "cublas,cusolver,cufile")
+    stand_in = ROOT / "tests" / "programs" / "unit" / "doubles" / "cusparse_8"
+    strict = ["-Wall", "-Wextra", "-Werror"]
+    command = ["g++", "-std=c++14", "-fsyntax-only", "-fopenmp", *strict, "-DSPMV_HAVE_CUSPARSE=1"]
+    folders = ["-I", str(stand_in), "-I", str(ROOT / "src"), "-isystem", f"{home}/include"]
+    checked([*command, *folders, str(ROOT / "src" / "programs" / "spmv" / "vendor.cpp")])
+
+
 @pytest.fixture(scope="module", params=sorted(ARCHITECTURES))
 def cuda(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
     """(version of the toolkit, build folder), kept in .cache/ between sessions; a lock keeps parallel workers apart."""

@@ -329,6 +329,7 @@ class CudaRunner {
     }
     void end_sum(double* to) { gather(partials_, to); }
 
+#if CUDART_VERSION >= 10010
     /// A CUDA graph, created when its work runs for the second time.
     class Captured {
       public:
@@ -372,6 +373,15 @@ class CudaRunner {
         }
         TENKEN_CUDA(cudaGraphLaunch(captured.graph_, stream_.get()));
     }
+#else
+    /// Before CUDA 10.1 a stream cannot be captured alone: its kernels are launched one by one.
+    class Captured {};
+
+    template <typename Work>
+    void captured(Captured&, const Work& work) {
+        work();
+    }
+#endif
 
     void exchange(const Halo& halo, const double* send, double* receive) {
         exchange_.exchange(halo, send, receive);

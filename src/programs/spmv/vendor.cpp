@@ -2,6 +2,9 @@
 
 #ifdef SPMV_HAVE_CUSPARSE
 #include <cusparse.h>
+#if CUSPARSE_VERSION < 11000
+#include "programs/spmv/csrmv.h"
+#endif
 #endif
 
 #include <algorithm>
@@ -13,14 +16,54 @@
 
 namespace spmv {
 
-#if !defined(SPMV_HAVE_CUSPARSE) || CUSPARSE_VERSION < 11400
+#if defined(SPMV_HAVE_CUSPARSE) && CUSPARSE_VERSION < 11000  // before 10.1 the macro is not defined
+
+namespace {
+
+template <typename T>
+class LegacyProduct : public VendorProduct {
+  public:
+    LegacyProduct(const Problem& problem, const CsrView<T>& view, T* x, T* y,
+                  const tenken::cuda::Stream& stream)
+        : product_(problem.matrix->rows, problem.matrix->columns, static_cast<int>(problem.matrix->entries()),
+                   view.offsets, view.columns, view.values, x, y, stream.get()),
+          traffic_(problem.csr_traffic()) {}
+    void enqueue() override { product_.enqueue(); }
+    double traffic_bytes() const override { return traffic_; }
+
+  private:
+    Csrmv<T> product_;
+    double traffic_;
+};
+
+}  // namespace
+
+std::vector<std::string> vendor_variants() {
+    return {"cusparse_csrmv"};
+}
+
+std::string vendor_version() {
+    return csrmv_version();
+}
+
+template <typename T>
+std::unique_ptr<VendorProduct> make_vendor_product(const std::string&, const sparse::Csr& matrix,
+                                                   const CsrView<T>& view, T* x, T* y,
+                                                   const tenken::cuda::Stream& stream, std::string&) {
+    Problem problem;
+    problem.matrix = &matrix;
+    problem.single = sizeof(T) == sizeof(float);
+    return std::unique_ptr<VendorProduct>(new LegacyProduct<T>(problem, view, x, y, stream));
+}
+
+#elif !defined(SPMV_HAVE_CUSPARSE) || CUSPARSE_VERSION < 11400
 
 std::vector<std::string> vendor_variants() {
     return {};
 }
 
 std::string vendor_version() {
-    return "built without cuSPARSE 11.4 or newer";
+    return "built without cuSPARSE, of CUDA 8 to 10 or from 11.4 on";
 }
 
 template <typename T>

@@ -20,7 +20,7 @@ class VendorProduct {
     virtual double padding() const { return 1; }
 };
 
-/// "cusparse_csr_alg1" and so on; none in a build without cuSPARSE.
+/// "cusparse_csr_alg1" and so on, or "cusparse_csrmv" of CUDA 8 to 10; none in a build without cuSPARSE.
 std::vector<std::string> vendor_variants();
 /// "12.6.3", or why it is not available.
 std::string vendor_version();

@@ -117,11 +117,6 @@ def run(*arguments: str) -> int:
     return parsed.func(parsed)
 
 
-def test_results_without_a_page_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(command.TenkenError, match="--measured needs --page FILE"):
-        run("--measured", str(tmp_path))
-
-
 def test_a_folder_without_results_is_refused_and_no_page_is_written(tmp_path: Path) -> None:
     with pytest.raises(command.TenkenError, match="no result document with status ok"):
         run("--page", str(tmp_path / "page.html"), "--measured", str(tmp_path))
