@@ -6,7 +6,9 @@ import reframe as rfm
 from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import ReframeError
 
+from tenken.reframe import node_errors
 from tenken.reframe.base import TenkenCheck
+from tenken.reframe.links import FIND_NCCL
 
 #: Seconds of the rounds by mode, and the bounds of `-S burn_seconds`: a minute to a week.
 SECONDS = {"burn-in": 600}
@@ -25,9 +27,13 @@ class BurnBase(TenkenCheck):
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]
     subjects = ["gpu"]
+    prerun_cmds = [*FIND_NCCL.splitlines(), *node_errors.before()]
+    postrun_cmds = node_errors.after()
 
     #: Seconds of the rounds; 0: those of the mode.
     burn_seconds = variable(int, value=0)
+    #: A file that outlives the job: a run that was ended continues after its last round.
+    burn_progress = variable(str, value="")
 
     @run_after("init")
     def require_seconds(self):
@@ -41,7 +47,9 @@ class BurnBase(TenkenCheck):
 
     def ask(self, seconds: int, **more) -> None:
         self.asked = {**self.asked, "backend": "cuda", "seconds": seconds}
-        self.arguments = {**self.arguments, **self.asked, "gpus": "all", **more}
+        self.arguments = {
+            **self.arguments, **self.asked, "gpus": "all", "progress": self.burn_progress or None, **more,
+        }  # fmt: skip
         self.time_limit = f"{seconds + BESIDE}s"
 
 

@@ -24,7 +24,7 @@ from tenken.model.judgement import Finding, Judgement
 from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.paths import archive_root
-from tenken.reframe import fingerprints, joblines, locks
+from tenken.reframe import fingerprints, joblines, locks, node_errors
 from tenken.reframe.last_words import why
 
 RESULT_FILE = "result.json"
@@ -222,8 +222,9 @@ class Outcome:
         stale = engine.stale(result, declared)
         built = [Finding(verdicts.FAIL, f"{result.node}: {stale}", node=result.node)] if stale else []
         recalled = fingerprints.recalled(result, self.token or "", archive_root())
-        judgement = verdict.extended(judgement, [*built, *self.disturbance(), *(f for f in recalled if f.kind != NOTE)])
-        notes = tuple(one for one in recalled if one.kind == NOTE)
+        beside = [*recalled, *node_errors.findings(self.folder, result.node)]
+        judgement = verdict.extended(judgement, [*built, *self.disturbance(), *(f for f in beside if f.kind != NOTE)])
+        notes = tuple(one for one in beside if one.kind == NOTE)
         return replace(judgement, findings=(*judgement.findings, *notes)), result, error, text
 
 

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -57,6 +58,8 @@ def test_every_phase_is_checked_and_counted(run: Run, tmp_path: Path) -> None:
         assert counts["updates", phase] == {"cells": 32 * 2**15}
     for phase in MEMORY:  # the last MiB has the log; read and written
         assert counts["memory", phase] == {"bytes": 2 * 15 * 2**20}
+    (clean,) = (m["median"] for m in document["metrics"] if m["name"] == "clean")
+    assert 0 < clean < 60
     assert incomplete(document) == []
 
 
@@ -151,6 +154,24 @@ def test_a_stopped_run_leaves_how_far_it_was(build_dir: Path, tmp_path: Path) ->
     assert '"progress"' in file.read_text()
 
 
+def test_a_run_continues_where_it_was(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "progress"
+    arguments = (*SMALL, "--phases", "gemm_int8", "--progress", str(file))
+    file.write_text("tenken-burn/1 7 3600 0\n")
+    document = run("burn", *arguments, "--seconds", "3600.02").document
+    assert document is not None and document["status"] == "ok"
+    (clean,) = (m["median"] for m in document["metrics"] if m["name"] == "clean")
+    assert 3600 < clean < 3610 and document["path"]["continued_after_rounds"] == 7
+    assert file.read_text().startswith("tenken-burn/1 ") and int(file.read_text().split()[1]) > 7
+    file.write_text("tenken-burn/1 7 3600 2\n")
+    document = run("burn", *arguments).document
+    assert document is not None
+    assert document["reason"] == "2 wrong results in the rounds before it was continued"
+    file.write_text("another file\n")
+    document = run("burn", *arguments).document
+    assert document is not None and "is not the progress of a burn" in document["reason"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -165,13 +186,34 @@ def test_bad_arguments(run: Run, arguments: tuple[str, ...], told: str) -> None:
     assert outcome.code == 2 and outcome.stderr.startswith(f"burn: {told}"), outcome.stderr
 
 
-def test_the_lower_bound_is_that_of_clopper_and_pearson() -> None:
+def derived() -> ModuleType:
     spec = importlib.util.spec_from_file_location("burn_derived", PROGRAMS / "burn" / "derived.py")
     assert spec is not None and spec.loader is not None
-    derived = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(derived)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_lower_bound_is_that_of_clopper_and_pearson() -> None:
+    lower_bound = derived().lower_bound
     # all found: 0.05^(1/n); half of two: the square root, of 1 - (1 - p)^2 = 0.05
-    assert derived.lower_bound(5000, 5000) == pytest.approx(0.05 ** (1 / 5000))
-    assert derived.lower_bound(2, 1) == pytest.approx(1 - 0.95**0.5)
-    assert derived.lower_bound(5000, 4999) > 0.999 > derived.lower_bound(5000, 4998)
-    assert derived.lower_bound(0, 0) == 0
+    assert lower_bound(5000, 5000) == pytest.approx(0.05 ** (1 / 5000))
+    assert lower_bound(2, 1) == pytest.approx(1 - 0.95**0.5)
+    assert lower_bound(5000, 4999) > 0.999 > lower_bound(5000, 4998)
+    assert lower_bound(0, 0) == 0
+
+
+def test_steady_compares_the_last_minutes_with_the_first() -> None:
+    """Two phases, each visited for 30 s: five visits of a phase in five minutes, sixty in an hour."""
+    falling = [100.0] * 5 + [99.0] * 140 + [90.0] * 5
+    metrics = {
+        "rate": [SimpleNamespace(subject="gpu0", at={"phase": "gemm_fp16"}, samples=falling)],
+        "memory": [SimpleNamespace(subject="gpu0", at={"phase": "random"}, samples=[3.0])],
+    }
+    run = SimpleNamespace(
+        result=SimpleNamespace(parameters={"visit_seconds": 30}), of=lambda name: metrics.get(name, [])
+    )
+    assert list(derived().steady(run)) == [("gpu0", {"phase": "gemm_fp16"}, [0.9])]
+    assert list(derived().steady_hour(run)) == [("gpu0", {"phase": "gemm_fp16"}, [1.0])]
+    metrics["rate"][0].samples = falling[:100]
+    assert list(derived().steady_hour(run)) == []

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <stdexcept>
@@ -100,6 +101,38 @@ struct Sum {
     std::string fingerprint;
 };
 
+/// How far a run was that is continued.
+struct Progress {
+    std::uint32_t rounds = 0;
+    double seconds = 0;
+    std::uint64_t wrong = 0;
+
+    Progress() = default;
+    Progress(std::uint32_t rounds, double seconds, std::uint64_t wrong)
+        : rounds(rounds), seconds(seconds), wrong(wrong) {}
+
+    /// Nothing, if there is no such file. @throws std::runtime_error if it is another file
+    static Progress read(const std::string& file) {
+        Progress found;
+        std::ifstream in(file);
+        if (!in) return found;
+        std::string word;
+        if (!(in >> word >> found.rounds >> found.seconds >> found.wrong) || word != "tenken-burn/1")
+            throw std::runtime_error("--progress '" + file +
+                                     "' is not the progress of a burn; remove it to begin again");
+        return found;
+    }
+    /// Whole or not at all. @throws std::runtime_error
+    void write(const std::string& file) const {
+        const std::string unfinished = file + ".tmp";
+        std::ofstream out(unfinished);
+        out << "tenken-burn/1 " << rounds << ' ' << seconds << ' ' << wrong << '\n';
+        out.close();
+        if (!out || std::rename(unfinished.c_str(), file.c_str()) != 0)
+            throw std::runtime_error("--progress '" + file + "' cannot be written");
+    }
+};
+
 struct Turns {
     std::vector<double> with;
     std::vector<double> without;
@@ -112,8 +145,32 @@ struct Done {
     std::map<std::string, Turns> turns;
     double copy_rate = 0;  ///< bytes a second, before the rounds
     double copy_rate_after = 0;
+    double seconds = 0;            ///< of the rounds
+    double clean_until = 0;        ///< second of the first visit with a wrong result; 0: there was none
+    std::vector<Sensors> sensors;  ///< before each visit
+    std::size_t in_rounds = 0;     ///< of these, up to the end of the rounds
     tenken::Optional<tenken::EnergyReading> power;
 };
+
+}  // namespace
+
+std::string Sensors::text() const {
+    const auto part = [](const tenken::Optional<double>& value, const char* unit) {
+        char text[32] = "";
+        if (value) std::snprintf(text, sizeof text, ", %.0f %s", *value, unit);
+        return std::string(text);
+    };
+    const auto count = [&part](const tenken::Optional<std::int64_t>& value, const char* what) {
+        tenken::Optional<double> number;
+        if (value) number = static_cast<double>(*value);
+        return part(number, what);
+    };
+    const std::string all = part(temperature_c, "degC") + part(power_w, "W") + part(clock_mhz, "MHz") +
+                            count(ecc_corrected, "corrected") + count(ecc_uncorrected, "uncorrected");
+    return all.empty() ? all : all.substr(2);
+}
+
+namespace {
 
 class Burn : public tenken::Program {
   public:
@@ -166,6 +223,10 @@ class Burn : public tenken::Program {
         arguments.real("silent-seconds", silent_seconds_, "s", 0.1, 3600,
                        "without a sign of life a GPU is hung");
         arguments.real("report-seconds", report_seconds_, "s", 0, 3600, "between lines of progress; 0: none");
+        arguments.text("progress", progress_file_, "FILE",
+                       "written after each round; where it exists the run continues after its last round, "
+                       "with its seconds "
+                       "and wrong results");
         for (const auto& family : families_) family->options(arguments);
     }
 
@@ -190,6 +251,7 @@ class Burn : public tenken::Program {
         }
         if (power_seconds_ > 0 && find(hot_phase_) == nullptr)
             throw arguments.error("hot-phase", "one of --phases");
+        if (!progress_file_.empty()) before_ = Progress::read(progress_file_);
         board_.silent_seconds = silent_seconds_;
         board_.report_seconds = report_seconds_;
         for (const auto& family : families_) {
@@ -242,9 +304,12 @@ class Burn : public tenken::Program {
         family_->describe(document);
         for (std::size_t i = 0; i < places_.size() && injections_ == 0; ++i) report(i, document);
         if (injections_ == 0) add_fingerprints(document);
+        if (before_.wrong > 0)
+            document.fail(std::to_string(before_.wrong) +
+                          " wrong results in the rounds before it was continued");
+        if (before_.rounds > 0) document.path("continued_after_rounds", before_.rounds);
         if (!wrong_.empty()) document.path("wrong", wrong_);
         document.path("wrong_listed", listed_);
-        if (injections_ == 0 && fault_ == Fault::none) document.path("hours", burned_seconds_ / 3600);
     }
 
   private:
@@ -262,8 +327,9 @@ class Burn : public tenken::Program {
     std::function<void(std::uint64_t)> beats_of(std::size_t index, const char* phase) {
         Beat& beat = board_.beats[index];
         std::snprintf(beat.phase, sizeof beat.phase, "%s", phase);
-        const std::string sensors = places_[index]->sensors();
-        std::snprintf(beat.sensors, sizeof beat.sensors, "%s", sensors.c_str());
+        const Sensors now = places_[index]->sensors();
+        std::snprintf(beat.sensors, sizeof beat.sensors, "%s", now.text().c_str());
+        done_[index].sensors.push_back(now);
         beat.last = tenken::now_seconds();
         const std::uint64_t before = beat.steps;
         return [&beat, before](std::uint64_t steps) {
@@ -290,11 +356,12 @@ class Burn : public tenken::Program {
         beats_of(index, "copy");
         done_[index].copy_rate = place.copy_rate(std::min(0.5, visit_seconds_));
         if (compare_seconds_ > 0) compare(index, here);
-        const double begin = tenken::now_seconds();
+        done_[index].sensors.clear();
+        const double begin = tenken::now_seconds() - before_.seconds;
         bool more = true;
-        for (std::uint32_t round = 0; more; ++round) {
+        for (std::uint32_t round = before_.rounds; more; ++round) {
             for (const Phase& phase : chosen_) {
-                more = everybody.go_on(round == 0 || tenken::now_seconds() - begin < seconds_);
+                more = everybody.go_on(round == before_.rounds || tenken::now_seconds() - begin < seconds_);
                 if (!more) break;
                 if (std::find(here.begin(), here.end(), &phase) == here.end()) continue;
                 if (!place.why_not(phase).empty()) {
@@ -302,18 +369,27 @@ class Burn : public tenken::Program {
                     continue;
                 }
                 visit(index, phase, round, visit_seconds_, &everybody, sums);
-                if (injected_fault() == "hang") hang();
+                if (done_[index].clean_until == 0 && board_.beats[index].wrong > 0)
+                    done_[index].clean_until = tenken::now_seconds() - begin;
+                if (injected_fault() == "hang") place.hang();
                 if (injected_fault() == "killed") kill(getpid(), SIGKILL);
             }
+            if (index == 0 && more && !progress_file_.empty())
+                Progress{round + 1, tenken::now_seconds() - begin, before_.wrong + wrong_so_far()}.write(
+                    progress_file_);
         }
-        if (index == 0) burned_seconds_ = tenken::now_seconds() - begin;
+        done_[index].sensors.push_back(place.sensors());
+        done_[index].seconds = tenken::now_seconds() - begin;
+        done_[index].in_rounds = done_[index].sensors.size();
         beats_of(index, "copy");
         done_[index].copy_rate_after = place.copy_rate(std::min(0.5, visit_seconds_));
         if (power_seconds_ > 0) measure_power(index);
     }
 
-    [[noreturn]] static void hang() {
-        while (true) sleep(1);
+    std::uint64_t wrong_so_far() const {
+        std::uint64_t wrong = 0;
+        for (int i = 0; i < board_.places; ++i) wrong += board_.beats[i].wrong;
+        return wrong;
     }
 
     void visit(std::size_t index, const Phase& phase, std::uint32_t number, double seconds, Meeting* meeting,
@@ -354,7 +430,7 @@ class Burn : public tenken::Program {
             wrong.set("kind", kinds[one.kind]).set("row", one.row).set("column", one.column);
             wrong.set("expected", hexadecimal(one.expected)).set("found", hexadecimal(one.found));
             wrong.set("flipped", hexadecimal(one.expected ^ one.found));
-            wrong.set("again", done.verdict).set("sensors", places_[index]->sensors());
+            wrong.set("again", done.verdict).set("sensors", places_[index]->sensors().text());
             if (sum.first_wrong.is_null()) sum.first_wrong = wrong;
             const std::lock_guard<std::mutex> lock(mutex_);
             if (++listed_ <= max_wrong_listed) {
@@ -392,7 +468,7 @@ class Burn : public tenken::Program {
         if (!place.why_not(phase).empty()) return;
         std::map<std::string, Sum>& sums = done_[index].sums;
         visit(index, phase, 3, heat_seconds_, nullptr, sums);
-        tenken::EnergyMeter* const meter = place.energy();
+        tenken::Meter* const meter = place.energy();
         if (meter != nullptr) meter->start();
         visit(index, phase, 3, power_seconds_, nullptr, sums);
         if (meter != nullptr) done_[index].power = meter->stop();
@@ -479,6 +555,23 @@ class Burn : public tenken::Program {
             check.first_wrong = sum.first_wrong;
             document.add(check);
         }
+        const Done& done = done_[index];
+        add(place, "clean", {}, {done.clean_until > 0 ? done.clean_until : done.seconds});
+        const std::pair<const char*, tenken::Optional<double> Sensors::*> read[] = {
+            {"temperature", &Sensors::temperature_c},
+            {"draw", &Sensors::power_w},
+            {"clock", &Sensors::clock_mhz}};
+        for (const auto& one : read) {
+            std::vector<double> samples;
+            for (std::size_t i = 0; i < done.in_rounds; ++i) {
+                const tenken::Optional<double>& value = done.sensors[i].*one.second;
+                if (value) samples.push_back(*value);
+            }
+            if (!samples.empty()) add(place, one.first, {}, samples);
+        }
+        const tenken::Optional<double>& first = done.sensors.front().joules;
+        const tenken::Optional<double>& last = done.sensors[done.in_rounds - 1].joules;
+        if (first && last) add(place, "energy", {}, {1e-3 * (*last - *first)});
         if (done_[index].power) {
             done_[index].power->describe(document, std::string("power.") + place.subject().text());
             add(place, "power", {}, {done_[index].power->watts});
@@ -524,6 +617,8 @@ class Burn : public tenken::Program {
     std::uint64_t host_bytes_ = std::uint64_t{1} << 30;
     std::int64_t host_order_ = 512;
     bool with_host_ = false;
+    std::string progress_file_;
+    Progress before_;
     bool in_phase_ = false;
     std::int64_t seed_ = 1;
     double compare_seconds_ = 0;
@@ -540,7 +635,6 @@ class Burn : public tenken::Program {
     std::mutex mutex_;
     Fault fault_ = Fault::none;
     tenken::Run* run_ = nullptr;
-    double burned_seconds_ = 0;
     tenken::Json wrong_ = tenken::Json::array();
     int listed_ = 0;
 };

@@ -78,7 +78,7 @@ class Burner : public Place {
     tenken::Subject subject() const override { return exec_->subject(); }
     std::string why_not(const Phase& phase) override { return exec_->why_not(phase); }
     double memory_share() const override { return exec_->memory_share(); }
-    tenken::EnergyMeter* energy() override { return exec_->energy(); }
+    tenken::Meter* energy() override { return exec_->energy(); }
     std::string serial() const override { return exec_->serial(); }
     std::string kind() const override { return exec_->kind(); }
     std::string algorithm() const override {
@@ -94,7 +94,11 @@ class Burner : public Place {
     tenken::Json gpu() const override { return exec_->index(); }
     void begin() override { exec_->begin(); }
     void end() override { exec_->end(); }
-    std::string sensors() override { return exec_->sensors(); }
+    Sensors sensors() override { return exec_->sensors(); }
+    void hang() override {
+        exec_->use();
+        exec_->hang();
+    }
 
     Visit visit(const Phase& phase, const How& how) override {
         exec_->use();

@@ -31,6 +31,10 @@ __global__ void each_kernel(std::size_t count, Body body) {
     if (i < count) body(i);
 }
 
+__global__ void endless_kernel(volatile std::uint32_t* never) {
+    while (*never == 0) continue;
+}
+
 class CudaExec {
   public:
     static constexpr std::size_t workspace_bytes = LibraryProduct::workspace_bytes;
@@ -78,20 +82,31 @@ class CudaExec {
     double memory_share() const {
         return static_cast<double>(pool_bytes_) / static_cast<double>(free_bytes_);
     }
-    tenken::EnergyMeter* energy() { return &gpu_.energy(); }
+    tenken::Meter* energy() { return &gpu_.energy(); }
     void begin() { gpu_.health().start(); }
     void end() { gpu_.health().stop(); }
 
-    std::string sensors() {
-        if (!nvml_) return "";
+    void hang() {
+        clear(scratch_->data(), scratch_->bytes());
+        endless_kernel<<<1, 1, 0, stream_->get()>>>(scratch_->data());
+        TENKEN_CUDA(cudaGetLastError());
+        synchronize();
+    }
+
+    Sensors sensors() {
+        Sensors now;
+        if (!nvml_) return now;
         std::string why_not;
         const tenken::Nvml::Device device = nvml_->find(gpu_.description().pci_bus_id.value_or(""), why_not);
-        if (device == nullptr) return "";
-        const tenken::HealthSample now = nvml_->read(device, false);
-        char text[64];
-        std::snprintf(text, sizeof text, "%.0f degC, %.0f W, %.0f MHz", now.temperature_c.value_or(0),
-                      now.power_w.value_or(0), now.sm_clock_mhz.value_or(0));
-        return text;
+        if (device == nullptr) return now;
+        const tenken::HealthSample read = nvml_->read(device, false);
+        now.temperature_c = read.temperature_c;
+        now.power_w = read.power_w;
+        now.clock_mhz = read.sm_clock_mhz;
+        now.ecc_corrected = read.ecc_corrected;
+        now.ecc_uncorrected = read.ecc_uncorrected;
+        now.joules = nvml_->energy_joules(device);
+        return now;
     }
 
     std::string why_not(const Phase& phase) const {

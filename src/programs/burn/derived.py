@@ -6,7 +6,7 @@ from statistics import median
 #: Confidence of the lower bound, one-sided.
 CONFIDENCE = 0.95
 #: Seconds at the beginning and the end that are compared.
-WINDOW = 300.0
+WINDOW, HOUR = 300.0, 3600.0
 
 
 def detected(run):
@@ -41,11 +41,20 @@ def lower_bound(trials, found):
 
 def steady(run):
     """Rate of the last visits over that of the first, as many as lie in five minutes, at most half of them."""
+    yield from _steady(run, WINDOW, 0)
+
+
+def steady_hour(run):
+    """The same of the last hour and the first, where they do not overlap."""
+    yield from _steady(run, HOUR, 2 * HOUR)
+
+
+def _steady(run, window, least):
     seconds = run.result.parameters.get("visit_seconds") or 0
-    rates = [one for name in ("rate", "memory") for one in run.of(name)]
+    rates = [one for name in ("rate", "memory", "updates") for one in run.of(name)]
     for one in rates:
-        phases = sum(other.subject == one.subject for other in rates)
-        window = max(1, min(len(one.samples) // 2, int(WINDOW / max(seconds * phases, 1e-9))))
-        if len(one.samples) >= 2:
-            last, first = median(one.samples[-window:]), median(one.samples[:window])
-            yield one.subject, one.at, [last / first]
+        apart = seconds * sum(other.subject == one.subject for other in rates)  # of two visits of a phase, at least
+        if len(one.samples) < 2 or apart * len(one.samples) < least:
+            continue
+        count = max(1, min(len(one.samples) // 2, int(window / max(apart, 1e-9))))
+        yield one.subject, one.at, [median(one.samples[-count:]) / median(one.samples[:count])]

@@ -67,13 +67,16 @@ class HostExec {
         return static_cast<double>(pool_bytes()) /
                static_cast<double>(tenken::available_memory_bytes() + pool_bytes());
     }
-    tenken::EnergyMeter* energy() { return nullptr; }
+    tenken::Meter* energy() { return meter_.there() ? &meter_ : nullptr; }
     std::string serial() const { return tenken::describe_host().name; }
     std::string kind() const { return "host"; }
     tenken::Json index() const { return {}; }
     void begin() {}
     void end() {}
-    std::string sensors() { return ""; }
+    Sensors sensors() { return {}; }
+    void hang() {
+        while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
 
     void* pool() { return memory_.data(); }
     std::size_t pool_bytes() const { return memory_.size() * sizeof(double); }
@@ -161,6 +164,7 @@ class HostExec {
     std::size_t copy_bytes_;
     std::unique_ptr<tenken::HostArray> buffers_[2];
     const Format* format_ = nullptr;
+    tenken::HostEnergyMeter meter_;
     Shape shape_ = {0, 0, 0};
 };
 

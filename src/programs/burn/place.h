@@ -62,6 +62,19 @@ struct Visit {
     std::string fingerprint;  ///< of the first result of visit 0; empty otherwise
 };
 
+/// One reading; absent what cannot be read.
+struct Sensors {
+    tenken::Optional<double> temperature_c;
+    tenken::Optional<double> power_w;
+    tenken::Optional<double> clock_mhz;
+    tenken::Optional<double> joules;  ///< of a counter
+    tenken::Optional<std::int64_t> ecc_corrected;
+    tenken::Optional<std::int64_t> ecc_uncorrected;
+
+    /// For a line of the report.
+    std::string text() const;
+};
+
 class Place {
   public:
     virtual ~Place() = default;
@@ -76,7 +89,7 @@ class Place {
     virtual double copy_rate(double seconds) = 0;
     /// Bytes that memory phases cover, over those that were free.
     virtual double memory_share() const = 0;
-    virtual tenken::EnergyMeter* energy() { return nullptr; }
+    virtual tenken::Meter* energy() { return nullptr; }
     virtual std::string serial() const { return ""; }
     /// For fingerprints: the kind of device as its driver names it, and what fixes the bits beside the seed.
     virtual std::string kind() const = 0;
@@ -85,9 +98,9 @@ class Place {
     /// Health is monitored between the two calls.
     virtual void begin() {}
     virtual void end() {}
-    /// Temperature (Celsius), power (W), SM clock (MHz), for a line of the report; empty if they cannot be
-    /// read.
-    virtual std::string sensors() { return ""; }
+    virtual Sensors sensors() { return {}; }
+    /// For tests: something that never ends.
+    virtual void hang() = 0;
 };
 
 /// Of one back end.

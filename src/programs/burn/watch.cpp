@@ -27,7 +27,7 @@ extern "C" void pass_on(int number) {
 }
 
 std::string what(const Beat& beat) {
-    char text[160];
+    char text[192];
     std::snprintf(text, sizeof text, "%s %s, %llu steps, %llu wrong", beat.subject, beat.phase,
                   static_cast<unsigned long long>(beat.steps.load()),
                   static_cast<unsigned long long>(beat.wrong.load()));

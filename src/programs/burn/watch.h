@@ -17,7 +17,7 @@ struct Beat {
     std::atomic<std::uint64_t> wrong;
     char subject[16];
     char phase[24];
-    char sensors[64];
+    char sensors[96];
 };
 
 struct Board {
