@@ -4,7 +4,6 @@ by line.
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections import Counter
@@ -19,6 +18,7 @@ from tenken.machines import loader, validation, yamlfile
 from tenken.machines.errors import SystemFileError, UnknownSystemError
 from tenken.machines.model import System
 from tenken.machines.yamlfile import Document
+from tenken.model import node_groups
 from tenken.paths import ROOT
 
 SCHEMA = Path(__file__).with_name("campaign.schema.json")
@@ -306,17 +306,12 @@ def _groups(data: Mapping[str, Any], folder: Path, nodes: tuple[str, ...], wrong
         return {}
     file = folder / data["groups"]
     try:
-        with file.open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.DictReader(stream))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        wrong(("groups",), f"'groups': {file} cannot be read: {getattr(error, 'strerror', None) or error}")
+        found = node_groups.read(file)
+    except node_groups.GroupsError as error:
+        wrong(("groups",), f"'groups': {error}")
         return {}
-    if not rows or "node" not in rows[0]:
-        wrong(("groups",), f"'groups': {file} needs a column 'node' and one for each of rack, switch, lot, ...")
-        return {}
-    known = {row["node"] for row in rows}
+    known = next(iter(found.values()), {})
     missing = [n for n in nodes if n not in known]
     if missing:
         wrong(("groups",), f"'groups': {file} has no line for node '{missing[0]}' ({len(missing)} are missing)")
-    factors = [key for key in rows[0] if key and key != "node"]
-    return {f: {row["node"]: row[f] or "unknown" for row in rows} for f in factors}
+    return found

@@ -12,6 +12,7 @@ from typing import Any
 from tenken.history.gate import judge
 from tenken.history.ingest import NoArchive, add_archive
 from tenken.history.store import StoreError
+from tenken.model.node_groups import GroupsError
 from tenken.paths import ROOT
 
 
@@ -40,6 +41,10 @@ def register(subparsers: Any) -> None:
     parser.add_argument(
         "--acknowledged", type=Path, metavar="FILE", help="accepted shifts (default: reports/acknowledged.yaml)"
     )
+    parser.add_argument(
+        "--groups", type=Path, metavar="FILE",
+        help="CSV with a column 'node' and one for each of switch, rack, ...: names the leaf whose nodes moved",
+    )  # fmt: skip
     parser.add_argument("--output", type=Path, metavar="DIR", help="where to write (default: output/gate)")
     parser.add_argument("--absolute-floor", type=float, default=0.0, metavar="X", help=argparse.SUPPRESS)
     parser.set_defaults(func=run)
@@ -91,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         gate = judge(arguments)
-    except (NoArchive, StoreError) as error:
+    except (NoArchive, StoreError, GroupsError) as error:
         print(f"tenken gate: INCOMPLETE: {error}", file=sys.stderr)
         return 3
     target = arguments.output or ROOT / "output" / "gate"

@@ -13,6 +13,7 @@ from tenken.archive.records import write_file
 from tenken.errors import TenkenError
 from tenken.history.causes import LATER, SHIFTS, Finding
 from tenken.history.nights import History
+from tenken.history.parts import shared
 from tenken.machines import yamlfile
 from tenken.machines.errors import SystemFileError
 from tenken.model import files
@@ -31,16 +32,35 @@ class AcknowledgedError(TenkenError):
     """The file of acknowledged shifts is invalid: file, line, error, allowed values."""
 
 
-def _is_named(entry: Entry | Rebase | Retired, history: History, row: int) -> bool:
-    """Whether a series has the node, GPU, check and metric of an entry; omitted keys match all."""
-    series = history.series[row]
-    named = ((getattr(entry, key), getattr(series, key)) for key in ("node", "gpu", "check", "metric"))
-    return all(asked is None or asked == has for asked, has in named)
+@dataclass(frozen=True, kw_only=True)
+class _Named:
+    """What an entry concerns; None matches all. A GPU is named at either end of a link, and `peer` at the other."""
+
+    node: str | None = None
+    gpu: str | None = None
+    peer: str | None = None
+    leaf: str | None = None
+    program: str | None = None
+    check: str | None = None
+    metric: str | None = None
+
+    def names(self, history: History, row: int) -> bool:
+        """Whether a series has all that is asked for."""
+        series = history.series[row]
+        if any(gpu not in (None, series.gpu, series.peer) for gpu in (self.gpu, self.peer)):
+            return False
+        if self.leaf and self.leaf not in {f"{factor} {of.get(series.node)}" for factor, of in history.groups.items()}:
+            return False
+        return all(getattr(self, k) in (None, getattr(series, k)) for k in ("node", "program", "check", "metric"))
+
+
+#: Keys of an entry that name a part.
+PARTS = tuple(f.name for f in fields(_Named))
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One accepted shift; None matches all."""
+class Entry(_Named):
+    """One accepted shift."""
 
     system: str
     reason: str
@@ -49,10 +69,6 @@ class Entry:
     kind: str | None = None
     size: float | None = None
     until: date | None = None
-    node: str | None = None
-    gpu: str | None = None
-    check: str | None = None
-    metric: str | None = None
 
     def covers(self, history: History, finding: Finding) -> bool:
         """Whether a finding is this shift and has not moved since."""
@@ -67,38 +83,30 @@ class Entry:
         size = finding.size if finding.largest is None else finding.largest
         if self.size is not None and abs(size) > abs(self.size) + _AGAIN:
             return False
-        return all(_is_named(self, history, row) for row in finding.rows)
+        return all(self.names(history, row) for row in finding.rows)
 
 
 @dataclass(frozen=True)
-class Retired:
+class Retired(_Named):
     """A node, GPU, check or metric removed from the inventory, which is no longer expected to run."""
 
     system: str
     reason: str
     owner: str
-    node: str | None = None
-    gpu: str | None = None
-    check: str | None = None
-    metric: str | None = None
 
     def covers(self, history: History, row: int) -> bool:
         """Whether a series is retired."""
-        return self.system == history.system and _is_named(self, history, row)
+        return self.system == history.system and self.names(history, row)
 
 
 @dataclass(frozen=True)
-class Rebase:
+class Rebase(_Named):
     """A planned change of a machine (driver, power limit): level shifts on its first night become the new baseline."""
 
     system: str
     reason: str
     owner: str
     start: date
-    node: str | None = None
-    gpu: str | None = None
-    check: str | None = None
-    metric: str | None = None
 
     def covers(self, history: History, finding: Finding) -> bool:
         """Whether a finding is a level shift of this change; an outlier among its siblings and noise are not."""
@@ -106,7 +114,7 @@ class Rebase:
             return False
         if abs(self.start - history.nights[finding.night]) > _NEAR:
             return False
-        return all(_is_named(self, history, row) for row in finding.rows)
+        return all(self.names(history, row) for row in finding.rows)
 
 
 @dataclass(frozen=True)
@@ -164,9 +172,7 @@ def add_rebase(path: Path, entry: Rebase) -> None:
     yaml.indent(mapping=2, sequence=4, offset=2)
     raw: Any = (yaml.load(path.read_text(encoding="utf-8")) if path.exists() else None) or {}
     shown = {"system": entry.system, "from": entry.start}
-    shown |= {
-        k: v for k in ("node", "gpu", "check", "metric", "reason", "owner") if (v := getattr(entry, k)) is not None
-    }
+    shown |= {k: v for k in (*PARTS, "reason", "owner") if (v := getattr(entry, k)) is not None}
     raw["rebased"] = [*(raw.get("rebased") or []), shown]
     text = StringIO()
     yaml.dump(raw, text)
@@ -176,10 +182,8 @@ def add_rebase(path: Path, entry: Rebase) -> None:
 
 def _retired(raw: Any, where: str) -> Retired:
     _checked(raw, where, [f.name for f in fields(Retired)])
-    if not any(raw.get(key) for key in ("node", "gpu", "check", "metric")):
-        raise AcknowledgedError(
-            f"{where}: needs node, gpu, check or metric, otherwise it would retire the whole system"
-        )
+    if not any(raw.get(key) for key in PARTS):
+        raise AcknowledgedError(f"{where}: needs {', '.join(PARTS)}, otherwise it would retire the whole system")
     return Retired(**{key: str(value) for key, value in raw.items() if value is not None})
 
 
@@ -195,7 +199,7 @@ def _checked(raw: Any, where: str, allowed: list[str]) -> None:
 
 
 def _entry(raw: Any, where: str) -> Entry:
-    allowed = [f.name for f in fields(Entry)]
+    allowed = [f.name for f in fields(Entry) if f.name not in PARTS] + list(PARTS)
     _checked(raw, where, allowed)
     for key in ("night", "until"):
         if raw.get(key) is not None and not isinstance(raw[key], date):
@@ -224,15 +228,15 @@ def apply(decisions: Decisions, history: History, findings: Sequence[Finding]) -
 
 
 def snippet(history: History, finding: Finding) -> str:
-    """The entry that accepts a finding."""
-    first = history.series[finding.rows[0]]
+    """The entry that accepts a finding, with the part that the sentence names."""
+    first, keys = history.series[finding.rows[0]], dict(shared(history, finding.rows).keys)
     lines = [f"system: {history.system}", f"kind: {finding.kind}"]
     if finding.kind != "outlier":
         lines.append(f"night: {history.nights[finding.night]}")
     lines.append(f"size: {finding.size if finding.largest is None else finding.largest:.3f}")
-    for key in ("node", "gpu", "check", "metric"):
-        values = {getattr(history.series[row], key) for row in finding.rows}
-        if len(values) == 1 and getattr(first, key):
-            lines.append(f"{key}: {getattr(first, key)}")
+    for key in ("check", "metric"):
+        if len({getattr(history.series[row], key) for row in finding.rows}) == 1:
+            keys[key] = getattr(first, key)
+    lines += [f"{key}: {value}" for key, value in keys.items()]
     lines += ["reason: ...", "owner: ..."]
     return "  - " + "\n    ".join(lines)

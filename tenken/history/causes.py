@@ -15,7 +15,8 @@ from datetime import date
 import numpy as np
 
 from tenken.history.detect import Event, Findings, Group, Settings, fleet_outliers, group_events
-from tenken.history.nights import History, Series
+from tenken.history.nights import History
+from tenken.history.parts import COMMON, nodes_of, shared
 from tenken.history.record_parser import FINGERPRINT
 from tenken.history.siblings import Together
 
@@ -28,11 +29,6 @@ FLAPS, FLAP_NIGHTS = 2, 30
 #: An event of one sibling is that of all of them if it began within this many nights, or this many later (detection on
 #: one takes longer), and is at most this factor larger. A component that moves again so many later is drifting.
 SAME, LATER, TWICE = 3, 12, 2.0
-#: Findings on several nodes have one cause if they have this fraction of the nodes in common: of the smaller set if
-#: they are of one benchmark, of all their nodes otherwise.
-COMMON = 0.5
-#: Names of benchmarks that the text of a finding lists.
-NAMED = 3
 #: Kinds of findings that are shifts of a level.
 SHIFTS = ("step", "drift")
 #: Uncertainty in nights of the beginning of noise.
@@ -93,14 +89,22 @@ class Finding:
         return self.worse and self.recovered is None and not self.acknowledged
 
 
-def findings(history: History, found: Findings, settings: Settings, together: Sequence[Together] = ()) -> list[Finding]:
+def findings(
+    history: History,
+    found: Findings,
+    settings: Settings,
+    together: Sequence[Together] = (),
+    drifts: Sequence[Event] = (),
+) -> list[Finding]:
     """All findings, open ones first, then improvements and recovered ones; includes outliers of the last night.
 
     Every event is a member of one finding: each event opened by the detector is reported.  Changes of
-    siblings, `together`, include the events of their members, so that one cause is reported once.
+    siblings, `together`, include the events of their members, so that one cause is reported once; `drifts` behind the
+    siblings are told unless the series itself has told of them.
     """
     out, taken = _together(history, together, found.events)
     own = [e for e in found.events if id(e) not in taken]
+    own += _aligned([e for e in drifts if not any(_known(e, other) for other in found.events)])
     flaps = _flaps(history, own)
     flapping = {id(e) for e in flaps}
     events = [e for e in own if id(e) not in flapping]
@@ -114,7 +118,7 @@ def findings(history: History, found: Findings, settings: Settings, together: Se
         standing = next((f for f in out if f.worse and f.recovered is None and _same_thing(history, f, outlier)), None)
         if standing is None:
             out.append(outlier)
-        elif standing.of <= len(standing.rows) * 4 or len(standing.rows) == 1:
+        elif len(nodes_of(history, standing.rows)) == 1 and not standing.notes:
             standing.notes.append(f"now {100 * outlier.size:+.1f} % from its siblings")
     return _ordered(out)
 
@@ -134,6 +138,16 @@ def _aligned(events: Sequence[Event]) -> list[Event]:
         previous = one.change_night
         out.append(replace(one, change_night=first))
     return out
+
+
+def _known(drift: Event, other: Event) -> bool:
+    """Whether a loss that a series told by itself is, or explains, its drift behind the siblings."""
+    same = other.series == drift.series and other.worse and other.kind != "noisy" and not other.withdrawn
+    return (
+        same
+        and other.found_night <= drift.found_night
+        and (other.recovered_night is None or other.recovered_night >= drift.change_night)
+    )
 
 
 def _same_thing(history: History, finding: Finding, outlier: Finding) -> bool:
@@ -180,6 +194,10 @@ def labels(history: History) -> dict[str, list[str | None]]:
     return {
         "partition": [s.partition for s in series],
         "measure": [f"{s.partition} {s.measure}" for s in series],
+        **{
+            factor: [f"{groups[s.node]} {s.partition} {s.measure}" if s.node in groups else None for s in series]
+            for factor, groups in history.groups.items()
+        },
         "node": [s.node or None for s in series],
         "program": [f"{s.node} {s.program}" if s.node and s.program else None for s in series],
         "gpu": [f"{s.node} {s.gpu}" if s.gpu else None for s in series],
@@ -187,37 +205,15 @@ def labels(history: History) -> dict[str, list[str | None]]:
     }
 
 
-def describe(history: History, label: str, rows: Sequence[int]) -> str:
-    """The faulty component as text, for the label of a group with these members."""
-    first = history.series[rows[0]]
-    if label == "fleet":
-        return f"all of {history.system}"
-    if label == "partition":
-        return f"partition {first.partition}"
-    if label == "measure":
-        return f"{first.measure} on partition {first.partition}"
-    if label in ("node", "program"):
-        return f"node {first.node}"
-    return _place(first)
-
-
-def _place(series: Series) -> str:
-    if series.kind == "pair":
-        return f"link {series.place} of node {series.node}"
-    if series.gpu:
-        uuid = f" ({series.gpu})" if series.gpu.startswith("GPU-") else ""
-        return f"{series.place} of node {series.node}{uuid}"
-    return f"node {series.node}" if series.node else series.measure
-
-
 def _shift(history: History, group: Group) -> Finding:
     rows = sorted({e.series for e in group.events})
     middle = sorted(group.events, key=lambda e: e.size)[len(group.events) // 2]
     recovered = [e.recovered_night for e in group.events]
+    part = shared(history, rows)
     one = Finding(
         kind=Counter(e.kind for e in group.events).most_common(1)[0][0],
-        label=group.label,
-        what=describe(history, group.label, rows),
+        label=part.label,
+        what=part.what,
         worse=group.worse,
         night=group.change_night,
         found=min(e.found_night for e in group.events),
@@ -247,15 +243,15 @@ def joined(history: History, found: Sequence[Finding]) -> list[Finding]:
     apart = [f for f in found if f.kind not in (*SHIFTS, "noisy") or f.acknowledged]
     waiting = [_Group.of(history, f) for f in found if f.kind in (*SHIFTS, "noisy") and not f.acknowledged]
     checks: dict[str, set[str]] = defaultdict(set)
-    nodes_of: dict[str, set[str]] = defaultdict(set)
+    where: dict[str, set[str]] = defaultdict(set)
     for series in history.series:
         checks[series.partition].add(series.check)
-        nodes_of[series.measure].add(series.node)
+        where[series.measure].add(series.node)
     groups: list[_Group] = []
     while waiting:  # what two findings have not in common, a third one may have with both
         waiting.sort(key=lambda g: -len(g.rows))
         group, *rest = waiting
-        same = [g for g in rest if group.near(g) and group.one_cause(g, checks, nodes_of)]
+        same = [g for g in rest if group.near(g) and group.one_cause(g, checks, where)]
         if same:
             kept = [g for g in rest if not any(g is one for one in same)]
             waiting = [*kept, group.with_all(same)]
@@ -283,7 +279,7 @@ class _Group:
         series = [history.series[row] for row in one.rows]
         changed = tuple(sorted((c.field, c.before, c.after) for c in one.causes))
         return cls(
-            (one,), frozenset(one.rows), frozenset(_nodes(history, one.rows)), frozenset(s.partition for s in series),
+            (one,), frozenset(one.rows), frozenset(nodes_of(history, one.rows)), frozenset(s.partition for s in series),
             frozenset(s.check for s in series), frozenset(s.measure for s in series),
             frozenset([changed] if changed else []),
         )  # fmt: skip
@@ -306,13 +302,13 @@ class _Group:
         if ended[0] != ended[1] or abs((first.recovered or 0) - (one.recovered or 0)) > SAME:
             return False
         later = one.night - first.night
-        if len(self.nodes) == 1 and (other.rows <= self.rows or one.kind == "noisy"):
+        if len(self.nodes) == 1 and (other.rows <= self.rows or one.kind in ("noisy", "drift")):
             return abs(later) <= LATER  # a drift is found in steps, and the beginning of noise is an estimate
         # of a series that moved with others, the beginning may be that of chance values before it
         with_it = one.found >= first.night and other.measures <= self.measures and other.nodes <= self.nodes
         return -(LATER if with_it else SAME) <= later <= SAME
 
-    def one_cause(self, other: _Group, checks: Mapping[str, set[str]], nodes_of: Mapping[str, set[str]]) -> bool:
+    def one_cause(self, other: _Group, checks: Mapping[str, set[str]], where: Mapping[str, set[str]]) -> bool:
         """Whether findings that began together have one cause, by the benchmarks of each partition and the nodes of
         each measurement.
         """
@@ -325,7 +321,7 @@ class _Group:
             return False
         same_check = bool(self.checks & other.checks)
         if not both:  # two nodes, where there are hardly more
-            every = set().union(*(nodes_of[measure] for measure in self.measures & other.measures))
+            every = set().union(*(where[measure] for measure in self.measures & other.measures))
             return bool(every) and len(self.nodes | other.nodes) >= COMMON * len(every) and self.checks == other.checks
         if len(other.nodes) == 1:  # one node of those that moved; what it lost beyond them has another cause
             ours, shift = (_far(g.members[0].size) for g in (self, other))
@@ -333,10 +329,6 @@ class _Group:
             return shift <= TWICE * ours and (same_check or many)
         all_of = min(len(self.nodes), len(other.nodes)) if same_check else len(self.nodes | other.nodes)
         return len(both) >= COMMON * all_of
-
-
-def _nodes(history: History, rows: Sequence[int]) -> set[str]:
-    return {history.series[row].node or history.series[row].where for row in rows}
 
 
 def _far(size: float) -> float:
@@ -349,12 +341,12 @@ def _as_one(history: History, group: Sequence[Finding]) -> Finding:
     by_size = sorted((f for f in group for _ in f.rows), key=lambda f: _far(f.size))
     middle = by_size[len(by_size) // 2]
     rows = sorted({row for f in group for row in f.rows})
-    label, what = _component(history, rows)
+    part = shared(history, rows)
     ended = [f.recovered for f in group if f.recovered is not None]
     one = Finding(
         kind=Counter(f.kind for f in group for _ in f.rows).most_common(1)[0][0],
-        label=label,
-        what=what,
+        label=part.label,
+        what=part.what,
         worse=group[0].worse,
         night=group[0].night,
         found=min(f.found for f in group),
@@ -377,7 +369,7 @@ def _as_one(history: History, group: Sequence[Finding]) -> Finding:
 
 def _of(history: History, rows: Sequence[int]) -> int:
     """Number of series of which these are a part: of their node, or of their measurements on their partitions."""
-    nodes = _nodes(history, rows)
+    nodes = nodes_of(history, rows)
     if len(nodes) == 1:
         return len(_rows_of(history, nodes))
     known = {(history.series[row].partition, history.series[row].measure) for row in rows}
@@ -385,33 +377,7 @@ def _of(history: History, rows: Sequence[int]) -> int:
 
 
 def _rows_of(history: History, nodes: set[str]) -> list[int]:
-    return [row for row in range(len(history.series)) if _nodes(history, [row]) <= nodes]
-
-
-def _component(history: History, rows: Sequence[int]) -> tuple[str, str]:
-    """Label and text of the narrowest component with all of these rows."""
-    series = [history.series[row] for row in rows]
-    nodes = _nodes(history, rows)
-    if len(nodes) == 1:
-        places = {(s.gpu, s.peer) for s in series}
-        if len(places) == 1 and series[0].gpu:
-            return "gpu", describe(history, "gpu", rows)
-        label = "program" if len({s.program for s in series}) == 1 else "node"
-        return label, describe(history, label, rows)
-    partitions = sorted({s.partition for s in series})
-    if len(partitions) > 1:
-        return "fleet", f"partitions {', '.join(partitions)}"
-    known = [s for s in history.series if s.partition == partitions[0]]
-    measures = {s.measure for s in series}
-    every = len({s.node for s in known if s.measure in measures})
-    part = "" if len(nodes) == every else f" ({len(nodes)} of {every} nodes)"
-    if len(measures) == 1:
-        return "measure", describe(history, "measure", rows) + part
-    if len(measures) > COMMON * len({s.measure for s in known}) and len({s.check for s in series}) > 1:
-        return "partition", describe(history, "partition", rows) + part
-    checks = sorted({s.check for s in series})
-    more = f" and {len(checks) - NAMED} more" if len(checks) > NAMED else ""
-    return "check", f"{', '.join(checks[:NAMED])}{more} on partition {partitions[0]}{part}"
+    return [row for row in range(len(history.series)) if nodes_of(history, [row]) <= nodes]
 
 
 def _merged(history: History, found: list[Finding]) -> list[Finding]:
@@ -436,7 +402,7 @@ def _merged(history: History, found: list[Finding]) -> list[Finding]:
 
 def _moves_again(history: History, first: Finding, one: Finding) -> bool:
     part = set(one.rows) <= set(first.rows) and len(one.rows) * 2 >= len(first.rows)
-    return first.rows == one.rows or (part and len(_nodes(history, first.rows)) == 1)
+    return first.rows == one.rows or (part and len(nodes_of(history, first.rows)) == 1)
 
 
 def _flaps(history: History, events: Sequence[Event]) -> list[Event]:
@@ -477,11 +443,10 @@ def _flapping_findings(history: History, events: Sequence[Event]) -> list[Findin
     for members in by_node.values():
         rows = sorted({e.series for e in members})
         worst = min(members, key=lambda e: -abs(e.size))
-        places = {(history.series[r].place if history.series[r].gpu else "", history.series[r].gpu) for r in rows}
-        label = "gpu" if len(places) == 1 and next(iter(places))[1] else "node"
+        part = shared(history, rows)
         out.append(
             Finding(
-                "flapping", label, describe(history, label, rows), True, min(e.change_night for e in members),
+                "flapping", part.label, part.what, True, min(e.change_night for e in members),
                 min(e.found_night for e in members), float(worst.size), float(worst.low), float(worst.high),
                 float(max(e.evidence for e in members)), float(min(e.p_value for e in members)), rows, len(rows),
                 times=max(Counter(e.series for e in members).values()),
@@ -539,40 +504,51 @@ def outliers(history: History, false_chance: float = 0.01) -> list[Finding]:
     """Nodes and GPUs behind their siblings in the last campaign, worst first; one finding per node or GPU.
 
     `false_chance` is divided among all groups of siblings. A single occurrence does not count: it must have been an
-    outlier on OUTLIER_NIGHTS of the last OUTLIER_OF nights.
+    outlier on OUTLIER_NIGHTS of the last OUTLIER_OF nights. It is one since the first of the nights of which this is
+    true, and found on the second of them.
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, series in enumerate(history.series):
         if series.across:
             groups[series.siblings].append(row)
     judged = [rows for rows in groups.values() if len(rows) > 1]
-    last = len(history.nights)
-    named: Counter[int] = Counter()
-    latest: dict[int, tuple[float, float]] = {}
-    for night in range(max(0, last - OUTLIER_OF), last):
-        for rows in judged:
-            better = history.series[rows[0]].direction == "higher"
-            answer = fleet_outliers(history.values[rows, night], better, false_chance / len(judged))
-            for index in answer.order:
-                named[rows[index]] += 1
-                latest[rows[index]] = (float(answer.deviation[index]), float(answer.limit))
-    slow = [r for r, count in named.items() if count >= OUTLIER_NIGHTS and not np.isnan(history.values[r, last - 1])]
+    last = len(history.nights) - 1
+
+    def of(rows: list[int], night: int) -> dict[int, tuple[float, float]]:
+        better = history.series[rows[0]].direction == "higher"
+        answer = fleet_outliers(history.values[rows, night], better, false_chance / len(judged))
+        return {rows[i]: (float(answer.deviation[i]), float(answer.limit)) for i in answer.order}
+
+    known: dict[int, tuple[float, float, int, int]] = {}  # size, limit, since, found
+    for rows in judged:
+        seen = [of(rows, night) for night in range(last, max(-1, last - OUTLIER_OF), -1)]  # the newest night first
+        slow = [
+            row
+            for row in rows
+            if sum(row in one for one in seen) >= OUTLIER_NIGHTS and not np.isnan(history.values[row, last])
+        ]
+        for row in slow:
+            while len(seen) <= last and any(row in one for one in seen[-OUTLIER_NIGHTS:]):
+                seen.append(of(rows, last - len(seen)))
+            was = [last - back for back, one in enumerate(seen) if row in one]  # the newest first
+            until = next((n for n in range(1, len(was)) if was[n - 1] - was[n] >= OUTLIER_OF), len(was))
+            known[row] = (*next(one[row] for one in seen if row in one), was[until - 1], was[until - 2])
     by_place: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for row in slow:
+    for row in known:
         series = history.series[row]
         by_place[(series.node, series.gpu)].append(row)
     out = []
     for rows in _whole_nodes(history, by_place):
-        worst = max(rows, key=lambda r: abs(latest[r][0]))
-        size, limit = latest[worst]
+        worst = max(rows, key=lambda r: abs(known[r][0]))
+        size, limit, _, _ = known[worst]
         # fleet_outliers reports negative for worse in either direction; a finding states the value
         size = -abs(size) if history.series[worst].direction == "higher" else abs(size)
-        same = len({history.series[r].gpu for r in rows}) > 1
-        what = f"node {history.series[worst].node}" if same else _place(history.series[worst])
+        part = shared(history, rows)
         out.append(
             Finding(
-                "outlier", "node" if same else "gpu", what, True, last - 1, last - 1, size, -limit, limit, 0.0,
-                false_chance / len(judged), sorted(rows), len(groups[history.series[worst].siblings]),
+                "outlier", part.label, part.what, True, min(known[r][2] for r in rows), min(known[r][3] for r in rows),
+                size, -limit, limit, 0.0, false_chance / len(judged), sorted(rows),
+                len(groups[history.series[worst].siblings]),
             )
         )  # fmt: skip
     return sorted(out, key=lambda f: -abs(f.size))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tenken.errors import TenkenError
 from tenken.history.ingest import Ingested, NoArchive, ingest, require, store_of
 from tenken.history.store import open_store
+from tenken.model import node_groups
 from tenken.paths import archive_root
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
 #: A series with this many values is in the inventory: it must run as often as usual, until it is retired.
 INVENTORY = 5
-#: Maximum number of listed missing nodes and measurements.
-SHOWN = 20
+#: Maximum number of listed names of missing nodes or measurements.
+SHOWN = 5
+#: A finding is folded once it has been shown on this many nights.
+FOLDED = 3
 #: It is missing once its gap exceeds this many of its usual gaps, or one night for a nightly series.
 GAPS = 2
 #: Nights that determine which series ran recently.
@@ -58,6 +61,27 @@ class Judged:
     @property
     def alarms(self) -> list[Finding]:
         return [f for f in self.findings if f.alarming]
+
+    def is_new(self, finding: Finding) -> bool:
+        """Whether a finding is told for the first time."""
+        return finding.found >= len(self.history.nights) - 1
+
+    def is_standing(self, finding: Finding) -> bool:
+        """Whether an alarm has been shown on FOLDED nights already."""
+        return finding.alarming and finding.found <= len(self.history.nights) - 1 - FOLDED
+
+    def is_past(self, finding: Finding) -> bool:
+        """Whether nothing about a finding that is no alarm has changed on the last nights."""
+        latest = max(finding.found, finding.recovered or 0)
+        return not finding.alarming and latest <= len(self.history.nights) - 1 - FOLDED
+
+    def in_order(self) -> list[Finding]:
+        """New ones first, then those of the last nights, then what stands and what is over or known."""
+        order = {True: 0, False: 1}
+        return sorted(
+            self.findings,
+            key=lambda f: (order[f.alarming], self.is_standing(f), order[self.is_new(f)]),
+        )
 
     @property
     def states(self) -> Counter[str]:
@@ -114,7 +138,7 @@ class Gate:
 
 
 def judge(arguments: argparse.Namespace) -> Gate:
-    """Read, judge and group. Raises NoArchive, StoreError, AcknowledgedError."""
+    """Read, judge and group. Raises NoArchive, StoreError, AcknowledgedError, GroupsError."""
     from tenken.history import acknowledged, causes, nights
     from tenken.history.detect import Settings
 
@@ -132,11 +156,13 @@ def judge(arguments: argparse.Namespace) -> Gate:
             nights.load(store, name, arguments.night) for name in ([arguments.system] if arguments.system else names)
         ]
         refused = store.rows("SELECT reason, count(*), max(time) FROM refused GROUP BY reason ORDER BY 2 DESC")
+    groups = {} if arguments.groups is None else node_groups.read(arguments.groups)
     gate = Gate(archive, [], ingested, settings.min_baseline)
     decisions = acknowledged.read_all(arguments.acknowledged or acknowledged.FILE)
     for history in histories:
         if not history.nights:
             continue
+        history = replace(history, groups=groups)
         kept = path.with_name(f"{path.name}.{history.system}.state")
         notices: list[str] = []
         found = nights.judge(history, settings, kept if arguments.night is None else None, notices)
@@ -168,7 +194,9 @@ def system(history: History, found: Findings, settings: Any, retired: Sequence[R
     from tenken.history.detect import power
 
     pool = siblings.pooled(history, settings)
-    one = Judged(history, found, causes.findings(history, found, settings, pool.found), together=pool.judged)
+    one = Judged(
+        history, found, causes.findings(history, found, settings, pool.found, pool.drifts), together=pool.judged
+    )
     ran = ~np.isnan(history.values)
     one.retired = [row for row in range(len(ran)) if any(entry.covers(history, row) for entry in retired)]
     one.void = [int(r) for r in np.flatnonzero(history.invalid[:, -1] & ~ran[:, -1])]
@@ -213,33 +241,62 @@ def _incomplete(one: Judged, least: int, max_age: int) -> list[str]:
     age = (datetime.now(timezone.utc) - timedelta(hours=12)).date() - one.night
     if max_age and age.days > max_age:
         out.append(f"{history.system}: the last night is {one.night}, {age.days} days ago: no run since")
-    for rows, what in ((one.missing, "did not run last night"), (one.void, "ran under invalid conditions")):
-        if rows:
-            nodes = sorted({history.series[r].node for r in rows})
-            shown = ", ".join(nodes[:5]) + (f" and {len(nodes) - 5} more" if len(nodes) > 5 else "")
-            out.append(f"{history.system}: {len(rows)} of {len(history.series)} series {what}, on {shown}")
-    out += _silent(one)
+    if one.void:
+        on = _listed(sorted({history.series[r].node for r in one.void}))
+        many = f"{len(one.void)} of {len(history.series)} series"
+        out.append(f"{history.system}: {many} ran under invalid conditions, on {on}")
+    return out + _missing(one)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def _missing(one: Judged) -> list[str]:
+    """A line per cause: whole nodes, and measurements on the nodes that miss them, by their last night."""
+    import numpy as np
+
+    history, missing = one.history, set(one.missing)
+    ran = ~np.isnan(history.values)
+    of_node: dict[str, list[int]] = defaultdict(list)
+    for row, series in enumerate(history.series):
+        if row not in one.retired:
+            of_node[series.node].append(row)
+    dead = {node for node, rows in of_node.items() if missing.issuperset(rows)}
+    by_measure: dict[tuple[int, str], list[int]] = defaultdict(list)  # by last night; "" for all of a node
+    for row in one.missing:
+        series = history.series[row]
+        whole = series.node in dead
+        final = int(np.flatnonzero(ran[of_node[series.node] if whole else [row]].any(axis=0))[-1])
+        by_measure[final, "" if whole else series.measure].append(row)
+    causes: dict[tuple[int, bool, tuple[str, ...]], list[tuple[str, list[int]]]] = defaultdict(list)
+    for (final, measure), rows in by_measure.items():
+        nodes = tuple(sorted({history.series[r].node or "unknown" for r in rows}))
+        causes[final, bool(measure), nodes].append((measure, rows))
+    out = []
+    for (final, partly, nodes), found in sorted(causes.items()):
+        rows = [row for _, some in found for row in some]
+        since = history.nights[min(final + 1, len(history.nights) - 1)]
+        many = len(nodes) > 1
+        on = f"{len(nodes)} nodes ({_listed(nodes)})" if many else f"node {nodes[0]}"
+        if partly:
+            text = f"{_listed(sorted(measure for measure, _ in found))}: missing on {on} since {since}"
+        else:
+            text = f"{on}: silent since {since}"
+        text += f" ({len(rows)} series)"
+        beside = [row for node in nodes for row in of_node.get(node, ()) if ran[row, -1]]
+        if changed := _changed(history, beside, final + 1):
+            text += f", since the update of {', '.join(changed)}"
+        out.append(f"{history.system}: {text}: repair it, or retire it in reports/acknowledged.yaml")
     return out
 
 
-def _silent(one: Judged) -> list[str]:
-    """Nodes and measurements missing for more than a night, with their last night."""
-    import numpy as np
+def _changed(history: History, rows: Sequence[int], night: int) -> list[str]:
+    """What changed in the environment of most of these series, which still run, when others stopped."""
+    from tenken.history.causes import COVERED, changes
 
-    history, last = one.history, len(one.history.nights) - 1
-    since: dict[tuple[str, str, int], list[int]] = {}
-    missing = set(one.missing)
-    for row in one.missing:
-        final = int(np.flatnonzero(~np.isnan(history.values[row]))[-1])
-        if last - final > 1:
-            series = history.series[row]
-            whole = all(r in missing for r, s in enumerate(history.series) if s.node == series.node)
-            since.setdefault((series.node, "" if whole else series.measure, final), []).append(row)
-    return [
-        f"{history.system}: {measure + ' on ' if measure else ''}node {node or 'unknown'} has been silent since "
-        f"{history.nights[final]} ({len(rows)} series): repair it, or retire it in reports/acknowledged.yaml"
-        for (node, measure, final), rows in sorted(since.items())[:SHOWN]
-    ]
+    counts = Counter(change for row in rows for change in changes(history, row, night))
+    return [f"{name} {was} → {now}" for (name, was, now), n in sorted(counts.items()) if n >= COVERED * len(rows)]
 
 
 def _renamed(history: History) -> list[str]:

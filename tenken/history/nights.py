@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from datetime import date
 from pathlib import Path
 
@@ -94,6 +95,8 @@ class History:
     environments: dict[int, tuple[str, ...]]
     #: relative standard error of each value from its own samples, NaN if unknown
     errors: np.ndarray | None = None
+    #: by factor (switch, rack), the group of a node
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def higher(self) -> np.ndarray:

@@ -3,16 +3,20 @@ different node each night is still one measurement.
 
 The siblings of a measurement, and those of them whose environment changed on the same night, are each combined into
 one series: the mean of the middle half of their deviations from their own levels.  It is judged like any series.
+And each sibling is compared with their median, night by night, in which a change of all of them cancels: a level that
+falls behind by a little every night is a drift.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tenken.history.detect import Detector, Event, Settings
+from tenken.history.detect import Detector, Event, Settings, dating
+from tenken.history.detect.fleet import LEAST_SIBLINGS
 from tenken.history.nights import History
 
 #: Fewer siblings than this are not combined: one of them would dominate.
@@ -27,6 +31,10 @@ FARTHER = 1.07
 SHARE = 0.5
 #: Nights after a change that determine which siblings moved.
 AFTER = 10
+#: A sibling drifts if the mean of its newest RECENT nights is behind that of at least FROM and at most BASE nights that
+#: are older than BACK, by SLOW and by FAR of the standard deviations of the difference. With fewer siblings than
+#: LEAST_SIBLINGS their median is that of a few.
+RECENT, BACK, FROM, BASE, SLOW, FAR = 10, 25, 10, 60, 0.015, 4.5
 
 
 @dataclass(frozen=True)
@@ -39,10 +47,11 @@ class Together:
 
 @dataclass(frozen=True)
 class Pooled:
-    """`found` are the changes; `judged` rows belong to siblings that were judged together."""
+    """`found` are the changes; `judged` rows belong to siblings that were judged together; `drifts` are of one each."""
 
     found: tuple[Together, ...]
     judged: frozenset[int]
+    drifts: tuple[Event, ...] = ()
 
 
 def groups(history: History) -> list[tuple[int, ...]]:
@@ -88,7 +97,87 @@ def pooled(history: History, settings: Settings) -> Pooled:
         moved = _moved(off, members[event.series], event)
         if len(moved) >= SHARE * len(members[event.series]) and len(moved) >= AT_LEAST:
             found.append(Together(moved, _signed(history, moved, event)))
-    return Pooled(tuple(found), judged)
+    return Pooled(tuple(found), judged, tuple(drifts(history)))
+
+
+def drifts(history: History) -> list[Event]:
+    """Siblings that fell behind the others gradually, each with the night on which it could be told."""
+    by_measure: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for row, series in enumerate(history.series):
+        if series.across:
+            by_measure[series.siblings].append(row)
+    positive = np.where(history.values > 0, history.values, np.nan)
+    cost = np.where(history.higher[:, None], -1.0, 1.0) * np.log(positive)
+    out: list[Event] = []
+    for rows in by_measure.values():
+        if len(rows) < LEAST_SIBLINGS:
+            continue
+        own = cost[rows]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # nights without values
+            own = own - np.nanmedian(own, axis=0)
+        behind, error = _behind(own)
+        far = (behind >= SLOW) & (behind > FAR * error)
+        for index in np.flatnonzero(far.any(axis=1)).tolist():
+            nights = np.flatnonzero(far[index])
+            # most of the newest nights must bear it out: one that is far off moves their mean
+            sure = [n for n in nights.tolist() if 2 * _middle_of(own[index], behind[index], n) >= behind[index, n]]
+            if sure:
+                out.append(_drift(history, rows[index], own[index], sure[0], behind[index], error[index]))
+    return out
+
+
+def _behind(own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """By night, how far the newest nights are behind the base, and the standard error; NaN where it is not known."""
+    there = ~np.isnan(own)
+    sums = [
+        np.cumsum(np.hstack([np.zeros((len(own), 1)), np.where(there, part, 0)]), axis=1)
+        for part in (there, own, own**2)
+    ]
+    end = np.arange(1, own.shape[1] + 1)
+
+    def between(begin: np.ndarray, end: np.ndarray) -> list[np.ndarray]:
+        return [one[:, end] - one[:, begin] for one in sums]
+
+    number, new, _ = between(np.maximum(end - RECENT, 0), end)
+    base = np.maximum(end - BACK, 0)
+    count, total, square = between(np.maximum(base - BASE, 0), base)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        mean = total / count
+        variance = np.maximum(square / count - mean**2, FLOOR**2)
+        error = np.sqrt(variance * (1 / number + 1 / (count - 1)))
+        behind = new / number - mean
+        known = (number >= RECENT / 2) & (count >= FROM)
+        behind = np.where(known, behind, np.nan)
+        # levels that wander lie apart by more than their noise tells
+        apart = 1.4826 * np.nanmedian(np.abs(behind - np.nanmedian(behind, axis=0)), axis=0)
+        return behind, np.maximum(error, apart)
+
+
+def _middle_of(own: np.ndarray, behind: np.ndarray, night: int) -> float:
+    """How far the median of the newest nights is behind the base, of which the mean is `behind`."""
+    newest = own[max(night + 1 - RECENT, 0) : night + 1]
+    return float(np.nanmedian(newest) - np.nanmean(newest) + behind[night])
+
+
+def _drift(history: History, row: int, own: np.ndarray, found: int, behind: np.ndarray, error: np.ndarray) -> Event:
+    """The drift that could be told on the night `found`."""
+    begin = max(found + 1 - BACK - BASE, 0)
+    columns = begin + np.flatnonzero(~np.isnan(own[begin : found + 1]))
+    former = float(np.mean(own[columns[columns <= found - BACK]]))
+    since, _ = dating.slope(own[columns])
+    now = np.flatnonzero(~np.isnan(own))[-RECENT:]
+    shift = float(np.mean(own[now])) - former
+    ran = [night for night in np.flatnonzero(~np.isnan(own)).tolist() if night > found]
+    back = [night for night in ran if np.nanmedian(own[night + 1 - RECENT : night + 1]) - former < SLOW / 2]
+    sign = -1.0 if history.series[row].direction == "higher" else 1.0
+    ends = sorted(float(np.expm1(sign * (shift + way * 1.96 * error[found]))) for way in (-1, 1))
+    nats = float(0.5 * (behind[found] / error[found]) ** 2)
+    return Event(
+        row, "drift", True, int(columns[-since]), found, float(np.expm1(sign * shift)), ends[0], ends[1], nats,
+        float(np.exp(-nats)), back[0] if back else None,
+    )  # fmt: skip
 
 
 def _off(history: History) -> np.ndarray:
@@ -123,13 +212,10 @@ def _moved(off: np.ndarray, rows: tuple[int, ...], event: Event) -> tuple[int, .
     shift = np.log1p(event.size)
     night = event.change_night
     own = off[list(rows)]
-    with np.errstate(all="ignore"):
-        import warnings
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            after = np.nanmedian(own[:, night : night + AFTER], axis=1)
-            before = np.nanmedian(own[:, max(0, night - 3 * AFTER) : night], axis=1)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        after = np.nanmedian(own[:, night : night + AFTER], axis=1)
+        before = np.nanmedian(own[:, max(0, night - 3 * AFTER) : night], axis=1)
     way = (after - np.nan_to_num(before)) / shift if shift else np.zeros(len(rows))
     return tuple(row for row, part in zip(rows, way, strict=True) if np.isfinite(part) and part >= 0.5)
 

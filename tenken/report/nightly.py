@@ -33,6 +33,7 @@ class Shown:
     system: str
     anchor: str
     new: bool
+    standing: bool
     plot: Plot | None = None
     members: tuple[str, ...] = ()
     left_out: int = 0
@@ -74,7 +75,8 @@ def render(gate: Gate, written: str = "") -> str:
         gate=gate,
         nights=sorted({one.night for one in gate.systems}),
         since=_since_yesterday(gate, shown),
-        alarms=[s for s in shown if s.finding.alarming],
+        alarms=[s for s in shown if s.finding.alarming and not s.standing],
+        standing=[s for s in shown if s.standing],
         rest=[s for s in shown if not s.finding.alarming],
         measures=[m for one in gate.systems for m in _measures(one)][:MAX_MEASURES],
         powers=[sentences.power_sentence(one, gate.least) for one in gate.systems],
@@ -88,14 +90,14 @@ def render(gate: Gate, written: str = "") -> str:
 def _shown(gate: Gate) -> list[Shown]:
     out: list[Shown] = []
     for one in gate.systems:
-        last = len(one.history.nights) - 1
-        for finding in one.findings:
+        for finding in one.in_order():
             number = len(out) + 1
             verdict = "FAIL" if finding.alarming else "WAIVED" if finding.acknowledged else "PASS"
             members = [f"{one.history.series[r].measure}, {one.history.series[r].where}" for r in finding.rows]
             entry = Shown(
                 finding, sentences.sentence(one.history, finding), verdict, one.history.system, f"finding-{number}",
-                finding.found >= last, None, tuple(members[:MAX_LISTED]), max(0, len(members) - MAX_LISTED),
+                one.is_new(finding), one.is_standing(finding), None, tuple(members[:MAX_LISTED]),
+                max(0, len(members) - MAX_LISTED),
             )  # fmt: skip
             if number <= MAX_PLOTS:
                 try:
@@ -110,7 +112,7 @@ def _shown(gate: Gate) -> list[Shown]:
 
 def _since_yesterday(gate: Gate, shown: list[Shown]) -> list[tuple[str, str, str]]:
     """(verdict, text, anchor) of the differences from the previous night."""
-    out = [(s.verdict, s.text, s.anchor) for s in shown if s.new and s.finding.kind != "outlier"]
+    out = [(s.verdict, s.text, s.anchor) for s in shown if s.new]
     for one in gate.systems:
         last = len(one.history.nights) - 1
         for entry in shown:

@@ -41,8 +41,11 @@ def text(gate: Gate) -> str:
             f"\n{one.history.system}, night of {one.night}: {len(one.history.series)} series over "
             f"{len(one.history.nights)} nights; {states} (judged from {gate.least} nights of baseline on)"
         )
-        for finding in one.findings:
+        for finding in one.in_order():
             if sentences.was_withdrawn(one.history, finding):
+                continue
+            if one.is_standing(finding):
+                lines.append(f"FAIL: {sentences.standing(one.history, finding)}")
                 continue
             word = (
                 "FAIL"
@@ -55,13 +58,13 @@ def text(gate: Gate) -> str:
                 if not finding.worse
                 else "over"
             )
-            new = " NEW" if finding.kind != "outlier" and finding.found >= len(one.history.nights) - 1 else ""
+            new = " NEW" if one.is_new(finding) else ""
             lines.append(f"{word}{new}: {sentences.sentence(one.history, finding)}")
             if finding.acknowledged:
                 lines.append(f"    acknowledged: {finding.acknowledged}")
         lines += [f"Note: {note}" for note in one.notes]
         lines.append(sentences.power_sentence(one, gate.least))
-    alarms = [(one.history, f) for one in gate.systems for f in one.alarms]
+    alarms = [(one.history, f) for one in gate.systems for f in one.in_order() if f.alarming]
     if alarms:
         lines.append(f"\nTo accept one, add to {acknowledged.FILE.parent.name}/{acknowledged.FILE.name}:")
         lines += [acknowledged.snippet(history, finding) for history, finding in alarms[:5]]
@@ -172,9 +175,9 @@ def markdown(gate: Gate) -> str:
     lines = [f"# Tenken gate: {gate.headline}", ""]
     for one in gate.systems:
         lines += [f"## {_plain(one.history.system)}, night of {one.night}", ""]
-        if one.alarms:
+        if shown := [f for f in one.in_order() if f.alarming and not one.is_standing(f)]:
             lines += ["| finding | since | size | what changed with it |", "|---|---|---|---|"]
-            for f in one.alarms:
+            for f in shown:
                 with_it = ", ".join(c.text for c in f.causes) or "nothing"
                 since = one.history.nights[f.night]
                 size = f"scatter x {1 + f.size:.1f}" if f.kind == "noisy" else f"{100 * f.size:+.1f} %"
@@ -183,9 +186,14 @@ def markdown(gate: Gate) -> str:
                 )
                 lines.append(f"| {f.kind}: {_plain(what)} | {since} | {size} | {_plain(with_it)} |")
             lines.append("")
+        elif one.alarms:
+            lines += ["Nothing new.", ""]
         else:
             lines += ["No regression.", ""]
-        rest = [f for f in one.findings if not f.alarming and not sentences.was_withdrawn(one.history, f)]
+        standing = [f for f in one.in_order() if one.is_standing(f)]
+        lines += [f"- {_plain(sentences.standing(one.history, f))}" for f in standing] + [""] * bool(standing)
+        rest = [f for f in one.in_order() if not f.alarming and not one.is_past(f)]
+        rest = [f for f in rest if not sentences.was_withdrawn(one.history, f)]
         lines += [f"- {_plain(sentences.sentence(one.history, f))}" for f in rest] + [""] * bool(rest)
         lines += [sentences.power_sentence(one, gate.least), ""]
     if gate.incomplete:

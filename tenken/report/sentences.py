@@ -26,7 +26,7 @@ def sentence(history: History, finding: Finding) -> str:
     side = better if len(directions) > 1 else "less" if finding.size < 0 else "more"
     interval = f"{words.percent(abs(finding.low))} to {words.percent(abs(finding.high))}"
     if finding.kind == "outlier":
-        return f"{finding.what}: {on}{more} {size} {side} than its siblings"
+        return f"{finding.what}: {on}{more} {size} {side} than its siblings since {night}"
     if finding.kind == "noisy":
         times = f"{1 + finding.size:.1f} times ({1 + finding.low:.1f} to {1 + finding.high:.1f})"
         text = f"{finding.what}: {on}{more} became noisy, with {times} the earlier scatter since {night}"
@@ -40,7 +40,7 @@ def sentence(history: History, finding: Finding) -> str:
         text = f"{finding.what}: {named}{size} {side} ({interval}) since {night}{many}"
     if finding.causes:
         text += "; changed with it: " + ", ".join(c.text for c in finding.causes)
-    elif finding.worse and finding.label in ("series", "gpu", "peer", "program", "node"):
+    elif finding.worse and finding.label in ("link", "gpu", "program", "node"):
         text += f"; no environment change on {first.node}" if first.node and not _changed(history, finding) else ""
     if finding.notes:
         text += "; " + ", ".join(finding.notes)
@@ -50,6 +50,15 @@ def sentence(history: History, finding: Finding) -> str:
     elif finding.recovered is not None:
         text += f"; back since {history.nights[min(finding.recovered, len(history.nights) - 1)]}"
     return text
+
+
+def standing(history: History, finding: Finding) -> str:
+    """An alarm that has been shown in full before: part, size, nights."""
+    on, more = members(history, finding)
+    what = finding.what if finding.label == "measure" else f"{finding.what}: {on}"
+    size = f"scatter x {1 + finding.size:.1f}" if finding.kind == "noisy" else f"{100 * finding.size:+.1f} %"
+    nights = (history.nights[-1] - history.nights[min(finding.found, len(history.nights) - 1)]).days
+    return f"{what}{more} still {size} since {history.nights[finding.night]}, reported {nights} nights ago"
 
 
 def members(history: History, finding: Finding) -> tuple[str, str]:

@@ -2,11 +2,11 @@
 
     python -m tools.bench.real FILE... [--series N] [--days] [--rivals]
 
-An obvious step: ten entries that are all worse than the ten before them, with medians more than 5 % apart. It is
-detected if the gate opens a finding of this series by its tenth entry that begins near it. A finding is false if the
-medians of the ten entries before and after its beginning differ by less than 2 %. Both are counted on entries on which
-a series could be judged (30 entries of learning, ten before and after). Series that became noisy are counted
-separately: their level did not move.
+A clean step: seven entries that are all worse than the 21 before them, with medians more than 5 % apart. It is detected
+within so many entries if the gate opens a finding of this series by then that begins near it. A finding is noise if the
+medians of the ten and of the five entries since its beginning differ by less than 2 % from that of the ten before, and
+short if only that of the ten does. All are counted on entries on which a series could be judged, noise and short ones
+per month (30 entries) and 100 series. Series that became noisy are counted separately: their level did not move.
 
 An entry is taken for a night. Projects measure the commits of a day one after the other, in one session on one machine,
 which a disturbance of that machine spans: with --days each series has one value per day, the median of its entries.
@@ -26,8 +26,11 @@ from tenken.history.detect import Findings, Settings, detect
 from tools import histories
 from tools.bench.rivals import row_median
 
-#: Entries compared on either side, the size of an obvious and of a large step, and the maximum of no change.
-SIDE, PLAIN, LARGE, NOTHING = 10, 0.05, 0.20, 0.02
+#: Entries before and since a clean step; entries compared on either side of a finding, and since a short one; size of a
+#: clean and of a large step, and the maximum of no change.
+BEFORE, SINCE, SIDE, SHORT, PLAIN, LARGE, NOTHING = 21, 7, 10, 5, 0.05, 0.20, 0.02
+#: Entries within which a step, and a large one, must be told.
+SOON, LATE = 2, 7
 #: Entries of learning before a step, and entries within which its beginning must be detected.
 LEARNING, NEAR = 30, 5
 #: ... or before it, if a step has its maximum size an entry or two after its beginning.
@@ -37,7 +40,7 @@ DAY = 86400  # seconds
 
 @dataclass(frozen=True)
 class Step:
-    """An obvious step of one series; `size` is the relative loss."""
+    """A clean step of one series; `size` is the relative loss."""
 
     series: int
     entry: int
@@ -50,24 +53,18 @@ def dense(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return costs[columns], columns
 
 
-def plain_steps(costs: np.ndarray) -> list[Step]:
-    """Obvious steps in costs (series, entries), logarithms of which more is worse; the largest of overlapping ones."""
+def clean_steps(costs: np.ndarray) -> list[Step]:
+    """Clean steps in costs (series, entries), logarithms of which more is worse; the first of overlapping ones."""
     out = []
     for series, row in enumerate(costs):
         own, columns = dense(row)
-        found: list[Step] = []
-        for at in range(LEARNING, len(own) - SIDE + 1):
-            before, after = own[at - SIDE : at], own[at : at + SIDE]
-            if after.min() <= before.max():
-                continue
+        last = -SIDE
+        for at in range(LEARNING, len(own) - SINCE + 1):
+            before, after = own[at - BEFORE : at], own[at : at + SINCE]
             size = float(np.expm1(np.median(after) - np.median(before)))
-            if size > PLAIN:
-                one = Step(series, int(columns[at]), size)
-                if found and at - int(np.searchsorted(columns, found[-1].entry)) < SIDE:
-                    found[-1] = max(found[-1], one, key=lambda s: s.size)
-                else:
-                    found.append(one)
-        out += found
+            if at - last >= SIDE and after.min() > before.max() and size > PLAIN:
+                out.append(Step(series, int(columns[at]), size))
+                last = at
     return out
 
 
@@ -119,56 +116,63 @@ def ewma(costs: np.ndarray, weight: float = 0.2, limit: float = 4.0) -> np.ndarr
 
 @dataclass(frozen=True)
 class Score:
-    """Detected steps and false findings."""
+    """Detected steps, within SOON and LATE entries, and findings without one."""
 
     steps: int
-    told: int
+    soon: int
+    late: int
     large: int
     large_told: int
     findings: int
-    false: int
-    months: float
+    noise: int
+    short: int
+    months: float  # of 100 series
     missed: tuple[Step, ...] = ()
 
     @property
     def row(self) -> str:
-        share = 100 * self.told / max(self.steps, 1)
+        shares = (f"{one} ({100 * one / max(self.steps, 1):.0f} %)" for one in (self.soon, self.late))
         large = f"{self.large_told} of {self.large}"
-        rate = self.false / self.months
-        return f"{self.told} of {self.steps} ({share:.0f} %) | {large} | {self.findings} | {self.false} ({rate:.2f})"
+        rates = (f"{one / self.months:.2f}" for one in (self.noise, self.short))
+        return f"{self.steps} | {' | '.join(shares)} | {large} | {self.findings} | {' | '.join(rates)}"
 
 
-def score(costs: np.ndarray, steps: list[Step], told: list[Told], within: int = SIDE) -> Score:
-    """Steps detected within a number of entries, and false findings of a fleet of 200 per month."""
-    rows = [dense(row) for row in costs]
+def hits(costs: np.ndarray, steps: list[Step], told: list[Told], within: int) -> list[bool]:
+    """Whether each step was told within a number of entries."""
+    rows = [dense(row)[1] for row in costs]
     by_series: dict[int, list[Told]] = {}
     for one in told:
         by_series.setdefault(one.series, []).append(one)
-    missed = []
+    out = []
     for step in steps:
-        columns = rows[step.series][1]
+        columns = rows[step.series]
         at = int(np.searchsorted(columns, step.entry))
         hit = False
         for one in by_series.get(step.series, []):
             began, said = int(np.searchsorted(columns, one.began)), int(np.searchsorted(columns, one.said))
             hit |= at - EARLY <= said < at + within and abs(began - at) <= max(NEAR, said - at)
-        if not hit:
-            missed.append(step)
-    false = 0
+        out.append(hit)
+    return out
+
+
+def score(costs: np.ndarray, steps: list[Step], told: list[Told]) -> Score:
+    """What was told of clean steps, and of nothing."""
+    rows = [dense(row) for row in costs]
+    soon, late, told_at_all = (hits(costs, steps, told, within) for within in (SOON, LATE, SIDE))
+    noise = short = 0
     for one in told:
         own, columns = rows[one.series]
         at = int(np.searchsorted(columns, one.began))
         if at < SIDE or at + SIDE > len(own):
             continue
-        change = np.expm1(np.median(own[at : at + SIDE]) - np.median(own[at - SIDE : at]))
-        false += bool(change < NOTHING)
-    months = sum(max(0, len(own) - LEARNING - SIDE) for own, _ in rows) / (200 * 30)
-    gone = {id(s) for s in missed}
-    large = [s for s in steps if s.size > LARGE]
-    return Score(
-        len(steps), len(steps) - len(missed), len(large), sum(id(s) not in gone for s in large), len(told), false,
-        months, tuple(missed),
-    )  # fmt: skip
+        before = np.median(own[at - SIDE : at])
+        if np.expm1(np.median(own[at : at + SIDE]) - before) < NOTHING:
+            moved = np.expm1(np.median(own[at : at + SHORT]) - before) >= NOTHING
+            short, noise = short + bool(moved), noise + (not moved)
+    months = sum(max(0, len(own) - LEARNING - SIDE) for own, _ in rows) / (100 * 30)
+    large = [hit for step, hit in zip(steps, told_at_all, strict=True) if step.size > LARGE]
+    missed = tuple(step for step, hit in zip(steps, late, strict=True) if not hit)
+    return Score(len(steps), sum(soon), sum(late), len(large), sum(large), len(told), noise, short, months, missed)
 
 
 def costs_of(values: np.ndarray, higher: np.ndarray) -> np.ndarray:
@@ -203,15 +207,15 @@ def main(arguments: list[str] | None = None) -> int:
     except histories.HistoriesError as error:
         print(f"tools.bench.real: {error}", file=sys.stderr)
         return 2
-    print("| history | method | steps > 5 % reported | > 20 % | findings | false (per month and 200 series) |")
-    print("|---|---|---|---|---|---|")
+    print("| history | method | clean steps | within 2 | within 7 | > 20 % | findings | noise | short |")
+    print("|---|---|---|---|---|---|---|---|---|")
     bad = False
     for file, public in read.items():
         rows = chosen(public, given.series)
         values, higher = public.values[rows], public.higher[rows]
         values = by_day(values, public.entries) if given.days else values
         costs = costs_of(values, higher)
-        steps = plain_steps(costs)
+        steps = clean_steps(costs)
         events = detect(values, higher, Settings())
         methods = {"gate": _losses(events)}
         if given.rivals:
@@ -224,9 +228,9 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"| {file.stem} | {name} | {found.row} |", flush=True)
             if name == "gate":
                 became = sum(e.kind == "noisy" for e in events.events)
-                print(f"    became noisy: {became} findings ({became / found.months:.2f} per month and 200 series)")
-                bad |= found.told < 0.95 * found.steps or found.large_told < found.large
-                bad |= found.false > 2 * found.months
+                print(f"    became noisy: {became} findings ({became / found.months:.2f} per month and 100 series)")
+                bad |= found.late < 0.95 * found.steps or found.large_told < found.large
+                bad |= found.noise > found.months
                 if given.missed:
                     for step in found.missed:
                         print(f"    {public.names[rows[step.series]]} entry {step.entry}: {100 * step.size:.1f} %")

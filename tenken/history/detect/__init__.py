@@ -4,7 +4,8 @@ Everything here is arithmetic on arrays; the caller reads, names and writes.  Th
 meaning of each verdict and the limits of the method are in docs/statistics.md.
 """
 
-from tenken.history.detect.detector import Detector, Event, Findings, State, detect
+from tenken.history.detect.detector import Detector, detect
+from tenken.history.detect.findings import Event, Findings, State
 from tenken.history.detect.fleet import Outliers, fleet_outliers
 from tenken.history.detect.grouping import Group, group_events
 from tenken.history.detect.power import power

@@ -1,9 +1,8 @@
 """What a fleet does when nothing lasting happens: how far its series stray from their levels and come back.
 
 An excursion is a run of values at a distance of one or more; its peak is the largest distance.  The peaks of all
-series, by window and direction, tell at which distance the fleet would cry wolf as often as is allowed; the two
-largest of each series tell what is a habit of its own.  Changes that last are no excursions: they are taken out when
-they are found, and put back if they turn out to come and go.
+series, by window and direction, tell at which distance the fleet would cry wolf as often as is allowed.  Changes that
+last are no excursions: they are taken out when they are found.
 """
 
 from __future__ import annotations
@@ -13,38 +12,26 @@ import numpy as np
 from tenken.history.detect.settings import Settings
 from tenken.history.detect.windows import REACH, SLOW, USUAL_REACH, WINDOWS
 
-_BIN = 0.1
-_FAR_BIN = 0.001
-_BINS = 3000  # distances up to 300, changes up to a factor of 20
-_COUNTED = 2.0  # lower peaks tell nothing of the tail
-_OVER = 1.0  # an excursion ends below this distance
-_HABIT_FADES = 0.997  # of a series' own excursions, a value
-_LASTING = 20  # an excursion of more values than this and the window's own is a change that lasts
-_USUAL, _USUAL_WEIGHT = (
-    0.25,
-    10.0,
-)  # distance by which the frequency of peaks falls to 1/e, unless as many say otherwise
-_FAR_USUAL = 0.002
-#: Of what is allowed, the parts of the windows that can speak first, for (distances, changes): where the fleet's tail
-#: is that of normal values, whose limits are hardly ever met, and from _HEAVY factors e on.  Of heavy tails the better
-#: of two values says more than their mean, and the change more than the distance: a deviation is known badly there.
-_SHARES = {
-    ("min", 2): ((2.6, 2.6), (0.5, 3.3)),
-    ("mean", 2): ((4.0, 4.0), (0.5, 0.5)),
-    ("mean", 3): ((4.2, 4.2), (1.0, 1.0)),
-}
-_HEAVY = 1.1
-_SKEW_CLIP = 4.0  # values beyond it tell no skewness: two of them at once are counted for themselves
-_SKEWED = 1.0
-#: Windows of two and three values may speak nearer, at this part of the threshold: there are few habits so short.  The
-#: heavier the fleet's tail, the less: by so much per factor e by which more values than normal lie beyond _TAIL
-#: deviations.
+#: Width of the bins of distances, in deviations, and of changes, in cost; bins: up to 300, and up to a factor of 20.
+_BIN, _FAR_BIN, _BINS = 0.1, 0.001, 3000
+#: An excursion ends below this distance; lower peaks than the second tell nothing of the tail.
+_OVER, _COUNTED = 1.0, 2.0
+#: An excursion of more values than this and the window's own is a change that lasts.
+_LASTING = 20
+#: Distance and change by which the frequency of peaks falls to 1/e, unless as many as _USUAL_WEIGHT say otherwise.
+_USUAL, _FAR_USUAL, _USUAL_WEIGHT = 0.25, 0.002, 10.0
+#: Windows of two and three values may speak nearer, at this part of the threshold, and have this part of what is
+#: allowed: no other can find a step as soon (docs/statistics.md has the table).
 SHORT = np.array([length <= 3 for _, length, _, _ in WINDOWS])
-_NEARER, _PER_TAIL = 0.85, 0.07
+_NEARER, _SHARE = 0.8, np.where(SHORT, 2.0, 1.0)
+_KNOWN = 2000  # single values of a fleet, from which half of that is granted: few tell nothing of its tail
+#: Means of so many values are not short, nor long enough to be normal whatever the skewness of the values is, of which
+#: those beyond _SKEW_CLIP tell nothing: two of them at once are counted for themselves.
+_SKEWED = np.array([kind == "mean" and 3 < length < 10 for kind, length, _, _ in WINDOWS])
+_SKEW_CLIP = 4.0
 _FINE = 20  # bins of a reach at which pairs of values are counted
 _FAR_SHARE = 0.01  # of single values: those that tell in which series they go far
-_TAIL, _NORMAL_TAIL = 2.5, 0.00621
-_ASSUMED, _ASSUMED_FROM = 4.0, 2000.0  # a heavy tail, known from so many values, until the fleet's own have been seen
+_ANEW = 5  # nights after which the limits are computed again
 
 
 def _filled(count: np.ndarray) -> np.ndarray:
@@ -69,7 +56,8 @@ def beyond(
     """The height that peaks exceed on the share `allowed` of series-nights, at least `least`.
 
     `count` are the peaks by height in bins of `width`, seen on so many `exposed` series-nights.  Those beyond the one
-    that `largest` of them exceed are taken to fall off exponentially; `usual` is their decay while few are known.
+    that `largest` of them exceed are taken to fall off exponentially (peaks over threshold; Pickands 1975); `usual` is
+    their decay while few are known.
     """
     count = _filled(count)
     above = np.cumsum(count[::-1])[::-1]
@@ -94,8 +82,8 @@ class Excursions:
         self._count = np.zeros((windows, _BINS))  # of peaks by distance
         self._far_count = np.zeros((windows, _BINS))  # ... and by change of the level
         #: single values, by distance from their level and by change: what two or three such at once are worth
-        self._single = np.zeros((1, _BINS))
-        self._far_single = np.zeros((1, _BINS))
+        self._single = np.zeros(_BINS)
+        self._far_single = np.zeros(_BINS)
         self._watched = np.zeros(1)  # number of them
         self._cubes = np.zeros(1)  # sum of the cubes of their distances
         self._exposed = 0.0  # series-nights that the counts rest on
@@ -106,69 +94,53 @@ class Excursions:
         self._lasting = np.array(
             [_LASTING + length + SLOW.get(length, 0) * (kind == "slow") for kind, length, _, _ in WINDOWS]
         )
-        self._largest = np.zeros((series, windows))
-        self._second = np.zeros((series, windows))
+        #: changes that were found, in case they come back
+        self._found_peak = np.zeros((series, windows))
+        self._found_far = np.zeros((series, windows))
+        self._limits = np.zeros((3, windows))
 
-    def habit(self) -> np.ndarray:
-        """Distance, shape (series, windows), that a series goes to and comes back from by habit."""
-        return np.maximum(self._second, np.minimum(self._largest, self._peak))
-
-    def _heaviness(self) -> float:
-        """How many factors e more of the fleet's values than of normal ones lie beyond _TAIL deviations; at least 0."""
-        far = float(self._single[0, round(_TAIL / _BIN) :].sum()) / _NORMAL_TAIL
-        return float(np.log(max((far + _ASSUMED * _ASSUMED_FROM) / (self._watched[0] + _ASSUMED_FROM), 1.0)))
-
-    def nearer(self) -> np.ndarray:
-        """Part of the threshold at which each window may speak, shape (windows,)."""
-        return np.where(SHORT, np.minimum(_NEARER + _PER_TAIL * self._heaviness(), 1.0), 1.0)
-
-    def least(self) -> np.ndarray:
-        """Minimum distance at which each window may speak, shape (windows,), whatever the size of the change.
-
-        Means of up to three values are judged by the single ones, and those of ten and more find drifts.
+    def thresholds(self, among: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Each of shape (windows,): minimum distance at which a window may speak, whatever the size of the change; and
+        distance and change of the level beyond which a fleet of so many series strays as often as is allowed, by its
+        excursions, and by its single values as if they were independent.
         """
-        least = self._settings.threshold * self.nearer()
-        for index, (kind, length, _, _) in enumerate(WINDOWS):
-            if kind == "mean" and 3 < length < 10:
-                least[index] += self._skewed(length)
-        return least
+        if self.nights % _ANEW == 0:
+            known = float(self._watched[0] / (self._watched[0] + _KNOWN))
+            least = self._settings.threshold * np.where(SHORT, 1 - (1 - _NEARER) * known, 1.0)
+            least = np.where(_SKEWED, least + self._skewed(), least)
+            self._limits = np.stack([least, self._limit(among, least, True), self._limit(among, least, False)])
+        return self._limits[0], self._limits[1], self._limits[2]
 
-    def _share(self, window: int, scaled: bool) -> float:
-        """Of the allowed false findings, the part of a window, by distance (`scaled`) or by change."""
-        shares = _SHARES.get(WINDOWS[window][:2])
-        if shares is None:
-            return 1.0
-        normal, heavy = (one[0 if scaled else 1] for one in shares)
-        return normal + (heavy - normal) * min(self._heaviness() / _HEAVY, 1.0)
+    def _skewed(self) -> np.ndarray:
+        """What a mean of this fleet's values needs beyond the threshold, to be as rare as of normal ones, (windows,).
 
-    def thresholds(self, among: int) -> tuple[np.ndarray, np.ndarray]:
-        """Distance and change of the level, each of shape (windows,), beyond which a fleet of so many series strays as
-        often as is allowed.
-
-        The peaks beyond the one that `largest` of them exceed are taken to fall off exponentially (peaks over
-        threshold; Pickands 1975).
+        The first term of the expansion of Cornish and Fisher (1938).
         """
-        settings = self._settings
-        least, smallest = settings.threshold * self.nearer(), np.full(len(WINDOWS), settings.smallest)
-        distance = self._beyond(self._count, _BIN, _USUAL, least, among)
-        change = self._beyond(self._far_count, _FAR_BIN, _FAR_USUAL, smallest, among)
-        if self._watched[0] > 0:
-            distance = np.maximum(distance, self._at_once(self._single[0], _BIN, True, among, least))
-            change = np.maximum(change, self._at_once(self._far_single[0], _FAR_BIN, False, among, smallest))
-        return distance, change
+        skewness = max(float(self._cubes[0] / max(self._watched[0], 1.0)), 0.0)
+        lengths = np.array([length for _, length, _, _ in WINDOWS])
+        return np.asarray((self._settings.threshold**2 - 1) / 6 * skewness / lengths**0.5)
 
-    def _wanted(self, among: int) -> float:
-        """Share of nights on which one window of one series may speak by chance."""
+    def _limit(self, among: int, least: np.ndarray, scaled: bool) -> np.ndarray:
         settings = self._settings
-        return settings.false_findings_per_month / 30 / max(among, settings.fleet) / len(WINDOWS) * 2
+        width, usual = (_BIN, _USUAL) if scaled else (_FAR_BIN, _FAR_USUAL)
+        least = least if scaled else np.full(len(WINDOWS), settings.smallest)
+        # share of nights on which one window of one series may speak by chance
+        allowed = settings.false_findings_per_month / 30 / max(among, settings.fleet) / len(WINDOWS) * 2 * _SHARE
+        counts = self._count if scaled else self._far_count
+        peaks = [
+            beyond(count, width, usual, float(at_least), float(share), self._exposed, settings.largest)
+            for count, at_least, share in zip(counts, least, allowed, strict=True)
+        ]
+        return np.maximum(peaks, self._at_once(scaled, allowed)) if self._watched[0] > 0 else np.array(peaks)
 
-    def _at_once(self, single: np.ndarray, width: float, scaled: bool, among: int, least: np.ndarray) -> np.ndarray:
+    def _at_once(self, scaled: bool, allowed: np.ndarray) -> np.ndarray:
         """How far windows come by chance where values are independent: by as many far values at once as it takes.
 
         Of two values both count, of which the larger is drawn in to a reach beyond the other; for the change that a
         window speaks of (`windows.distances`) the reach is longer by twice the mean that is taken off.  Of more, all of
         a `min` window and two of a `mean` window.
         """
+        single, width = (self._single, _BIN) if scaled else (self._far_single, _FAR_BIN)
         share = np.cumsum(_filled(single)[::-1])[::-1] / self._watched[0]  # of values beyond the beginning of each bin
         out = np.zeros(len(WINDOWS))
         for index, (kind, length, mean, unit) in enumerate(WINDOWS):
@@ -178,102 +150,67 @@ class Excursions:
                 reach = REACH[2] if kind == "mean" else 0.0
                 bins = (reach if scaled else (reach - 2 * mean) * self._unit()) / width
                 step = max(round(bins / _FINE), 1)  # as exact as need be, at the same cost for every noise
-                pairs = _pairs(share[::step], bins / step)
-                far = np.count_nonzero(pairs > self._share(index, scaled) * self._wanted(among)) * width * step
-                out[index] = (far - mean) / unit if scaled else far
-                continue
-            if kind == "min":
-                each = (self._share(index, scaled) * self._wanted(among)) ** (1 / length)
+                far = np.count_nonzero(_pairs(share[::step], bins / step) > allowed[index]) * width * step
+            elif kind == "min":
+                far = np.count_nonzero(share > allowed[index] ** (1 / length)) * width
             else:
-                each = (2 * self._wanted(among) / (length * (length - 1))) ** 0.5
-            far = np.count_nonzero(share > each) * width
-            reach = REACH.get(length, USUAL_REACH) if scaled else 0.0
-            far = far if kind == "min" else (2 * far + reach) / length
+                far = np.count_nonzero(share > (2 * allowed[index] / (length * (length - 1))) ** 0.5) * width
+                far = (2 * far + (USUAL_REACH if scaled else 0.0)) / length
             out[index] = (far - mean) / unit if scaled else far
-            if scaled and kind == "mean" and length > 2:
-                out[index] = max(out[index], least[index] + self._skewed(length))
         return out
 
     def _unit(self) -> float:
         """Deviation, in cost, of the series of which values go far: how far in cost over how far in deviations."""
         far = [
             np.count_nonzero(np.cumsum(_filled(single)[::-1])[::-1] > _FAR_SHARE * self._watched[0]) * width
-            for single, width in ((self._far_single[0], _FAR_BIN), (self._single[0], _BIN))
+            for single, width in ((self._far_single, _FAR_BIN), (self._single, _BIN))
         ]
         return float(far[0] / max(far[1], _BIN))
-
-    def _skewed(self, length: int) -> float:
-        """What a mean of so many of this fleet's values needs beyond the threshold, to be as rare as of normal ones."""
-        usual, skewness = self._settings.threshold, max(self._cubes[0] / max(self._watched[0], 1.0), 0.0)
-        return float(_SKEWED * (usual**2 - 1) / 6 * skewness / length**0.5)
-
-    def _beyond(self, count: np.ndarray, width: float, usual: float, least: np.ndarray, among: int) -> np.ndarray:
-        wanted, largest = self._wanted(among), self._settings.largest
-        allowed = [wanted * self._share(window, width == _BIN) for window in range(len(WINDOWS))]
-        return np.array(
-            [beyond(peaks, width, usual, float(least[window]), allowed[window], self._exposed, largest)
-             for window, peaks in enumerate(count)]
-        )  # fmt: skip
 
     def single(self, change: np.ndarray, deviation: np.ndarray) -> None:
         """Add single values of series whose level has not changed since, as distances from the level at that time."""
         self._watched[0] += len(change)
-        cubes = np.clip(change / deviation, -_SKEW_CLIP, _SKEW_CLIP) ** 3
-        self._cubes[0] += cubes.sum()
+        self._cubes[0] += (np.clip(change / deviation, -_SKEW_CLIP, _SKEW_CLIP) ** 3).sum()
         for counts, value, width in ((self._single, change / deviation, _BIN), (self._far_single, change, _FAR_BIN)):
             bins = np.clip((value / width).astype(int), 0, _BINS - 1)[value > 0]
-            counts[0] += np.bincount(bins, minlength=_BINS)
+            counts += np.bincount(bins, minlength=_BINS)
 
     def advance(self, distance: np.ndarray, change: np.ndarray, there: np.ndarray, tellable: np.ndarray) -> None:
         """Take in one night's distances and changes, shape (series, windows); rows that are not `there` are left alone.
 
         Only what is large enough to be told, `tellable` (series, windows), counts for the fleet.
         """
-        settings = self._settings
+        forgetting = self._settings.forgetting
         self.nights += 1
         for counts in (self._count, self._far_count, self._single, self._far_single, self._watched, self._cubes):
-            counts *= settings.forgetting
-        self._exposed = self._exposed * settings.forgetting + np.count_nonzero(there)
+            counts *= forgetting
+        self._exposed = self._exposed * forgetting + np.count_nonzero(there)
         rows = there[:, None]
-        fades = np.where(there, _HABIT_FADES, 1.0)[:, None]
-        self._largest *= fades
-        self._second *= fades
         self._age[there] += self._peak[there] > 0
-        over = rows & (distance < _OVER) & (self._peak > 0)
-        self._settle(over)
+        self._settle(rows & (distance < _OVER) & (self._peak > 0))
         higher = rows & tellable & (distance > self._peak) & (distance >= _COUNTED)
         np.copyto(self._peak, distance, where=higher)
         np.maximum(change, self._far, out=self._far, where=higher)
 
     def _settle(self, over: np.ndarray) -> None:
         """Excursions that have ended: those that came back soon count, those that lasted were changes."""
-        if not over.any():
-            return
-        came_back = over & (self._age <= self._lasting[None, :])
-        peak = np.where(came_back, self._peak, 0)
-        self._second = np.maximum(self._second, np.minimum(self._largest, peak))
-        self._largest = np.maximum(self._largest, peak)
-        row, window = np.nonzero(came_back)
-        self._add(window, self._peak[row, window], self._far[row, window])
+        self._add(over & (self._age <= self._lasting[None, :]), self._peak, self._far)
         for one in (self._peak, self._far, self._age):
-            np.copyto(one, 0, where=over)
+            one[over] = 0
 
-    def _add(self, window: np.ndarray, peak: np.ndarray, far: np.ndarray) -> None:
+    def _add(self, which: np.ndarray, peak: np.ndarray, far: np.ndarray) -> None:
+        row, window = np.nonzero(which)
         for count, value, width in ((self._count, peak, _BIN), (self._far_count, far, _FAR_BIN)):
-            np.add.at(count, (window, np.clip((value / width).astype(int), 0, _BINS - 1)), 1.0)
+            np.add.at(count, (window, np.clip((value[row, window] / width).astype(int), 0, _BINS - 1)), 1.0)
 
-    def take_out(self, row: int) -> tuple[np.ndarray, np.ndarray]:
-        """The excursion of a series under way is a change that was found: its peaks, for `put_back`."""
-        peaks = self._peak[row].copy(), self._far[row].copy()
-        self._peak[row] = 0
-        self._far[row] = 0
-        self._age[row] = 0
-        return peaks
+    def take_out(self, row: int) -> None:
+        """The excursion of a series under way is a change that was found."""
+        self._found_peak[row], self._found_far[row] = self._peak[row], self._far[row]
+        for one in (self._peak, self._far, self._age):
+            one[row] = 0
 
-    def put_back(self, row: int, peaks: tuple[np.ndarray, np.ndarray]) -> None:
-        """The change came back: it was an excursion."""
-        peak, far = peaks
-        window = np.flatnonzero(peak >= _COUNTED)
-        self._add(window, peak[window], far[window])
-        self._second[row] = np.maximum(self._second[row], np.minimum(self._largest[row], peak))
-        self._largest[row] = np.maximum(self._largest[row], peak)
+    def put_back(self, row: int) -> None:
+        """The change that was found came back soon: it was an excursion."""
+        peak, far = self._found_peak[row : row + 1], self._found_far[row : row + 1]
+        self._add(peak >= _COUNTED, peak, far)
+        peak[:] = 0

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tenken.history.detect.detector import Event
+from tenken.history.detect.findings import Event
 
 WHOLE_FLEET = "fleet"
 _APART = 3  # change nights this close are the same night: the estimate is uncertain by a night or two

@@ -42,7 +42,7 @@ def ratio(values: np.ndarray, since: np.ndarray) -> np.ndarray:
 
     `values` (series, at least WEEKS + 2) and `since` as for `precedence`. The nearer of the two must be TIMES as far
     from the median of the others as the farthest of these, as in the ratio tests of Dixon (1950), and DEVIATIONS of
-    theirs.
+    theirs; the farther at most TIMES as far as the nearer, as values of one level are and disturbances are not.
     For independent values of any distribution both lie beyond all others once in C(23, 2) = 253 pairs.
     """
     out = np.zeros(len(values))
@@ -52,5 +52,6 @@ def ratio(values: np.ndarray, since: np.ndarray) -> np.ndarray:
         own = old[rows] - np.median(old[rows], axis=1)[:, None]
         far = near[rows] - np.median(old[rows], axis=1)
         spread = 1.4826 * np.median(np.abs(own), axis=1)
-        out[rows] = np.where((far > TIMES * own.max(axis=1)) & (far > DEVIATIONS * spread), far, 0)
+        alike = values[rows, -2:].max(axis=1) - values[rows, -2:].min(axis=1) <= (TIMES - 1) * far
+        out[rows] = np.where((far > TIMES * own.max(axis=1)) & (far > DEVIATIONS * spread) & alike, far, 0)
     return out

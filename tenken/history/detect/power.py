@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from tenken.history.detect.detector import Noise
+from tenken.history.detect.findings import Noise
 from tenken.history.detect.windows import WINDOWS, spread_of_mean
 
 
@@ -28,6 +28,5 @@ def power(noise: Noise, nights: int, chance: float = 0.9) -> np.ndarray:
         if length > nights or kind == "slow":
             continue
         own = noise.deviation * np.sqrt((unit * spread[:, length - 1]) ** 2 * length + doubt)
-        own = own * np.maximum(noise.spread[:, index], 1.0)
         out = np.minimum(out, np.maximum(own * noise.limit[:, index], noise.smallest) + beyond * own)
     return np.where(noise.values > 0, out, np.nan)

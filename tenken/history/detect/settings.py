@@ -10,7 +10,7 @@ class Settings:
     """Lengths are in values of a series (its nights with a value); distances are in standard deviations."""
 
     #: expected false findings of a whole fleet in 30 nights, whatever the number of its series
-    false_findings_per_month: float = 0.35
+    false_findings_per_month: float = 0.3
     #: a smaller relative change of a single series is not a finding
     smallest: float = 0.015
     #: ... nor is this slow change, over some forty nights or more
@@ -50,18 +50,11 @@ class Settings:
     #: minimum distance of a finding, however quiet the fleet's past
     threshold: float = 4.0
     #: ... and this factor for a slow change: a level may wander
-    slow: float = 1.27
-    #: ... and this one beside it for the slowest of all, without a step or a quick decline: a level that wanders goes
-    #: farther the longer it is watched
-    slowest: float = 1.12
+    slow: float = 1.45
     #: added to it, relative, over the number of values in the noise estimate
     youth: float = 4.5
     #: ... and for a fleet with a short history: 1 + the square of this over the number of nights
     young_fleet: float = 6.0
-    #: ... which is longer for windows of more than three values: long excursions take longer to be known
-    young_fleet_long: float = 9.0
-    #: a series must exceed its own second largest recovered excursion by this factor
-    habit: float = 1.2
     #: factor per night by which the fleet's excursions are forgotten
     forgetting: float = 0.995
     #: number of the largest excursions that determine the decay of their frequency
@@ -71,6 +64,6 @@ class Settings:
     recovered: float = 9.0
     night_maximum: float = 5.0
     #: an improvement that reverts this fraction of a regression ends it
-    taken_back: float = 0.65
+    taken_back: float = 0.5
     #: a change that recovers within this many values was an excursion, from which the detector learns
     excursion: int = 45

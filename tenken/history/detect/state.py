@@ -1,7 +1,7 @@
 """A detector on disk: one line of JSON, then its arrays in memory layout. The content is data and never executed.
 
     {"format": "tenken-state/7", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
-    <the arrays, the events, the peaks: bytes>
+    <the arrays, the events: bytes>
 
 Names, types and shapes of the arrays are those of a new detector with the same number of series: a file cannot
 request others, and its length is known before it is read.
@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from tenken.errors import TenkenError
-from tenken.history.detect.detector import Detector, Event
+from tenken.history.detect.detector import Detector
 from tenken.history.detect.excursions import Excursions
+from tenken.history.detect.findings import Event
 from tenken.history.detect.unrest import Unrest
-from tenken.history.detect.windows import WINDOWS
 from tenken.model import files
 
 FORMAT = "tenken-state/7"
@@ -38,7 +38,6 @@ _EVENT = np.dtype(
      ("withdrawn", "?"), ("former", "<f8")]
 )  # fmt: skip
 _KINDS = (b"step", b"drift", b"noisy")
-_PEAKS = np.dtype([("row", "<i8"), ("peaks", "<f8", (2, 2, len(WINDOWS)))])
 
 
 class StateError(TenkenError):
@@ -53,13 +52,10 @@ def write(path: Path, mark: str, nights: int, detector: Detector) -> None:
          for e, former in zip(detector._events, detector._formers, strict=True)],
         dtype=_EVENT,
     )  # fmt: skip
-    peaks = np.zeros(len(detector._peaks), _PEAKS)
-    for at, (row, pair) in enumerate(detector._peaks.items()):
-        peaks[at] = (row, np.asarray(pair))
-    body = [array.tobytes() for _, _, array in _arrays(detector)] + [events.tobytes(), peaks.tobytes()]
+    body = [array.tobytes() for _, _, array in _arrays(detector)] + [events.tobytes()]
     worse, better = detector._excursions
     head = {
-        "format": FORMAT, "mark": mark, "nights": nights, "events": len(events), "peaks": len(peaks),
+        "format": FORMAT, "mark": mark, "nights": nights, "events": len(events),
         "night": int(detector.night), "judged": int(detector._judged), "exposed": float(worse._exposed),
         "exposed_better": float(better._exposed), "watched": int(worse.nights), "watched_better": int(better.nights),
         "digest": _digest(body),
@@ -95,8 +91,7 @@ def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> 
         if head["nights"] > most or head["mark"] != mark(head["nights"]):
             return None
         arrays = list(_arrays(fresh))
-        sizes = [array.nbytes for _, _, array in arrays]
-        sizes += [head["events"] * _EVENT.itemsize, head["peaks"] * _PEAKS.itemsize]
+        sizes = [*(array.nbytes for _, _, array in arrays), head["events"] * _EVENT.itemsize]
         if sum(sizes) != facts.st_size - len(line):
             raise StateError(f"has {facts.st_size - len(line)} bytes where {sum(sizes)} are expected")
         body = [stream.read(size) for size in sizes]
@@ -104,7 +99,7 @@ def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> 
         raise StateError("is damaged: its digest does not match")
     for (owner, name, array), content in zip(arrays, body, strict=False):
         setattr(owner, name, np.frombuffer(content, array.dtype).reshape(array.shape).copy())
-    _restore(fresh, head, np.frombuffer(body[-2], _EVENT), np.frombuffer(body[-1], _PEAKS))
+    _restore(fresh, head, np.frombuffer(body[-1], _EVENT))
     return int(head["nights"])
 
 
@@ -135,7 +130,7 @@ def _head(line: bytes) -> dict[str, Any]:
         raise StateError("is damaged: not the header of a state file")
     if head["format"] != FORMAT:
         raise StateError("was written by another version")
-    kinds: dict[str, type] = {"mark": str, "digest": str, "nights": int, "events": int, "peaks": int, **_NUMBERS}
+    kinds: dict[str, type] = {"mark": str, "digest": str, "nights": int, "events": int, **_NUMBERS}
     for name, kind in kinds.items():
         value: Any = head.get(name)
         if type(value) is not kind or (isinstance(value, (int, float)) and not 0 <= value < 2**53):
@@ -143,20 +138,20 @@ def _head(line: bytes) -> dict[str, Any]:
     return head
 
 
-def _restore(detector: Detector, head: dict[str, Any], events: np.ndarray, peaks: np.ndarray) -> None:
+def _restore(detector: Detector, head: dict[str, Any], events: np.ndarray) -> None:
     """The remaining data; indices are validated."""
     indices: list[tuple[str, int, int]] = [
         ("_choice", 0, len(detector.settings.level_weights)), ("_last_event", -1, len(events)),
         ("_open", -1, len(events)), ("_number", 0, 2**53), ("_since", 0, 2**53), ("_told", 0, 2**53),
-        ("_back_nights", 0, 2**53), ("_noisy", -1, len(events)), ("_returned", -1, len(events)),
+        ("_back_nights", 0, 2**53), ("_noisy", -1, len(events)),
     ]  # fmt: skip
     for name, least, end in indices:
         array = getattr(detector, name)
         if len(array) and not (array.min() >= least and array.max() < end):
             raise StateError(f"is damaged: {name.strip('_')} out of range")
-    for rows in (events["series"], peaks["row"]):
-        if len(rows) and not (rows.min() >= 0 and rows.max() < detector.series):
-            raise StateError("is damaged: an event of an unknown series")
+    rows = events["series"]
+    if len(rows) and not (rows.min() >= 0 and rows.max() < detector.series):
+        raise StateError("is damaged: an event of an unknown series")
     if not set(events["kind"].tolist()) <= set(_KINDS):
         raise StateError("is damaged: an event of an unknown kind")
     detector.night, detector._judged = head["night"], head["judged"]
@@ -172,7 +167,3 @@ def _restore(detector: Detector, head: dict[str, Any], events: np.ndarray, peaks
     for index, event in enumerate(detector._events):
         if event.worse and event.recovered_night is None and event.kind != "noisy":
             detector._standing.setdefault(event.series, []).append(index)
-    detector._peaks = {
-        int(row): tuple((pair[0].copy(), pair[1].copy()) for pair in both)
-        for row, both in zip(peaks["row"], peaks["peaks"], strict=True)
-    }

@@ -29,7 +29,6 @@ _SKEW_CLIP = 4.0
 _OVER, _COUNTED, _BIN, _BINS = 1.0, 2.0, 0.1, 400
 #: A level of noise is back where it was when the newest values of the middle window went this part of the way.
 _BACK = 0.6
-_HABIT_FADES = 0.999
 
 
 class Unrest:
@@ -46,8 +45,6 @@ class Unrest:
         self._rested = np.zeros(series, int)  # values that it rests on
         self._former = np.full(series, np.nan)  # mean before the series became noisy
         self._peak = np.zeros((series, len(WINDOWS)))
-        self._largest = np.zeros((series, len(WINDOWS)))
-        self._second = np.zeros((series, len(WINDOWS)))
         self._count = np.zeros((len(WINDOWS), _BINS))
         self._exposed = np.zeros(1)
         self._cubes = np.zeros(2)  # sum of the cubes of the distances of single values, and their number
@@ -69,7 +66,7 @@ class Unrest:
         if not len(known):
             return known
         distance, ratio = self._distances(known)
-        limit = self._limits(known, among)
+        limit = self._limits(among)
         noisy = (distance > limit) & (ratio >= self._settings.noisier)
         noisy &= self._unit[known, None] * ratio * _noise(self._mean[known])[:, None] >= self._settings.smallest / 2
         noisy = noisy.any(axis=1) & (self._rested[known] >= JUDGED_FROM)
@@ -113,9 +110,8 @@ class Unrest:
         ratio = _noise(np.minimum(newer, older)) / _noise(self._mean[rows])[:, None]
         return off / (own * self._deviation(rows)[:, None]), ratio
 
-    def _limits(self, rows: np.ndarray, series: int) -> np.ndarray:
+    def _limits(self, series: int) -> np.ndarray:
         settings = self._settings
-        habit = np.maximum(self._second[rows], np.minimum(self._largest[rows], self._peak[rows]))
         allowed = settings.false_noisy_per_month / 30 / max(series, settings.fleet) / len(WINDOWS)
         skewness = max(float(self._cubes[0] / max(self._cubes[1], 1.0)), 0.0)
         least = settings.noisy + (settings.noisy**2 - 1) / 6 * skewness / np.array(WINDOWS) ** 0.5
@@ -123,19 +119,15 @@ class Unrest:
             [beyond(count, _BIN, 0.25, float(one), allowed, float(self._exposed[0]), settings.largest)
              for count, one in zip(self._count, least, strict=True)]
         )  # fmt: skip
-        return np.maximum(settings.habit * habit, fleet)
+        return fleet
 
     def _excursions(self, rows: np.ndarray, distance: np.ndarray) -> None:
-        """Means that strayed and came back: what the fleet, and the series itself, do by habit."""
-        self._largest[rows] *= _HABIT_FADES
-        self._second[rows] *= _HABIT_FADES
+        """Means that strayed and came back: what the fleet does by habit."""
         self._count *= self._settings.forgetting
         self._exposed *= self._settings.forgetting
         peak = self._peak[rows]
         over = (distance < _OVER) & (peak > 0)
         ended = np.where(over, peak, 0)
-        self._second[rows] = np.maximum(self._second[rows], np.minimum(self._largest[rows], ended))
-        self._largest[rows] = np.maximum(self._largest[rows], ended)
         row, window = np.nonzero(over)
         np.add.at(self._count, (window, np.clip((ended[row, window] / _BIN).astype(int), 0, _BINS - 1)), 1.0)
         higher = (distance > peak) & (distance >= _COUNTED)

@@ -19,11 +19,8 @@ WINDOWS: tuple[tuple[str, int, float, float], ...] = (
     ("mean", 2, -0.1056, 0.7447),
     ("min", 3, -0.8457, 0.7486),
     ("mean", 3, -0.0701, 0.5937),
-    ("mean", 4, -0.0362, 0.5074),
     ("mean", 5, -0.0231, 0.4507),
-    ("mean", 7, -0.0118, 0.3795),
     ("mean", 10, -0.0058, 0.3170),
-    ("mean", 14, -0.0038, 0.2675),
     ("slow", 10, 0.0, 0.3333),
     ("slow", 14, 0.0, 0.3333),
 )
@@ -31,7 +28,7 @@ WINDOWS: tuple[tuple[str, int, float, float], ...] = (
 SLOW = {10: 30, 14: 60}
 STRIDE = 5
 SLOW_KEPT = 16
-#: Newest values whose median must have gone half of the way that a slow window says.
+#: Newest values whose median must have gone half of the way that a window of as many or more says.
 CONFIRMED = 5
 #: Values that are kept to tell when a slow change began: the longest slow window and the time before it.
 LONG = 80
@@ -137,9 +134,10 @@ def distances(
         up, down = up - level - echo, down - level - echo
         worse[:, index] = np.where(fits, (up - mean * deviation) / scale, -np.inf)
         better[:, index] = np.where(fits, (-down - mean * deviation) / scale, -np.inf)
-        middle = sum_ / length - level - echo
-        if kind == "slow":  # most of the newest values must bear it out: a spike or two are no slow change
-            middle = np.where(2 * np.abs(halfway - level) * np.sign((halfway - level) * up) >= np.abs(up), up, 0.0)
+        middle = up if kind == "slow" else sum_ / length - level - echo
+        if length >= CONFIRMED:  # most of the newest values must bear it out: a spike or two are no change of level
+            gone = (halfway - level) * np.sign(middle)
+            middle = np.where(2 * gone >= np.abs(middle), middle, 0.0)
         shift_worse[:, index] = np.minimum(middle, up - mean * deviation)
         shift_better[:, index] = np.maximum(middle, down + mean * deviation)
     return Distances(worse, better, shift_worse, shift_better)

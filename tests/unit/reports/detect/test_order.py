@@ -38,10 +38,12 @@ def test_precedence(old, new, since, shift):
     ("old", "new", "since", "shift"),
     [
         (CALM, [0.06, 0.09], 99, 0.06),
+        (CALM, [0.06, 0.119], 99, 0.06),
+        (CALM, [0.06, 0.121], 99, 0.0),  # more than twice as far: a disturbance, not a level
         (CALM, [0.09, 0.061], 99, 0.061),
         (CALM, [0.09, 0.01], 99, 0.0),  # one night
         (CALM, [0.059, 0.9], 99, 0.0),  # 4 MAD are 0.0593
-        ([*CALM[:-1], 0.04], [0.07, 0.09], 99, 0.0),  # less than twice as far as the farthest
+        ([*CALM[:-1], 0.04], [0.079, 0.09], 99, 0.0),  # less than twice as far as the farthest
         ([*CALM[:-1], 0.04], [0.081, 0.09], 99, 0.081),
         ([*CALM[:-1], -0.4], [0.07, 0.09], 99, 0.07),  # a better value says nothing
         (CALM, [0.07, 0.09], 22, 0.0),  # three weeks since a change that was told

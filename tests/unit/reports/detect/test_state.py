@@ -74,7 +74,7 @@ DAMAGE = {
     "version": (lambda c: with_head(c, format="tenken-state/9"), "another version"),
     "pickle": (lambda c: pickle.dumps(("mark", 1, [1])), "an earlier version"),
     "events": (lambda c: with_head(c, events=2**40), "bytes where"),
-    "negative": (lambda c: with_head(c, peaks=-1), "'peaks' is -1"),
+    "negative": (lambda c: with_head(c, events=-1), "'events' is -1"),
     "true": (lambda c: with_head(c, nights=True), "'nights' is True"),
     "nan": (lambda c: with_head(c, exposed=float("nan")), "'exposed' is nan"),
 }

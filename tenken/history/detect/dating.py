@@ -1,0 +1,114 @@
+"""When a change began, whether gradually, and whether it is one of scatter: least squares and likelihood of one series.
+
+Arrays are costs of one series, the newest last.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+#: Values of the end point of a drift: a change over fewer is a step.
+RECENT = 5
+#: Minimum fraction of a slow change in one step, for it to be reported as that step.
+_SUDDEN = 0.6
+#: Newest values in which one step may be the major part.
+_LATELY = 18
+#: Log-likelihood by which a slope must be more likely than a step: it has its beginning to choose as well.
+_SLOPE_NATS = 2.0
+#: Deviations at which values that may tell scatter are drawn in, and the evidence that it takes (nats).
+SCATTER_CLIP, _SCATTER_NATS = 3.0, 3.0
+
+
+def slow(own: np.ndarray, former: float, reach: float) -> tuple[int, float, bool]:
+    """A slow change from the level `former`: (values since its beginning, level before, whether it was sudden).
+
+    It was sudden if one step, of the newest values or of all, is the major part of it and a slope is not likelier
+    (least squares; values beyond both levels by more than `reach` are drawn in); a slower change is dated to the
+    beginning of its slope, or to the largest step of a staircase.
+    """
+    count = len(own)
+    total = float(np.median(own[-RECENT:])) - former
+    own = np.clip(own, min(former, former + total) - reach, max(former, former + total) + reach)
+    for begin, least in ((count - _LATELY, 2), (0, RECENT)):
+        new, residual = _step(own[max(begin, 0) :], least)
+        before = float(np.median(own[max(begin, 0) : count - new]))
+        part = (float(np.median(own[count - new :])) - before) / total if total else 0.0
+        if begin > 0 and part >= _SUDDEN:
+            return new, before, True
+    since, left = slope(own)
+    if _likelier(count, left, residual):
+        return since, former, False
+    return new, before if part >= _SUDDEN else former, part >= _SUDDEN
+
+
+def slope(own: np.ndarray) -> tuple[int, float]:
+    """Of the slope that fits best from any value on, at least 2 RECENT from the end: values since, squares left."""
+    count = len(own)
+    x = np.maximum(np.arange(count) - np.arange(count - 2 * RECENT)[:, None], 0.0)
+    x -= x.mean(axis=1, keepdims=True)
+    left = ((own - own.mean()) ** 2).sum() - (x @ own) ** 2 / (x**2).sum(axis=1)
+    return count - int(left.argmin()) - 1, float(left.min())
+
+
+def _step(own: np.ndarray, least: int) -> tuple[int, float]:
+    """Of the best step with at least so many values after it and RECENT before: values after it, squares left."""
+    count = len(own)
+    number = np.arange(1, count)
+    sums = np.cumsum(own)[:-1]
+    apart = sums / number - (own.sum() - sums) / (count - number)
+    residual = ((own - own.mean()) ** 2).sum() - apart**2 * number * (count - number) / count
+    at = RECENT - 1 + int(residual[RECENT - 1 : count - least].argmin())
+    return count - at - 1, float(residual[at])
+
+
+def beginning(own: np.ndarray, length: int, least: int, longest: int, reach: float) -> int:
+    """Number of newest values, from `least` to `longest`, that best fit a new level (maximum likelihood of a step), of
+    which the newest `length` revealed it; `own` are distances from the level before.
+    """
+    target = np.median(own[-length:])
+    gain = np.clip(own**2, 0, (np.abs(target) + reach) ** 2) - (own - target) ** 2
+    totals = np.cumsum(gain[::-1])[least - 1 : max(longest, least)]
+    return least + int(totals.argmax())
+
+
+def is_slope(own: np.ndarray, length: int) -> bool:
+    """Whether a slope fits values better than a step before the newest `length` (least squares); `own` are distances
+    from the level before."""
+    count = len(own)
+    if count < 8:
+        return False
+    step = own.copy()
+    step[: count - length] -= np.mean(own[: count - length]) if count > length else 0
+    step[count - length :] -= np.mean(own[count - length :])
+    x = np.arange(count) - (count - 1) / 2
+    line = own - own.mean() - float((own * x).sum() / (x**2).sum()) * x
+    return _likelier(count, (line**2).sum(), (step**2).sum())
+
+
+def _likelier(count: int, slope: float, step: float) -> bool:
+    """Whether the residual sum of squares of a slope says that it is likelier than a step, by _SLOPE_NATS."""
+    tiny = np.finfo(float).tiny
+    return bool(count / 2 * np.log(max(step, tiny) / max(slope, tiny)) > _SLOPE_NATS)
+
+
+def scatter(off: np.ndarray, length: int, memory: float, deviation: float) -> float:
+    """How many times as far as usual values scatter about the levels before and after a change; 1 unless sure.
+
+    `off` are distances from the level before, of which the newest `length` are of the new one. What is left tells a
+    change of scatter from a change of level; its likelihood, since any of the newest values, must be great.
+    """
+    count = len(off)
+    if count - length < 2:
+        return 1.0
+    off = off.copy()
+    new = off[count - length :]
+    off[count - length :] = new - (np.median(new) if length > 2 else new.mean())
+    off[1:] -= memory * off[:-1]
+    off[1:] /= np.sqrt(1 - memory**2)
+    square = np.minimum((off[::-1] / deviation) ** 2, SCATTER_CLIP**2)
+    total = np.cumsum(square)[length:]
+    free = np.arange(length, count)  # values less the one that the new level took
+    ratio = np.maximum(total / free, 1.0)
+    nats = 0.5 * free * (ratio - 1 - np.log(ratio))
+    at = int(nats.argmax())
+    return float(np.sqrt(ratio[at])) if nats[at] >= _SCATTER_NATS else 1.0

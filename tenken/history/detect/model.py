@@ -1,0 +1,224 @@
+"""The level and the noise of each series: three exponential filters of which the best is used, deviation, memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tenken.history.detect.settings import Settings
+from tenken.history.detect.windows import KEPT, LONG, SLOW_KEPT, STRIDE
+
+_LEAST_MEMORY = 0.1  # autocorrelation that may be chance; from twice this value on it counts in full
+_MOST_MEMORY = 0.9
+_QUANTILE_80 = 1.2816  # of the magnitude of a normal variable
+_CLIPPED = 0.973  # deviation of a normal variable that is drawn in to 2.5 (of which the square is its variance)
+_FORECAST = 3  # number of values whose mean a level predicts
+_FORGIVES = 0.1  # times as slowly nights of fewer samples become the usual ones
+_LAG = 6  # delay of the noise estimate relative to the level, in values
+
+
+class Model:
+    """Of all series; `rows` are indices of some of them, or all as a slice."""
+
+    def __init__(self, higher_is_better: np.ndarray, settings: Settings | None = None) -> None:
+        higher = np.asarray(higher_is_better)
+        if higher.ndim != 1 or higher.dtype != bool:
+            raise ValueError("higher_is_better: expected a vector of booleans, one per series")
+        self.settings = settings or Settings()
+        count = self.series = len(higher)
+        self._sign = np.where(higher, -1.0, 1.0)
+        self._learned = np.full((count, self.settings.min_baseline), np.nan)  # the first values
+        self._number = np.zeros(count, int)  # values so far
+        self._linear = np.zeros(count, bool)  # judged by difference, not by ratio
+        self._reference = np.full(count, np.nan)
+        ways = len(self.settings.level_weights)
+        #: level, deviation, product of neighbouring deviations and error of forecast, for each way to follow the level
+        self._tracks = np.full((ways, count), np.nan)
+        self._track_levels = np.zeros((ways, count, KEPT))
+        self._track_deviation = np.full((ways, count), np.nan)
+        self._track_product = np.zeros((ways, count))
+        self._track_error = np.ones((ways, count))
+        self._choice = np.zeros(count, int)  # the method in use, to which the next four belong
+        self._level = np.full(count, np.nan)
+        self._anchor = np.zeros(count)  # values in the level
+        self._since = np.zeros(count, int)  # values since the level moved
+        self._deviation = np.full(count, np.nan)
+        self._product = np.zeros(count)  # of neighbouring deviations, for the memory
+        self._memory = np.zeros(count)
+        self._error = np.zeros(count)  # usual standard error within a night
+        shape = (count, KEPT)
+        self._kept = np.zeros(shape)
+        self._levels = np.zeros(shape)
+        self._slow = np.zeros((count, SLOW_KEPT))
+        self._slow_wanders = np.ones((count, SLOW_KEPT), bool)  # whether the slowest method was not the best
+        self._nights = np.full(shape, -1)
+        self._long = np.zeros((count, LONG))
+        self._long_nights = np.full((count, LONG), -1)
+        #: deviation and memory some values ago: an ongoing change must not hide itself
+        self._past_deviation = np.full((count, _LAG), np.nan)
+        self._past_memory = np.zeros((count, _LAG))
+
+    def _begin(self, rows: np.ndarray) -> np.ndarray:
+        """Select the model for series with enough values, and set level and noise."""
+        first = self._learned[rows]
+        self._linear[rows] = ~(first.min(axis=1) > 0)
+        typical = np.median(np.abs(first), axis=1)
+        middle = np.median(first, axis=1)
+        self._reference[rows] = np.where(self._linear[rows], np.where(typical > 0, typical, 1.0), middle)
+        cost = self._costs(first.T, rows).T
+        level = np.median(cost, axis=1)
+        floor = self._floor(rows)
+        near = 1.4826 * np.median(np.abs(cost - level[:, None]), axis=1)
+        # where modes are far apart most values lie in one of them, but neighbours often do not
+        apart = np.quantile(np.abs(np.diff(cost, axis=1)), 0.8, axis=1) / (_QUANTILE_80 * 2**0.5)
+        rough = np.maximum(np.maximum(near, apart), floor)[:, None]
+        drawn = np.clip(cost - level[:, None], -3 * rough, 3 * rough)
+        level = level + drawn.mean(axis=1)
+        drawn = np.clip(cost - level[:, None], -3 * rough, 3 * rough)
+        self._level[rows] = level
+        self._deviation[rows] = np.maximum(np.sqrt((drawn**2).sum(axis=1) / (drawn.shape[1] - 1)), floor)
+        self._product[rows] = (drawn[:, 1:] * drawn[:, :-1]).mean(axis=1)
+        self._anchor[rows] = cost.shape[1]
+        self._since[rows] = cost.shape[1]
+        self._kept[rows] = cost[:, -KEPT:]
+        self._long[rows, -cost.shape[1] :] = cost
+        self._tracks[:, rows] = level
+        self._track_levels[:, rows] = level[:, None]
+        self._track_deviation[:, rows] = self._deviation[rows]
+        self._track_product[:, rows] = self._product[rows]
+        self._track_error[:, rows] = self._deviation[rows] ** 2 / 2
+        self._levels[rows] = level[:, None]
+        self._slow[rows] = level[:, None]
+        self._remember(rows)
+        self._past_deviation[rows] = self._deviation[rows, None]
+        self._past_memory[rows] = self._memory[rows, None]
+        return cost - level[:, None]
+
+    def _costs(self, values: np.ndarray, rows: np.ndarray | slice) -> np.ndarray:
+        """Logarithm of the value, or its difference from the reference, such that more is worse."""
+        reference, linear = self._reference[rows], self._linear[rows]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(np.maximum(values, 1e-6 * np.abs(reference)))
+            return self._sign[rows] * np.where(linear, values / reference, ratio)
+
+    def _floor(self, rows: np.ndarray | slice) -> np.ndarray:
+        absolute = self.settings.absolute_floor / np.abs(self._reference[rows])
+        return np.maximum(self.settings.relative_floor, absolute)
+
+    def _remember(self, rows: np.ndarray | slice) -> None:
+        """The autocorrelation of series, 0 unless significant, corrected for its bias (Kendall 1954)."""
+        number = np.minimum(np.maximum(self._number[rows], 20), 2 / self.settings.noise_weight)
+        memory = self._product[rows] / np.maximum(self._deviation[rows] ** 2, np.finfo(float).tiny)
+        memory = memory + (1 + 3 * memory) / number
+        stands_out = np.clip((memory - _LEAST_MEMORY) / _LEAST_MEMORY, 0, 1)
+        self._memory[rows] = np.clip(memory * stands_out, 0, _MOST_MEMORY)
+
+    def _all_or(self, rows: np.ndarray) -> np.ndarray | slice:
+        """The same rows, as a slice where they are all: views, no copies."""
+        return slice(None) if len(rows) == self.series else rows
+
+    def _weighed(self, cost: np.ndarray, known: np.ndarray, errors: np.ndarray | None) -> np.ndarray:
+        """Costs of nights with fewer samples than usual, drawn towards the level by their additional noise."""
+        if errors is None:
+            return cost
+        error = np.where(known & np.isfinite(errors), errors, self._error)
+        new = np.where(self._error > 0, self._error, error)
+        extra = np.maximum(error**2 - new**2, 0)
+        factor = np.sqrt(self._deviation**2 / (self._deviation**2 + extra))
+        # what is usual follows better nights: the deviation, which follows what is left, rests on it
+        weight = self.settings.noise_weight * np.where(error > new, _FORGIVES, 1.0)
+        self._error = np.where(known, new + (error - new) * weight, self._error)
+        return np.where(known, self._level + (cost - self._level) * factor, cost)
+
+    def _youth(self) -> np.ndarray:
+        """Factor for the uncertainty of a deviation estimated from few values, shape (series, 1)."""
+        number = np.maximum(self._number, self.settings.min_baseline)[:, None]
+        return 1 + self.settings.youth / np.minimum(number, 2 / self.settings.noise_weight)
+
+    def _follow(self, rows: np.ndarray, cost: np.ndarray) -> None:
+        """Update level, noise and autocorrelation with a value; distant ones are drawn in."""
+        settings = self.settings
+        at = self._all_or(rows)
+        self._anchor[at] += 1
+        weight = np.maximum(1 / np.maximum(self._number[at], 1), settings.noise_weight)
+        settled = self._since[at] > 3
+        own = self._kept[at]
+        for way, fastest in enumerate(settings.level_weights):
+            level, deviation = self._tracks[way, at], self._track_deviation[way, at]
+            reach = settings.clip * deviation
+            drawn = np.clip(own[:, -1] - level, -reach, reach)
+            before = np.clip(own[:, -2] - self._track_levels[way, at, -2], -reach, reach)
+            square = np.where(settled, drawn**2 / _CLIPPED**2, deviation**2)
+            variance = deviation**2 + weight * (square - deviation**2)
+            self._track_deviation[way, at] = np.maximum(np.sqrt(variance), self._floor(at))
+            product = np.where(settled, drawn * before, self._track_product[way, at])
+            self._track_product[way, at] += weight * (product - self._track_product[way, at])
+            error = own[:, -_FORECAST:].mean(axis=1) - self._track_levels[way, at, -_FORECAST - 1]
+            error = np.where(self._since[at] > _FORECAST, np.clip(error, -reach, reach) ** 2, np.nan)
+            old = self._track_error[way, at]
+            self._track_error[way, at] = np.where(np.isnan(error), old, old + weight * (error - old))
+            self._tracks[way, at] = level + drawn * np.maximum(1 / self._anchor[at], fastest)
+        self._track_levels[:, at, -1] = self._tracks[:, at]
+        self._choose(rows)
+        self._remember(at)
+        due = rows[self._number[rows] % STRIDE == 0]
+        self._slow[due, :-1] = self._slow[due, 1:]
+        self._slow[due, -1] = self._tracks[0, due]
+        self._slow_wanders[due, :-1] = self._slow_wanders[due, 1:]
+        self._slow_wanders[due, -1] = self._choice[due] > 0
+        for past, now in ((self._past_deviation, self._deviation), (self._past_memory, self._memory)):
+            past[at, :-1] = past[at, 1:]
+            past[at, -1] = now[at]
+
+    def _choose(self, rows: np.ndarray) -> None:
+        """Select the method of tracking the level with the best predictions."""
+        handicap = self.settings.better_by ** np.arange(len(self._tracks))
+        choice = (self._track_error[:, rows] / handicap[:, None]).argmin(axis=0)
+        self._choice[rows] = choice
+        self._level[rows] = self._tracks[choice, rows]
+        self._levels[rows] = self._track_levels[choice, rows]
+        self._deviation[rows] = self._track_deviation[choice, rows]
+        self._product[rows] = self._track_product[choice, rows]
+
+    def _remembered(self) -> np.ndarray:
+        """Effective number of values of an exponentially weighted level."""
+        return 2 / np.array(self.settings.level_weights)[self._choice] - 1
+
+    def _scatter(self, row: int, ratio: float) -> None:
+        """The factor by which the scatter of a series has increased."""
+        floor = self._floor(slice(row, row + 1))[0]
+        for deviation in (self._track_deviation[:, row], self._past_deviation[row]):
+            deviation *= ratio
+            np.maximum(deviation, floor, out=deviation)
+        self._track_product[:, row] *= ratio**2
+        self._deviation[row] = self._track_deviation[self._choice[row], row]
+        self._product[row] = self._track_product[self._choice[row], row]
+
+    def _move(self, row: int, length: int) -> None:
+        """Set the level to that of the newest `length` values."""
+        own = self._kept[row, KEPT - length :]
+        self._deviation[row] = self._past_deviation[row, 0]
+        self._past_deviation[row] = self._deviation[row]
+        self._past_memory[row] = self._past_memory[row, 0]
+        self._product[row] = self._past_memory[row, 0] * self._deviation[row] ** 2
+        self._track_deviation[self._choice[row], row] = self._deviation[row]
+        self._track_product[self._choice[row], row] = self._product[row]
+        self._level[row] = np.median(own) if length > 2 else own.mean()
+        self._anchor[row] = length - 1  # the last of them is counted when it updates the level
+        self._since[row] = length
+        self._place(row, length)
+
+    def _place(self, row: int, length: int) -> None:
+        """Set the level in all tracking methods, for the newest `length` values."""
+        self._levels[row, KEPT - length :] = self._level[row]
+        self._tracks[:, row] = self._level[row]
+        self._track_levels[:, row, KEPT - length :] = self._level[row]
+        self._slow[row] = self._level[row]
+
+    def _size(self, row: int, shift: float) -> float:
+        signed = self._sign[row] * shift
+        return float(signed if self._linear[row] else np.expm1(signed))
+
+    def _values(self, cost: np.ndarray) -> np.ndarray:
+        signed = self._sign * cost
+        with np.errstate(over="ignore", invalid="ignore"):  # inf is equivalent for a series that fell to 0
+            return np.where(self._linear, signed * self._reference, np.exp(np.where(self._linear, 0, signed)))
