@@ -14,7 +14,7 @@ from tenken.reframe.base import RESULT_FILE, JudgedCheck, command_line
 from tenken.reframe.links import NEAR_GPU
 
 #: By mode: seconds of the timed part, deterministic steps, and steps between checksums of weights and optimiser.
-LENGTHS = {"quick": (4, 4, 2), "nightly": (30, 10, 5), "acceptance": (180, 20, 5), "published": (60, 20, 5)}
+LENGTHS = {"quick": (4, 4, 2), "nightly": (30, 10, 5), "acceptance": (30, 10, 5), "published": (60, 20, 5)}
 #: What the program writes, without token and locks.
 WRITTEN = "training.json"
 # The first Python that has PyTorch: that of TENKEN_PYTORCH, otherwise by PATH; the last one states that there is none.
@@ -91,6 +91,7 @@ class TrainingStep(TrainingBase):
     """Each GPU trains its own model of 1.0 billion parameters, all at once."""
 
     descr = "a training step on every GPU of a node"
+    share = 40
     tags = {"training", "compute", "quick", "acceptance", "nightly", "published"}
     precision = parameter(["bf16", "fp8"])
 
@@ -108,6 +109,7 @@ class TrainingParallel(TrainingBase):
     """
 
     descr = "a training step of all GPUs of a node together"
+    share = 40
     tags = {"training", "links", "nccl", "acceptance", "nightly"}
     valid_systems = ["+cuda +gpus2"]
     subjects = ["ranks"]
@@ -154,6 +156,7 @@ class TrainingFlips(TrainingBase):
     """
 
     descr = "bits flipped in a training step, found by its fingerprints"
+    share = 20
     tags = {"training", "acceptance"}
     model = "50m"
     arguments = {"seconds": 2, "steps": 20, "every": 5, "flips": 300, "batch": 4, "plain": False, "compiled": False}
@@ -168,6 +171,7 @@ class TrainingHost(TrainingBase):
     """A tiny model on the host, with 60 flipped bits: tests the fingerprints; the rates are not meaningful."""
 
     descr = "a training step on the host"
+    share = 10
     tags = {"training", "acceptance"}
     valid_systems = ["*"]
     subjects = ["host"]

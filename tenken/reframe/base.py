@@ -223,9 +223,9 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     def keep_to_the_share(self):
         """More or fewer samples, as the share of this machine and run is larger or smaller than the stated one."""
         by = budget.scale(self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, self.one_by_one)
-        if by == 1 or not self.ours:
+        if by == 1 or not self.arguments:
             return
-        fewest = self.fewest or catalogue_program(self.program).most_required
+        fewest = self.fewest or catalogue_program(self.program).most_required if "repetitions" in self.arguments else 1
         changed = budget.fitted(self.arguments, by, fewest)
         self.arguments = {**self.arguments, **changed}
         told = {name.replace("-", "_"): value for name, value in changed.items()}

@@ -31,7 +31,9 @@ SECONDS = {
     "seconds": 0.2, "decide-seconds": 0.1, "target-seconds": 1.0, "sustained-seconds": 0.6, "energy-seconds": 2.1,
 }  # fmt: skip
 
-#: Tags in the order in which their checks run: what decides first. All others follow, files last.
+#: Tags in the order in which their checks run: what decides first. All others follow, those of `LATER` whatever else
+#: they are, files last.
+LATER = {"training"}
 FIRST, LAST = ("stream", "transfer", "links", "gemm", "hpl", "hpl_mxp", "hpcg"), "storage"
 
 
@@ -77,6 +79,8 @@ def rank(tags: Iterable[str]) -> int:
     found = set(tags)
     if LAST in found:
         return len(FIRST) + 1
+    if found & LATER:
+        return len(FIRST)
     return next((at for at, tag in enumerate(FIRST) if tag in found), len(FIRST))
 
 

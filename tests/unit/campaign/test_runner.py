@@ -19,8 +19,12 @@ from tenken.campaign.alive import Alive
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import Chosen, Unit
 from tenken.campaign.queue import Limits, Refused, Seen
+from tenken.commands import accept
 from tenken.errors import ArchiveError
+from tenken.model.catalogue import load_catalogue
+from tenken.paths import ROOT
 from tenken.report import campaign as report
+from tenken.report import contracts
 
 NODES = tuple(f"n{i:02d}" for i in range(8))
 
@@ -579,3 +583,34 @@ def test_a_controller_that_cannot_be_reached_is_one_line_and_nothing_has_started
     assert not journal.read(tmp_path / "c").begun and not (tmp_path / "c" / "spool").exists()
     monkeypatch.undo()
     assert make(tmp_path, day).run(), "`run` begins it once the controller is back"
+
+
+CONTRACT = """\
+title: "The hall"
+system: standin
+parties: {customer: "Site", supplier: "Vendor"}
+allow_unsealed: true
+scope: {nodes: 8}
+clauses:
+  - {id: M1, metric: stream.triad, subject: gpu, target: 4300, unit: GB/s, source: "offer"}
+"""
+
+
+@pytest.mark.parametrize(("slow", "statement"), [("", "ACCEPTED"), ("n03", "REJECTED")])
+def test_the_campaign_of_the_documentation_is_enough_for_a_contract(tmp_path, slow, statement):
+    rounds = int(re.search(r"^rounds: (\d+)", (ROOT / "docs" / "campaign.md").read_text(), re.M)[1])
+    one = campaign(rounds=rounds)
+    run = make(tmp_path, world(factor=lambda node, gpu, figure: 0.9 if node == slow else 1.0), one)
+    assert run.run()
+    (tmp_path / "hall.yaml").write_text(CONTRACT)
+    agreed = contracts.load(str(tmp_path / "hall.yaml"), load_catalogue(), ["standin"])
+    sessions = tuple(dict.fromkeys(a.gathered["session"] for a in run.state.attempts.values() if a.gathered))
+    found = accept.decide(agreed, accept.files_of(tmp_path / "archive", sessions), sessions)
+    assert found.statement == statement, found.reasons
+
+
+def test_a_campaign_of_which_nothing_ran_says_so(tmp_path):
+    found = findings.Findings(nodes=8)
+    assert report.sentence(found) == ("FAIL", "Nothing ran: none of 8 nodes has a result")
+    text = report.page(found, campaign(), lambda node, why: "")
+    assert "Nothing ran" in text and "<pre>" not in text
