@@ -168,18 +168,19 @@ def sentence(session: Session, found: Iterable[Score]) -> str:
         return "Nothing was run"
     if session.load_errors:
         return f"{_many(len(session.load_errors), 'check file')} did not load"
+    judged = [one for one in listed if one.verdict != RECORDED]
+    met = sum(one.verdict == PASS for one in judged)
     if failed:
-        return f"{failed} of {_many(len(session.told), 'check')} failed"
+        reach = f"; {met} of {_many(len(judged), 'key figure')} are met" if judged else ""
+        return f"{failed} of {_many(len(session.told), 'check')} failed{reach}"
     if void:
         return f"No fault found, but {void} of {_many(len(tests), 'check')} ran under conditions that void them"
     if session.incomplete or session.damaged:
         return "The run or its archive is incomplete"
     if all(case.verdict == WAIVED for case in tests):
         return "Every check was waived"
-    judged = [one for one in listed if one.verdict != RECORDED]
     if not judged:
         return "No fault found, but no figure had a criterion"
-    met = sum(one.verdict == PASS for one in judged)
     device = _device(session)
     what = f"what {device} must reach" if device else "at or above their bounds"
     return f"No fault found; {met} of {_many(len(judged), 'key figure')} are {what}"

@@ -13,7 +13,7 @@ from tenken.machines import loader
 from tenken.report import remaining
 from tenken.report.contracts import Machine, Offered
 from tests.unit.reports import test_acceptance as runs
-from tests.unit.reports.test_acceptance import CONTRACT, RUNS, stream
+from tests.unit.reports.test_acceptance import CONTRACT, RUNS, contract_of, stream
 
 OFFERED = (
     Offered("StreamCuda", "StreamCuda", "stream"), Offered("StreamHost", "StreamHost", "stream"),
@@ -185,3 +185,31 @@ def test_what_measures_nothing_is_given_up_after_two_rounds(monkeypatch, tmp_pat
     monkeypatch.setattr(command, "session", lambda *_: site.ran.append(_))
     site.run()
     assert len(site.ran) == 2 and "is not measured again" in capsys.readouterr().out
+
+
+def test_of_a_cluster_the_single_nodes_are_a_campaign_of_as_many_rounds(monkeypatch, tmp_path):
+    from tenken.campaign import file
+    from tenken.commands import campaign as campaigns
+
+    monkeypatch.setenv("TENKEN_CAMPAIGNS", str(tmp_path / "campaigns"))
+    asked = []
+    monkeypatch.setattr(campaigns, "run", lambda given: asked.append((given.action, given.name)) or 0)
+    text = SIX.replace("system: h200", "system: alps")
+    (tmp_path / "deal.yaml").write_text(text)
+    agreed = runs.contracts.load(str(tmp_path / "deal.yaml"), runs.load_catalogue(), ["alps"])
+    found = command.decided(agreed, tmp_path / "none", [])
+    state = command.State(tmp_path / "run.json", "")
+    assert command.campaign(agreed, found, OFFERED, "acceptance", ["nid[001-004]"], state) == []
+    assert asked == [("run", "acceptance-deal")]
+    written = file.load("acceptance-deal")
+    assert (written.rounds, written.mode, len(written.nodes)) == (6, "acceptance", 4)
+    assert written.names == ("^StreamCuda$", "^StreamHost$") and written.partition == "gpu"
+
+
+def test_the_nodes_of_a_cluster_must_be_known(tmp_path):
+    alps = loader.load("alps").expand({}, strict=False)
+    agreed = contract_of(tmp_path, SIX)
+    with pytest.raises(RunError, match="the nodes of h200 are not known: --nodes"):
+        command._of_nodes(alps, None, agreed)
+    assert command._of_nodes(alps, "nid[001-004]", agreed) == ["nid[001-004]"]
+    assert command._of_nodes(loader.load("h200").expand({}, strict=False), None, agreed) == []

@@ -36,7 +36,7 @@ def test_the_worst_comes_first_and_is_not_hidden_by_the_others(tmp_path):
     loaded, _, found = of(tmp_path, [triad([4400.0, 4401, 4402, 3000, 4404, 4405], "FAIL", {3: 4300})])
     assert [(one.subject, one.verdict) for one in found] == [("GPU 3", "FAIL"), ("5 subjects, least GPU 0", "PASS")]
     assert found[0].share == pytest.approx(3000 / 4800) and found[0].against == "peak 4800"
-    assert scorecard.sentence(loaded, found) == "1 of 1 check failed"
+    assert scorecard.sentence(loaded, found) == "1 of 1 check failed; 1 of 2 key figures are met"
 
 
 def test_a_healthy_machine_is_told_so_in_words(tmp_path):
