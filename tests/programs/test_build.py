@@ -105,3 +105,43 @@ def test_openacc_sources_leave_openmp_out_where_the_compiler_offloads(
     options = [f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", f"-DCMAKE_CXX_COMPILER={compiler if offloads else 'g++'}"]
     said = checked([tool("cmake"), "-S", str(tmp_path), "-B", str(tmp_path / "build"), "-G", "Ninja", *options])
     assert f"flags={expected}\n" in said
+
+
+#: A stand-in for nvc++ 25.11: the switches of its reference manual that a build uses, in gcc's words; another switch of
+#: gcc is refused as nvc++ refuses it. NVIDIA's HPC SDK is in no registry: the suite was never built with it.
+NVCXX = """#!/bin/bash
+words=()
+for one; do
+  case $one in
+    -mp) words+=(-fopenmp) ;;
+    -acc) words+=(-fopenacc) ;;
+    -fast | -Minform=inform | -tp=native | -gpu=* | -A) ;;
+    --c++14) words+=(-std=c++14) ;;
+    -Wl,* | -fPIC) words+=("$one") ;;
+    -f* | -W* | -m* | -pedantic) echo "nvc++-Error-Unknown switch: $one" >&2; exit 1 ;;
+    *) words+=("$one") ;;
+  esac
+done
+echo "$*" >> "$0.log"
+version="-D__NVCOMPILER_MAJOR__=25 -D__NVCOMPILER_MINOR__=11 -D__NVCOMPILER_PATCHLEVEL__=0"
+exec g++ -D__NVCOMPILER=1 $version "${words[@]}"
+"""
+
+
+def test_cmake_gives_nvidias_compiler_its_own_switches(tmp_path: Path) -> None:
+    compiler = tmp_path / "nvc++"
+    compiler.write_text(NVCXX)
+    compiler.chmod(0o755)
+    folder = tmp_path / "build"
+    options = ("-DTENKEN_OPENACC=ON", "-DCMAKE_CXX_FLAGS_RELEASE=-O0", f"-DCMAKE_CXX_COMPILER={compiler}")
+    configure(folder, *options)
+    cache, rules = (folder / "CMakeCache.txt").read_text(), (folder / "build.ninja").read_text()
+    assert "OpenMP_CXX_FLAGS:STRING=-mp\n" in cache and "TENKEN_OPENACC_FLAGS:STRING=-acc\n" in cache
+    # one source with OpenACC shows what all others have too, and the rule of the program what it is linked with
+    build(folder, "programs/stream/CMakeFiles/stream.dir/openacc_backend.cpp.o")
+    compiled = [
+        call for call in Path(f"{compiler}.log").read_text().splitlines() if "stream/openacc_backend.cpp" in call
+    ]
+    assert compiled and all({"-acc", "-mp", "-tp=native"} <= set(call.split()) for call in compiled)
+    linked = rules.split("build bin/stream: ")[1].split("\n\n")[0]
+    assert "-acc" in linked.split()
