@@ -7,7 +7,7 @@ from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import ReframeError
 
 from tenken.reframe.base import TenkenCheck
-from tenken.reframe.links import FIND_NCCL, NEAR_GPU, MpiBase
+from tenken.reframe.links import FIND_NCCL, NEAR_GPU, BetweenNodes, MpiBase
 
 #: Collectives of NCCL in FP64, and reductions in other types.
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "sendrecv", "alltoall")
@@ -126,7 +126,7 @@ class MpiMixed(MpiBase):
     }
 
 
-class MpiPair(MpiBase):
+class MpiPair(BetweenNodes, MpiBase):
     """Two nodes with a rank each."""
 
     num_tasks = 2
@@ -224,7 +224,7 @@ class Nccl(TenkenCheck):
 
 
 @rfm.simple_test
-class NcclBetweenNodes(Nccl):
+class NcclBetweenNodes(BetweenNodes, Nccl):
     """NCCL between all GPUs of several nodes, a rank for each GPU, started by MPI: two nodes, or as many as
     `-S NcclBetweenNodes.num_nodes=64` gives.
     """

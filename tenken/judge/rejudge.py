@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tenken.errors import CatalogueError
-from tenken.judge import attempt, verdict
+from tenken.judge import attempt, ports, verdict
 from tenken.judge.bounds import NOTE
 from tenken.model import ending, engine, verdicts
 from tenken.model.catalogue import Program
@@ -64,7 +64,7 @@ def of_record(record: Record, machine: Machine | None = None, job: JobFacts | No
     judgement = of_result(record.result, request, machine or as_archived(record), job)
     if how := ending.disturbed(record.job.facts):
         judgement = verdict.extended(judgement, [Finding(verdicts.INVALID, f"{where}: {how}", node=where)])
-    return judgement
+    return ports.judged(judgement, ports.read(record.job.facts))
 
 
 def of_result(result: Result, request: Request | None, machine: Machine, job: JobFacts) -> Judgement:

@@ -12,6 +12,7 @@ incomplete output; only these lines are trusted. Each begins with a word and has
     TENKEN-DEVICE GPU-..., driver, PCI bus id, VBIOS, MIG mode, ECC mode, serial number, persistence mode
                                                   the same, as nvidia-smi describes it
     TENKEN-ROOT ...                              Open MPI may start as root here, and the job runs as root
+    TENKEN-PORT when=W node=H port=P ...         between nodes: a port's counters at rest, before, after it
     TENKEN-RUN begin node=H time=S               around the check's command
     TENKEN-RANK host=H                           one line per rank of each launch: its own host name
     TENKEN-RUN end node=H time=S status=N

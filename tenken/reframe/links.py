@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from reframe.core.builtins import run_after, variable
+import shlex
 
+from reframe.core.builtins import run_after, run_before, variable
+
+from tenken import counters
 from tenken.reframe.base import TenkenCheck
 
 # Finds the NCCL that PyTorch or pip brought, where no library path has one.
@@ -52,3 +55,20 @@ class MpiBase(TenkenCheck):
         if self.far_asked:
             self.arguments["stay"] = True
         self.asked = {**self.asked, "ranks": self.num_tasks, "repetitions": 100}
+
+
+class BetweenNodes(TenkenCheck):
+    """For checks over several nodes: each port of every node is read at rest, before and after the command; what it
+    counted meanwhile is judged (docs/fabric.md)."""
+
+    @run_before("run")
+    def read_ports(self):
+        job = self.job
+        job.num_tasks, job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
+        reader = f"{job.launcher.run_command(job)} python3 -I {shlex.quote(counters.__file__)} line"
+        self.prerun_cmds = [
+            *self.prerun_cmds,
+            f'tenken_ports() {{ {reader} "$1" 2> /dev/null < /dev/null || :; }}',
+            f"tenken_ports {counters.IDLE}; sleep 1; tenken_ports {counters.BEFORE}",
+        ]
+        self.postrun_cmds = [f"tenken_ports {counters.AFTER}", *self.postrun_cmds]

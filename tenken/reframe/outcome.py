@@ -13,8 +13,9 @@ from typing import Any
 from reframe.utility import nodelist_expand
 
 from tenken.archive import disk, seal
+from tenken.counters import changes_of
 from tenken.errors import CatalogueError, ResultError
-from tenken.judge import verdict
+from tenken.judge import ports, verdict
 from tenken.judge.bounds import NOTE
 from tenken.model import ending, engine, verdicts
 from tenken.model import result as results
@@ -138,6 +139,8 @@ class Outcome:
     def own_facts(self) -> dict[str, Any]:
         """What a record stores about the job besides the scheduler's report."""
         found: dict[str, Any] = {"may_run_again": True} if self.may_run_again else {}
+        if changes := changes_of(self.text().splitlines()):
+            found[ports.FACT] = ports.kept(changes)
         attempts = self.told.attempts
         if len(attempts) > 1:
             found["attempts"] = len(attempts)
@@ -222,6 +225,7 @@ class Outcome:
         stale = engine.stale(result, declared)
         built = [Finding(verdicts.FAIL, f"{result.node}: {stale}", node=result.node)] if stale else []
         recalled = fingerprints.recalled(result, self.token or "", archive_root())
+        judgement = ports.judged(judgement, changes_of(self.text().splitlines()))
         beside = [*recalled, *node_errors.findings(self.folder, result.node)]
         judgement = verdict.extended(judgement, [*built, *self.disturbance(), *(f for f in beside if f.kind != NOTE)])
         notes = tuple(one for one in beside if one.kind == NOTE)
