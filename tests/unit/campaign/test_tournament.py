@@ -1,0 +1,114 @@
+"""Tournaments of pairs: what is planned, what a bad node, cable, leaf or hung pair is named by, and clean runs."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+
+import pytest
+
+from tenken.campaign.tournament import ACROSS, LOADED, WITHIN, Answer, accuse, plan
+
+
+def leaves(count: int, each: int = 32) -> dict[str, str]:
+    return {f"n{i:04d}": f"leaf{i // each:02d}" for i in range(count)}
+
+
+@pytest.mark.parametrize(
+    ("count", "each", "crossing"), [(1024, 32, 1), (1024, 32, 16), (90, 30, 4), (7, 2, 1), (50, 16, 8)]
+)
+def test_no_leafs_uplinks_are_overloaded_and_everybody_meets_somebody(count: int, each: int, crossing: int) -> None:
+    of = leaves(count, each)
+    began = time.process_time()
+    rounds = plan(of, crossing=crossing)
+    assert time.process_time() - began < 1
+    met: Counter[tuple[str, str]] = Counter()
+    for meetings in rounds:
+        nodes = [node for one in meetings for node in one.nodes]
+        assert len(nodes) == len(set(nodes)), "meetings of a round share no node"
+        for one in meetings:
+            for step in one.steps:
+                busy = [node for pair in step for node in pair]
+                assert len(busy) == len(set(busy)), "pairs of a step are disjoint"
+                for a, b in step:
+                    met[one.kind, a] += 1
+                    met[one.kind, b] += 1
+                    assert (of[a] == of[b]) == (one.kind == WITHIN)
+                # of isolated rounds
+                uplinks = Counter(of[node] for pair in step for node in pair if one.kind == ACROSS)
+                assert max(uplinks.values(), default=0) <= crossing
+    for node, leaf in of.items():
+        alone = Counter(of.values())[leaf] == 1
+        assert met[ACROSS, node] >= 2 and (met[WITHIN, node] >= 1 or alone)
+    assert sum(kind == LOADED for kind, _ in met) >= 0.5 * count
+
+
+def answers(of: dict[str, str], seed: int, bad: dict[str, float], cables: dict[frozenset[str], float] | None = None,
+            dead: tuple[str, ...] = ()) -> list[Answer]:  # fmt: skip
+    """Simulated: 1 % of noise, other levels within, across and loaded; `bad`: nodes at a share of their speed."""
+    rng = random.Random(seed)
+    level = {WITHIN: 48.0, ACROSS: 45.0, LOADED: 20.0}
+    found = []
+    for meetings in plan(of):
+        for one in meetings:
+            for pair in (pair for step in one.steps for pair in step):
+                value = level[one.kind] * rng.gauss(1, 0.01) * min(bad.get(n, 1.0) for n in pair)
+                value *= (cables or {}).get(frozenset(of[n] for n in pair), 1.0)
+                gone = any(n in dead for n in pair)
+                us = 2 * rng.gauss(1, 0.02)
+                found.append(
+                    Answer(one.kind, pair, None if gone else value, None if gone else us, "hung" if gone else "")
+                )
+    return found
+
+
+def test_a_slow_node_a_dead_node_and_a_leaf_are_named() -> None:
+    of = leaves(256)
+    found = accuse(answers(of, 1, {"n0003": 0.8, "n0100": 0.85}, dead=("n0200",)), of)
+    assert set(found.nodes) == {"n0003", "n0100", "n0200"} and not found.pairs and not found.leaves
+    assert "below the median of its kind" in found.nodes["n0003"] and "hung" in found.nodes["n0200"]
+    behind = {f"n{i:04d}": 0.5 for i in range(64, 96)}
+    assert accuse(answers(of, 2, behind), of).leaves == ["leaf02"]
+
+
+def test_one_slow_pair_accuses_no_node() -> None:
+    of = leaves(128)
+    told = answers(of, 3, {})
+    place = next(i for i, one in enumerate(told) if one.kind == ACROSS)
+    told[place] = Answer(ACROSS, told[place].pair, None, None, "killed by signal 9")
+    found = accuse(told, of)
+    assert not found.nodes and found.pairs == {told[place].pair: "across: killed by signal 9"}
+
+
+def test_loaded_figures_accuse_nobody_on_a_tapered_fabric() -> None:
+    of = leaves(128)
+    told = [
+        Answer(a.kind, a.pair, 1.0 if a.kind == LOADED and i % 3 else a.bandwidth)
+        for i, a in enumerate(answers(of, 4, {}))
+    ]
+    found = accuse(told, of)
+    assert not found.nodes and not found.pairs
+
+
+def test_all_are_below_the_reference_of_the_system_file() -> None:
+    of = leaves(64)
+    told = answers(of, 5, {})
+    assert not accuse(told, of, {WITHIN: 49.0, ACROSS: 46.0}).nodes
+    assert len(accuse(told, of, {WITHIN: 60.0, ACROSS: 46.0}).pairs | accuse(told, of, {WITHIN: 60.0}).nodes) > 20
+
+
+def test_latency_alone_names_a_node() -> None:
+    of = leaves(64)
+    told = [
+        Answer(a.kind, a.pair, a.bandwidth, (a.latency or 0) * (3 if "n0009" in a.pair else 1))
+        for a in answers(of, 6, {})
+    ]
+    assert set(accuse(told, of).nodes) == {"n0009"}
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_clean_fabric_names_nobody(seed: int) -> None:
+    of = leaves(64, 16)
+    found = accuse(answers(of, seed, {}), of)
+    assert not found.nodes and not found.pairs and not found.leaves
