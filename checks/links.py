@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import reframe as rfm
-from reframe.core.builtins import run_after, variable
+from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from tenken.reframe.base import TenkenCheck
-from tenken.reframe.links import FIND_NCCL, NEAR_GPU, BetweenNodes, MpiBase
+from tenken.reframe.links import FIND_NCCL, NEAR_GPU, MpiBase, read_ports
 
 #: Collectives of NCCL in FP64, and reductions in other types.
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "sendrecv", "alltoall")
@@ -126,7 +126,7 @@ class MpiMixed(MpiBase):
     }
 
 
-class MpiPair(BetweenNodes, MpiBase):
+class MpiPair(MpiBase):
     """Two nodes with a rank each."""
 
     num_tasks = 2
@@ -137,6 +137,10 @@ class MpiPair(BetweenNodes, MpiBase):
     def refuse_more_nodes(self):
         if self.num_nodes != 2:
             raise ReframeError(f"{self.unique_name}: num_nodes is {self.num_nodes}; allowed: 2, it measures a pair")
+
+    @run_before("run")
+    def read_the_ports(self):
+        read_ports(self)
 
 
 @rfm.simple_test
@@ -224,7 +228,7 @@ class Nccl(TenkenCheck):
 
 
 @rfm.simple_test
-class NcclBetweenNodes(BetweenNodes, Nccl):
+class NcclBetweenNodes(Nccl):
     """NCCL between all GPUs of several nodes, a rank for each GPU, started by MPI: two nodes, or as many as
     `-S NcclBetweenNodes.num_nodes=64` gives.
     """
@@ -259,3 +263,7 @@ class NcclBetweenNodes(BetweenNodes, Nccl):
     def one_rank_for_each_gpu(self):
         self.num_tasks_per_node = self.machine.gpus or 1
         self.num_tasks = self.members
+
+    @run_before("run")
+    def read_the_ports(self):
+        read_ports(self)

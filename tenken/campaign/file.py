@@ -34,7 +34,8 @@ class CampaignError(TenkenError):
 @dataclass(frozen=True)
 class Between:
     """Jobs over groups of nodes. `leaf`: the factor whose groups share a switch; `launch`: how a rank is started on
-    each of {ranks} nodes, where it is not as the system's launcher does it."""
+    each of {ranks} nodes, and `launch_pair` on the two {nodes} of a pair, where it is not as the system's launcher does
+    it. `partners`: nodes that each one meets in its leaf and in others; `crossing`: isolated pairs of a leaf across."""
 
     leaf: str
     program: str = ""
@@ -43,6 +44,9 @@ class Between:
     bytes: int = 256 << 10
     repetitions: int = 100
     minutes: float = 5.0
+    launch_pair: str = ""
+    partners: int = 2
+    crossing: int = 1
 
 
 @dataclass(frozen=True)
@@ -201,6 +205,7 @@ def _between(
     return Between(
         leaf, given.get("program", ""), given.get("launch", ""), given.get("buffers", "host"),
         given.get("kib", 256) << 10, given.get("repetitions", 100), float(given.get("minutes", 5)),
+        given.get("launch_pair", ""), given.get("partners", 2), given.get("crossing", 1),
     )  # fmt: skip
 
 

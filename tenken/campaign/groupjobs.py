@@ -13,13 +13,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from tenken import counters
 from tenken.archive import records as archive
 from tenken.campaign import nodejob
 from tenken.campaign.file import Between, Campaign, CampaignError
 from tenken.campaign.queue import JobScript, Queue, Refused
+from tenken.campaign.tournament import Answer, Meeting, Pair
+from tenken.counters import Change, changes_of
+from tenken.errors import ResultError
+from tenken.model import catalogue, engine
+from tenken.model import result as results
 from tenken.model.job import short
+from tenken.model.values import MetricValue
 
 #: How a rank is started on each node of a job, by the launcher of the system file.
 LAUNCH = {
@@ -64,24 +71,45 @@ def commands(between: Between, launch: str, path: str, ranks: int, document: Pat
     return [f"{launch.replace('{ranks}', str(ranks))} {shlex.join(arguments)} < /dev/null"]
 
 
+def measured(text: str, nodes: Sequence[str]) -> list[MetricValue]:
+    """The values of a document of just these nodes, once each. Raises ValueError that says why they do not count."""
+    try:
+        found = results.parse(text, "document")
+        found = engine.completed(found, catalogue.program(PROGRAM))
+    except ResultError as error:
+        raise ValueError(f"its document is damaged: {error}") from None
+    if found.status != "ok" or not found.verification.passed:
+        raise ValueError(f"status {found.status}: {found.reason or 'the verification failed'}")
+    ran = sorted(short(one) for one in found.placement.nodes)
+    if ran != sorted(map(short, nodes)):
+        raise ValueError(f"it ran on {', '.join(ran)}")
+    names = [metric.id for metric in found.metrics]
+    if len(names) != len(set(names)):
+        raise ValueError("it has a value twice")
+    return [*found.metrics]
+
+
 def figure(text: str, nodes: Sequence[str], size: int) -> float:
     """What each rank moved in GB/s, of a document of just these nodes. Raises ValueError that says why it is none."""
-    try:
-        found: dict[str, Any] = json.loads(text)
-        if found["status"] != "ok" or found["verification"]["passed"] is not True:
-            raise ValueError(f"status {found['status']}: {found.get('reason') or 'the verification failed'}")
-        ran = sorted(short(str(one)) for one in found["placement"]["nodes"])
-        if ran != sorted(map(short, nodes)):
-            raise ValueError(f"it ran on {', '.join(ran)}")
-        values = [m for m in found["metrics"] if m["name"] == "alltoall"]
-        if len(values) != 1 or values[0]["unit"] != "us" or values[0]["statistic"] != "median":
-            raise ValueError("it does not have exactly one alltoall metric in us")
-        value = float(values[0]["value"])
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
-        raise ValueError("its document is damaged") from None
-    if not 0 < value < float("inf"):
-        raise ValueError(f"its alltoall is {value}")
-    return (len(nodes) - 1) * size / value / 1e3
+    values = [m.value for m in measured(text, nodes) if m.name == "alltoall" and m.unit == "us"]
+    if len(values) != 1:
+        raise ValueError("it does not have exactly one alltoall metric in us")
+    if not 0 < values[0] < float("inf"):
+        raise ValueError(f"its alltoall is {values[0]}")
+    return (len(nodes) - 1) * size / values[0] / 1e3
+
+
+def of_pair(text: str, nodes: Sequence[str]) -> tuple[float, float]:
+    """Bandwidth of the largest message in GB/s and latency of the smallest in us, of a document of just these two
+    nodes. Raises ValueError that says why there are none."""
+    by_size = {(m.name, m.at["bytes"]): m.value for m in measured(text, nodes) if "bytes" in m.at}
+    sizes = sorted(size for name, size in by_size if name == "bandwidth" and ("latency", size) in by_size)
+    if not sizes:
+        raise ValueError("it has no latency and bandwidth of a size")
+    found = by_size["bandwidth", sizes[-1]], by_size["latency", sizes[0]]
+    if not all(0 < value < float("inf") for value in found):
+        raise ValueError(f"its bandwidth and latency are {found[0]} and {found[1]}")
+    return found
 
 
 @dataclass
@@ -99,11 +127,15 @@ class GroupJobs:
     sleep: Callable[[float], None] = time.sleep
     rounds: int = 0
     _began: list[str] = field(default_factory=list)
+    #: Of the campaign's folder.
+    into: ClassVar[str] = FOLDER
 
     def __post_init__(self) -> None:
         assert self.campaign.between is not None
         self.between: Between = self.campaign.between
         self.path = program(self.between, self.folder)
+        #: Time limit of a job of the present round.
+        self.seconds = 60.0 * self.between.minutes
 
     def clear(self) -> None:
         """Cancels jobs that an interrupted search left behind."""
@@ -113,23 +145,13 @@ class GroupJobs:
 
     def ask(self, groups: Sequence[tuple[str, ...]]) -> list[float | None]:
         """The figure of each group; None: its job left none. Raises CampaignError where nothing can be submitted."""
-        self.rounds += 1
-        place = self.folder / FOLDER / f"round-{self.rounds:02d}"
+        place = self._next_round()
         kept = place / "answers.json"
         known = _known(kept, groups)
         if known is not None:
             self.say(f"round {self.rounds}: {len(groups)} results from before the interruption")
             return known
-        place.mkdir(parents=True, exist_ok=True)
-        self._began.clear()
-        try:
-            jobs = [self._submit(place, number, group) for number, group in enumerate(groups)]
-            self.say(f"round {self.rounds}: {sum(j is not None for j in jobs)} jobs over {sum(map(len, groups))} nodes")
-            self._wait([job for job in jobs if job is not None])
-        except BaseException:
-            for job in self._began:
-                self.queue.cancel(job)
-            raise
+        jobs = self._run(place, groups, [self._exchange(place, number, group) for number, group in enumerate(groups)])
         answers = [
             None if job is None else self._read(place, number, group, job)
             for number, (group, job) in enumerate(zip(groups, jobs, strict=True))
@@ -141,22 +163,42 @@ class GroupJobs:
 
     def done(self) -> Path:
         """Puts the answers of a search that has ended aside: the next one asks anew. Where they lie now."""
-        numbers = (int(p.name.removeprefix(f"{FOLDER}-")) for p in self.folder.glob(f"{FOLDER}-*[0-9]"))
-        aside = self.folder / f"{FOLDER}-{max(numbers, default=0) + 1}"
-        return (self.folder / FOLDER).rename(aside)
+        numbers = (int(p.name.removeprefix(f"{self.into}-")) for p in self.folder.glob(f"{self.into}-*[0-9]"))
+        aside = self.folder / f"{self.into}-{max(numbers, default=0) + 1}"
+        return (self.folder / self.into).rename(aside)
 
-    def _submit(self, place: Path, number: int, group: tuple[str, ...]) -> str | None:
-        if len(group) < 2:
-            return None  # there is nothing to exchange with
+    def _next_round(self) -> Path:
+        self.rounds += 1
+        return self.folder / self.into / f"round-{self.rounds:02d}"
+
+    def _run(self, place: Path, groups: Sequence[tuple[str, ...]], lines: Sequence[list[str]]) -> list[str | None]:
+        """Submits the jobs of a round and waits for all of them; what runs of a broken round is cancelled."""
+        place.mkdir(parents=True, exist_ok=True)
+        self._began.clear()
+        try:
+            jobs = [self._submit(place, i, group, lines[i]) for i, group in enumerate(groups)]
+            self.say(f"round {self.rounds}: {sum(j is not None for j in jobs)} jobs over {sum(map(len, groups))} nodes")
+            self._wait([job for job in jobs if job is not None])
+        except BaseException:
+            for job in self._began:
+                self.queue.cancel(job)
+            raise
+        return jobs
+
+    def _exchange(self, place: Path, number: int, group: tuple[str, ...]) -> list[str]:
         document = place / f"{number}.json"
         document.unlink(missing_ok=True)
-        minutes = 60.0 * self.between.minutes
+        return commands(self.between, self.launch, self.path, len(group), document)
+
+    def _submit(self, place: Path, number: int, group: tuple[str, ...], lines: list[str]) -> str | None:
+        if len(group) < 2:
+            return None  # there is nothing to exchange with
         script = place / f"{number}.sh"
         token = secrets.token_hex(8)
         job = JobScript(
-            f"tk{token[:8]}", tag(self.campaign.name) + token, group[0], minutes, place / f"{number}.out",
+            f"tk{token[:8]}", tag(self.campaign.name) + token, group[0], self.seconds, place / f"{number}.out",
             [*(f"export {name}={shlex.quote(value)}" for name, value in self.campaign.environment.items()),
-             *commands(self.between, self.launch, self.path, len(group), document)],
+             *lines],
             tuple(group),
         )  # fmt: skip
         archive.write_file(script, self.queue.script(job))
@@ -181,7 +223,7 @@ class GroupJobs:
         """
         began = heard = self.clock()
         ran: dict[str, float] = {}
-        most = 60.0 * self.between.minutes + OVERRUN_S
+        most = self.seconds + OVERRUN_S
         open_ones = list(jobs)
         while open_ones:
             self.sleep(self.poll)
@@ -225,6 +267,124 @@ class GroupJobs:
             why = str(error)
         self.say(f"job {job} over {', '.join(group[:4])}{', ...' if len(group) > 4 else ''}: no figure: {why}")
         return None
+
+
+#: How the two ranks of a pair are started within a job of more nodes, by the launcher of the system file.
+LAUNCH_PAIR = {
+    # a step of a hung pair may still hold its node: others share it
+    "srun": "srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist={nodes}",
+    "mpirun": "mpirun -n 2 --host {nodes} --map-by ppr:1:node",
+}
+#: Seconds that a pair may take; what is dead or hung costs so much. Seconds of a pair that is in order, at most.
+PAIR_S, USUAL_S = 60, 10
+
+
+@dataclass
+class PairJobs(GroupJobs):
+    """Runs the meetings of a tournament's round at once, a job each; in it each pair is a launch of its own."""
+
+    launch_pair: str = ""
+    into: ClassVar[str] = "pairs"
+
+    def play(self, meetings: Sequence[Meeting]) -> list[Answer]:
+        """The answers of all pairs of a round, in order; those of a round before an interruption are not asked again.
+        Raises CampaignError where nothing can be submitted."""
+        place = self._next_round()
+        kept = place / "answers.json"
+        pairs = [(one.kind, pair) for one in meetings for step in one.steps for pair in step]
+        known = _known_pairs(kept, pairs)
+        if known is not None:
+            self.say(f"round {self.rounds}: {len(pairs)} pairs from before the interruption")
+            return known
+        # one pair hung in each tenth step is still within the limit
+        steps = max(len(one.steps) for one in meetings)
+        self.seconds = 60.0 * self.between.minutes + steps * (USUAL_S + PAIR_S / 10)
+        lines = [self._lines(place / str(number), one) for number, one in enumerate(meetings)]
+        jobs = self._run(place, [one.nodes for one in meetings], lines)
+        answers = [
+            self._answer(place / str(number), one.kind, pair, at, job)
+            for number, (one, job) in enumerate(zip(meetings, jobs, strict=True))
+            for at, pair in enumerate(pair for step in one.steps for pair in step)
+        ]
+        text = json.dumps([[a.kind, a.pair, a.bandwidth, a.latency, a.why] for a in answers])
+        archive.write_file(kept, text + "\n")
+        return answers
+
+    def changes(self) -> list[Change]:
+        """What the ports of all nodes counted in the jobs of this tournament."""
+        found = []
+        for output in sorted((self.folder / self.into).glob("round-*/*.out")):
+            found += changes_of(output.read_text(encoding="utf-8", errors="replace").splitlines())
+        return found
+
+    def _lines(self, place: Path, meeting: Meeting) -> list[str]:
+        place.mkdir(parents=True, exist_ok=True)
+        for left in place.iterdir():
+            left.unlink()
+        between = self.between
+        arguments = [
+            self.path, "--ranks", "2", "--nodes", "2", "--buffers", between.buffers, "--tests", "latency,bandwidth",
+            "--min-bytes", "8", "--max-bytes", "4Mi", "--factor", "1024", "--window-bytes", "64Mi",
+            "--repetitions", str(between.repetitions), "--warmup-seconds", "0.05",
+        ]  # fmt: skip
+        each = self.launch.replace("{ranks}", str(len(meeting.nodes)))
+        reader = f"{each} python3 -I {shlex.quote(counters.__file__)} line"
+        run = f"{self.launch_pair.replace('{nodes}', '$2')} {shlex.join(arguments)}"
+        at = shlex.quote(str(place))
+        found = [
+            # $1: number of the pair, $2: its nodes
+            f"tenken_pair() {{ tenken_began=$(date +%s); timeout -k 5 {PAIR_S} {run} --json {at}/$1.json"
+            f" < /dev/null > /dev/null 2> {at}/$1.err;"
+            f' echo "$? $(( $(date +%s) - tenken_began ))" > {at}/$1.status; }}',
+            f'tenken_ports() {{ {reader} "$1" 2> /dev/null < /dev/null || :; }}',
+            f"tenken_ports {counters.IDLE}; sleep 1; tenken_ports {counters.BEFORE}",
+        ]
+        number = 0
+        for step in meeting.steps:
+            calls = []
+            for pair in step:
+                calls.append(f"tenken_pair {number} {','.join(pair)} &")
+                number += 1
+            found.append(f"{' '.join(calls)} wait")
+        return [*found, f"tenken_ports {counters.AFTER}"]
+
+    def _answer(self, place: Path, kind: str, pair: Pair, number: int, job: str | None) -> Answer:
+        why = "its job was not taken" if job is None else ""
+        try:
+            bandwidth, latency = of_pair((place / f"{number}.json").read_text(encoding="utf-8"), pair)
+            return Answer(kind, pair, bandwidth, latency)
+        except FileNotFoundError:
+            why = why or _why(place, number)
+        except (OSError, ValueError) as error:
+            why = str(error)
+        self.say(f"pair {', '.join(pair)}: no figure: {why}")
+        return Answer(kind, pair, None, None, why)
+
+
+def _why(place: Path, number: int) -> str:
+    """Why a pair left no document."""
+    try:
+        status, seconds = map(int, (place / f"{number}.status").read_text().split())
+    except (OSError, ValueError):
+        return "its job ended before it"
+    # what does not end by a signal is killed: that looks as if somebody had killed it, but for the time
+    if status == 124 or (status == 137 and seconds >= PAIR_S):
+        return f"hung: no answer in {PAIR_S} s"
+    try:
+        said = [line for line in (place / f"{number}.err").read_text(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        said = []
+    return f"ended with status {status}{f': {said[-1][:200]}' if said else ''}"
+
+
+def _known_pairs(kept: Path, pairs: Sequence[tuple[str, Pair]]) -> list[Answer] | None:
+    try:
+        found = [
+            Answer(k, (p[0], p[1]), b, us, why) for k, p, b, us, why in json.loads(kept.read_text(encoding="utf-8"))
+        ]
+    except (OSError, ValueError, TypeError, IndexError):
+        return None
+    return found if [(a.kind, a.pair) for a in found] == list(pairs) else None
 
 
 def _known(kept: Path, groups: Sequence[tuple[str, ...]]) -> list[float | None] | None:

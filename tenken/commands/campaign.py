@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -29,6 +29,7 @@ _ABOUT = {
     "status": "print its progress",
     "stop": "stop a running campaign and cancel its jobs",
     "groups": "run jobs over groups of nodes that passed individually, until the faulty node or leaf switch is found",
+    "pairs": "measure pairs of nodes that passed individually, within leaf switches and across, alone and all at once",
     "hardware": "read power supplies, fans and coolant from the BMCs of all nodes by Redfish, for the report",
     "report": "report nodes that deviate, nodes without a result, and what to do next",
     "retest": "measure repaired nodes again; their findings are closed if they pass",
@@ -48,7 +49,7 @@ def register(subparsers: Any) -> None:
     for action, about in _ABOUT.items():
         one = actions.add_parser(action, help=about, description=about)
         one.add_argument("name", metavar="NAME", help=f"of {file.home()}/NAME.yaml")
-        if action in ("run", "resume", "retest", "groups"):
+        if action in ("run", "resume", "retest", "groups", "pairs"):
             one.add_argument("--poll", type=float, default=5.0, metavar="S", help="seconds between two polls")
             one.add_argument("--late", type=float, default=runner.LATE_S, metavar="S",
                              help="seconds to wait for the result file of an ended job")  # fmt: skip
@@ -68,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         "status": lambda: _status(campaign, folder),
         "stop": lambda: _stop(campaign, folder),
         "groups": lambda: _groups(campaign, folder, arguments),
+        "pairs": lambda: _pairs(campaign, folder, arguments),
         "hardware": lambda: _hardware(campaign, folder),
         "report": lambda: _report(campaign, folder),
         "retest": lambda: _retest(campaign, folder, arguments),
@@ -165,7 +167,8 @@ def _stop(campaign: Campaign, folder: Path) -> int:
     return 0
 
 
-def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> int:
+def _between(campaign: Campaign, folder: Path) -> tuple[State, file.Between]:
+    """For jobs between nodes, which consist of nodes that passed individually."""
     state = _begun(campaign, folder)
     if campaign.between is None:
         raise CampaignError(
@@ -175,24 +178,80 @@ def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> 
         raise CampaignError(
             f"campaign '{campaign.name}' has not ended: groups consist of nodes that passed individually"
         )
-    from tenken.campaign import findings, groupjobs, groups  # need numpy, which a kit without reports has not
+    return state, campaign.between
 
-    partition = loader.load(campaign.system).expand(os.environ).partition(campaign.partition)
-    launch = campaign.between.launch or groupjobs.LAUNCH.get(partition.launcher, "")
+
+def _launch(campaign: Campaign, given: str, known: Mapping[str, str], key: str) -> str:
+    """How ranks are started: as the file says, otherwise by the launcher of the system."""
+    launcher = loader.load(campaign.system).expand(os.environ).partition(campaign.partition).launcher
+    launch = given or known.get(launcher, "")
     if not launch:
-        known = ", ".join(groupjobs.LAUNCH)
-        raise CampaignError(f"launcher '{partition.launcher}' is none of {known}: set 'between.launch', with {{ranks}}")
+        raise CampaignError(f"launcher '{launcher}' is none of {', '.join(known)}: set 'between.{key}")
+    return launch
+
+
+def _leaves(state: State, campaign: Campaign, leaf: str) -> dict[str, str]:
+    """Leaf by node, of the nodes that passed individually."""
+    from tenken.campaign import findings  # needs numpy, which a kit without reports has not
+
+    table, alone = findings.read(state, paths.archive_root(), campaign)
+    findings.judge(table, alone, campaign)
+    bad = alone.not_in_order()
+    of_leaf = {node: campaign.groups[leaf][node] for node in campaign.nodes if node not in bad}
+    if len(set(of_leaf.values())) < 2 or len(of_leaf) < 4:
+        raise CampaignError(
+            f"{len(of_leaf)} nodes of {len(set(of_leaf.values()))} leaves passed individually; required: 4 nodes of 2 "
+            "leaves"
+        )
+    return of_leaf
+
+
+def _pairs(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> int:
+    state, between = _between(campaign, folder)
+    from tenken.campaign import groupjobs, tournament
+
+    launch = _launch(campaign, between.launch, groupjobs.LAUNCH, "launch', with {ranks}")
+    launch_pair = _launch(campaign, between.launch_pair, groupjobs.LAUNCH_PAIR, "launch_pair', with {nodes}")
     with Alive(partial(print, flush=True), "reading and comparing the records of all nodes") as alive:
-        table, alone = findings.read(state, paths.archive_root(), campaign)
-        findings.judge(table, alone, campaign)
-        bad = alone.not_in_order()
-        good = [node for node in campaign.nodes if node not in bad]
-        of_leaf = {node: campaign.groups[campaign.between.leaf][node] for node in good}
-        leaves = sorted(set(of_leaf.values()))
-        if len(leaves) < 2 or len(good) < 4:
-            raise CampaignError(
-                f"{len(good)} nodes of {len(leaves)} leaves passed individually; required: 4 nodes of 2 leaves"
-            )
+        of_leaf = _leaves(state, campaign, between.leaf)
+        queue = queue_of(campaign)
+        jobs = groupjobs.PairJobs(
+            campaign, folder, queue, launch, partial(print, flush=True), arguments.poll, arguments.late,
+            launch_pair=launch_pair,
+        )  # fmt: skip
+        alive.doing("pairs of nodes")
+        try:
+            jobs.clear()
+            rounds = tournament.plan(of_leaf, between.partners, between.crossing)
+            answers = [answer for meetings in rounds for answer in jobs.play(meetings)]
+        except Refused as error:
+            raise CampaignError(f"the scheduler does not respond: {error}") from None
+        changes = jobs.changes()
+    kept = jobs.done()
+    found = tournament.accuse(answers, of_leaf)
+    for kind, (level, count) in found.levels.items():
+        print(f"{kind}: {count} pairs, median {level:.4g} GB/s")
+    ports = [f"{one.node}: port {one.port}: {fault}" for one in changes for fault in one.faults()]
+    for leaf in found.leaves:
+        print(f"{between.leaf} {leaf}: most of its nodes are slow")
+    for node, why in found.nodes.items():
+        print(f"node {node}: {why}\n  {queue.exclusion(node, 'slow with other nodes')}")
+    for pair, why in found.pairs.items():
+        print(f"pair {', '.join(pair)} ({' - '.join(of_leaf[n] for n in pair)}): {why}")
+    print(
+        "\n".join([*ports, f"{len(answers)} pairs in {len(rounds)} rounds over {len(of_leaf)} nodes; results: {kept}"])
+    )
+    return 1 if found.nodes or found.pairs or ports else 0
+
+
+def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> int:
+    state, between = _between(campaign, folder)
+    from tenken.campaign import groupjobs, groups  # need numpy, which a kit without reports has not
+
+    launch = _launch(campaign, between.launch, groupjobs.LAUNCH, "launch', with {ranks}")
+    with Alive(partial(print, flush=True), "reading and comparing the records of all nodes") as alive:
+        of_leaf = _leaves(state, campaign, between.leaf)
+        good, leaves = list(of_leaf), sorted(set(of_leaf.values()))
         queue = queue_of(campaign)
         jobs = groupjobs.GroupJobs(
             campaign, folder, queue, launch, partial(print, flush=True), arguments.poll, arguments.late
@@ -209,7 +268,7 @@ def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> 
     kept = jobs.done()
     named = {good[i]: "slow in jobs with other nodes" for i in found.nodes}
     for leaf in found.leaves:
-        print(f"{campaign.between.leaf} {leaves[leaf]}: all jobs across it are slow")
+        print(f"{between.leaf} {leaves[leaf]}: all jobs across it are slow")
     for node, why in named.items():
         print(f"node {node}: {why}\n  {queue.exclusion(node, why)}")
     for group in found.unexplained:

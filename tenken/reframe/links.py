@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.builtins import run_after, variable
 
 from tenken import counters
 from tenken.reframe.base import TenkenCheck
@@ -57,18 +57,15 @@ class MpiBase(TenkenCheck):
         self.asked = {**self.asked, "ranks": self.num_tasks, "repetitions": 100}
 
 
-class BetweenNodes(TenkenCheck):
-    """For checks over several nodes: each port of every node is read at rest, before and after the command; what it
-    counted meanwhile is judged (docs/fabric.md)."""
-
-    @run_before("run")
-    def read_ports(self):
-        job = self.job
-        job.num_tasks, job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
-        reader = f"{job.launcher.run_command(job)} python3 -I {shlex.quote(counters.__file__)} line"
-        self.prerun_cmds = [
-            *self.prerun_cmds,
-            f'tenken_ports() {{ {reader} "$1" 2> /dev/null < /dev/null || :; }}',
-            f"tenken_ports {counters.IDLE}; sleep 1; tenken_ports {counters.BEFORE}",
-        ]
-        self.postrun_cmds = [f"tenken_ports {counters.AFTER}", *self.postrun_cmds]
+def read_ports(check: TenkenCheck) -> None:
+    """For `run_before("run")` of a check over several nodes: each port of every node is read at rest, before and after
+    the command; what it counted meanwhile is judged (docs/fabric.md)."""
+    job = check.job
+    job.num_tasks, job.num_tasks_per_node = check.num_tasks, check.num_tasks_per_node
+    reader = f"{job.launcher.run_command(job)} python3 -I {shlex.quote(counters.__file__)} line"
+    check.prerun_cmds = [
+        *check.prerun_cmds,
+        f'tenken_ports() {{ {reader} "$1" 2> /dev/null < /dev/null || :; }}',
+        f"tenken_ports {counters.IDLE}; sleep 1; tenken_ports {counters.BEFORE}",
+    ]
+    check.postrun_cmds = [f"tenken_ports {counters.AFTER}", *check.postrun_cmds]

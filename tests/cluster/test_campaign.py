@@ -14,6 +14,7 @@ from tenken.campaign.file import Between, Campaign
 from tenken.commands import campaign_queues
 from tenken.machines import loader
 from tests.cluster.campaigns import Small
+from tests.support.exchanges import alltoall
 
 pytestmark = pytest.mark.slow
 
@@ -80,8 +81,9 @@ uname -n > "$out.part.$rank" && mv "$out.part.$rank" "$out.$rank"
 us=$((100 * (ranks - 1)))
 grep -q SLOW "$out".[0-9]* && us=$((125 * (ranks - 1)))
 hosts=$(cat "$out".[0-9]* | sed 's/.*/"&"/' | paste -sd, -)
-printf '{"status": "ok", "verification": {"passed": true}, "placement": {"nodes": [%s]}, "metrics":
-  [{"name": "alltoall", "unit": "us", "statistic": "median", "value": %s}]}' "$hosts" "$us" > "$out.whole.$rank"
+sed "s/\"HOSTS\"/$hosts/; s/SECONDS/${us}e-6/g" > "$out.whole.$rank" << 'END'
+DOCUMENT
+END
 mv "$out.whole.$rank" "$out"
 """
 
@@ -89,7 +91,8 @@ mv "$out.whole.$rank" "$out"
 def group_jobs_find(system, nodes, slow, folder, launch):
     """A search by jobs over groups of four nodes, two on a leaf: each ran on all nodes of its group and no other."""
     program = folder / "exchange"
-    program.write_text(PROGRAM.replace("SLOW", slow))
+    told = alltoall(["HOSTS"]).replace("0.0001", "SECONDS").replace('"ranks": 1', '"ranks": 4')
+    program.write_text(PROGRAM.replace("SLOW", slow).replace("DOCUMENT", told))
     program.chmod(0o755)
     between = Between("switch", program=str(program), minutes=1)
     one = Campaign("g", system, "gpu", nodes, 60.0, between=between)

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tenken.campaign import file, groupjobs, groups
+from tenken.campaign import file, groupjobs, groups, tournament
 from tenken.campaign.file import Between, Campaign, CampaignError
 from tenken.campaign.queue import JobScript, Limits, Refused, Seen
 from tenken.commands import campaign_queues
 from tenken.machines import loader
+from tests.support.exchanges import alltoall, pair
 
 NODES = tuple(f"n{i}" for i in range(16))
-
-
-def document(nodes, us=100.0, **more):
-    return json.dumps({
-        "status": "ok", "verification": {"passed": True}, "placement": {"nodes": list(nodes)},
-        "metrics": [{"name": "alltoall", "unit": "us", "statistic": "median", "value": us}], **more,
-    })  # fmt: skip
 
 
 class Queue:
@@ -46,7 +41,7 @@ class Queue:
         if number not in self.silent:
             out = re.search(r"--json (\S+)", text)[1]
             us = (len(nodes) - 1) * (125 if self.slow & set(nodes) else 100)
-            Path(out).write_text(document(nodes, us))
+            Path(out).write_text(alltoall(nodes, us))
         return number
 
     def states(self, jobs):
@@ -131,16 +126,107 @@ def test_a_scheduler_that_never_takes_a_job_ends_the_search_and_one_that_does_la
 
 
 def test_only_a_document_of_just_these_nodes_that_passed_counts():
-    assert groupjobs.figure(document(("a.site", "b"), 100.0), ("a", "b"), 1 << 20) == pytest.approx(10.48576)
-    damaged = json.dumps({"status": "ok"})
-    two = document(("a", "b"), metrics=json.loads(document(()))["metrics"] * 2)
+    assert groupjobs.figure(alltoall(("a.site", "b"), 100.0), ("a", "b"), 1 << 20) == pytest.approx(10.48576)
+    twice = json.loads(alltoall(("a", "b")))["series"] * 2
     for text in (
-        document(("a", "c")), document(("a", "b", "b")), document(("a",)), document(("a", "b"), 0.0), damaged, "[]",
-        "x", document(("a", "b"), float("nan")), document(("a", "b"), status="failed"), two,
-        document(("a", "b"), verification={"passed": False}),
+        alltoall(("a", "c")), alltoall(("a", "b", "b")), alltoall(("a",)), alltoall(("a", "b"), 0.0), "[]", "x",
+        json.dumps({"status": "ok"}), alltoall(("a", "b"), float("nan")), alltoall(("a", "b"), status="failed"),
+        alltoall(("a", "b"), series=twice), alltoall(("a", "b"), error=1.0), pair(("a", "b")),
     ):  # fmt: skip
         with pytest.raises(ValueError):
             groupjobs.figure(text, ("a", "b"), 1)
+    assert groupjobs.of_pair(pair(("a", "b"), 23.5, 1.75), ("b", "a")) == pytest.approx((23.5, 1.75))
+    with pytest.raises(ValueError):
+        groupjobs.of_pair(alltoall(("a", "b")), ("a", "b"))
+
+
+def players(tmp_path, queue):
+    one = Campaign("c", "standin", "gpu", NODES, 60.0, between=Between("switch", program="/bin/x"))
+    said = []
+    made = groupjobs.PairJobs(
+        one, tmp_path, queue, groupjobs.LAUNCH["srun"], said.append, late=0.0, sleep=lambda s: None,
+        launch_pair=groupjobs.LAUNCH_PAIR["srun"],
+    )  # fmt: skip
+    return made, said
+
+
+class Pairs(Queue):
+    """Runs the pairs of a job at once; `gone`: status of the pairs that leave no document."""
+
+    def __init__(self, gone=(), dies=()):
+        super().__init__()
+        self.gone, self.dies, self.ran = dict(gone), set(dies), []
+
+    def submit(self, path):
+        number, text = str(len(self.jobs) + 1), path.read_text()
+        self.jobs[number] = re.search("^nodes=(.*)", text, re.M)[1].split(",")
+        if number in self.dies:
+            return number
+        place = Path(re.search(r"--json (\S+)/\$1", text)[1])
+        for at, names in re.findall(r"tenken_pair (\d+) (\S+) &", text):
+            pair_ = tuple(names.split(","))
+            self.ran.append(pair_)
+            if pair_ in self.gone:
+                (place / f"{at}.status").write_text(f"{self.gone[pair_]} 61\n")
+                (place / f"{at}.err").write_text("mpi_p2p: rank 1 is gone\n")
+            else:
+                (place / f"{at}.json").write_text(pair(pair_, 10.0 if "n6" in pair_ else 20.0))
+        port = "node={} port=mlx5_0/1 kind=infiniband gbit_s=400"
+        for node in self.jobs[number]:
+            errors = 3 if node == "n9" else 0
+            for when, moment, count in (("before", 1, 0), ("after", 9, errors)):
+                said = f"TENKEN-PORT when={when} {port.format(node)} time={moment} e.link_downed={count}\n"
+                with Path(path).with_suffix(".out").open("a") as out:
+                    out.write(said)
+        return number
+
+
+def test_a_dead_or_hung_pair_costs_that_pair_alone_and_what_was_measured_is_not_asked_again(tmp_path):
+    leaf_of = {node: f"s{i // 4}" for i, node in enumerate(NODES)}
+    rounds = tournament.plan(leaf_of)
+    within = rounds[0][0].steps[0][0]
+    queue = Pairs({within: 124, rounds[0][1].steps[0][0]: 137, rounds[0][2].steps[0][0]: 9})
+    made, _ = players(tmp_path, queue)
+    answers = [answer for one in rounds for answer in made.play(one)]
+    lost = {a.pair: a.why for a in answers if a.bandwidth is None}
+    assert len(lost) == 3 and lost[within] == "hung: no answer in 60 s"
+    assert "ended with status 9: mpi_p2p: rank 1 is gone" in lost.values()
+    assert len(queue.ran) == len(answers) == len([p for r in rounds for m in r for s in m.steps for p in s])
+    assert set(tournament.accuse(answers, leaf_of).nodes) == {"n6"}
+    (bad,) = {change.node for change in made.changes() if change.faults()}
+    assert bad == "n9"
+    # interrupted: the answers are read, no job runs twice
+    again, _ = players(tmp_path, queue)
+    jobs_before = len(queue.jobs)
+    assert [answer for one in rounds for answer in again.play(one)] == answers and len(queue.jobs) == jobs_before
+
+
+def test_the_job_of_a_meeting_that_died_is_told_of_each_pair(tmp_path):
+    rounds = tournament.plan({node: f"s{i // 8}" for i, node in enumerate(NODES)})
+    made, _ = players(tmp_path, Pairs(dies={"1"}))
+    answers = made.play(rounds[0])
+    assert {a.why for a in answers if a.bandwidth is None} == {"its job ended before it"}
+    assert any(a.bandwidth for a in answers)
+
+
+def test_the_lines_of_a_meeting_run_in_a_shell_and_a_stopped_rank_is_given_up(tmp_path, monkeypatch):
+    """Real processes in the place of launcher and program: one pair answers, one is killed, one is stopped."""
+    program = tmp_path / "exchange"
+    program.write_text(
+        "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in --json) out=$2;; esac; shift; done\n"
+        'case $PAIR in a,b) echo told > "$out";; c,d) kill -9 $$;; *) kill -STOP $$;; esac\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(groupjobs, "PAIR_S", 2)
+    made, _ = players(tmp_path, Pairs())
+    made.path, made.launch_pair, made.launch = str(program), "env PAIR={nodes}", "env"
+    meeting = tournament.Meeting("within", ("s",), tuple("abcdef"), ((("a", "b"), ("c", "d"), ("e", "f")),))
+    lines = made._lines(tmp_path / "0", meeting)
+    text = "\n".join(lines).replace("sleep 1;", "").replace("-k 5", "-k 0.2")
+    subprocess.run(["bash", "-c", text], check=True, timeout=30, capture_output=True)
+    assert (tmp_path / "0/0.json").read_text() == "told\n"
+    why = [groupjobs._why(tmp_path / "0", i) for i in (1, 2)]
+    assert why[0].startswith("ended with status 137") and why[1].startswith("hung: no answer in 2 s")
 
 
 def test_slurm_and_pbs_bind_a_job_to_all_nodes_of_its_group_and_others_say_that_they_cannot(tmp_path):
