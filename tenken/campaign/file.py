@@ -16,7 +16,7 @@ from tenken.campaign.redfish import fault_of_address
 from tenken.errors import TenkenError
 from tenken.machines import loader, validation, yamlfile
 from tenken.machines.errors import SystemFileError, UnknownSystemError
-from tenken.machines.model import System
+from tenken.machines.model import Partition, System
 from tenken.machines.yamlfile import Document
 from tenken.model import node_groups
 from tenken.paths import ROOT
@@ -33,9 +33,10 @@ class CampaignError(TenkenError):
 
 @dataclass(frozen=True)
 class Between:
-    """Jobs over groups of nodes. `leaf`: the factor whose groups share a switch; `launch`: how a rank is started on
-    each of {ranks} nodes, and `launch_pair` on the two {nodes} of a pair, where it is not as the system's launcher does
-    it. `partners`: nodes that each one meets in its leaf and in others; `crossing`: isolated pairs of a leaf across."""
+    """Jobs over groups of nodes. `leaf`: the factor whose groups share a switch; empty: by the topology of the system's
+    fabric. `launch`: how a rank is started on each of {ranks} nodes, and `launch_pair` on the two {nodes} of a pair,
+    where it is not as the system's launcher does it. `partners`: nodes that each one meets in its leaf and in others;
+    `crossing`: isolated pairs of a leaf that may use its uplinks at once."""
 
     leaf: str
     program: str = ""
@@ -159,7 +160,8 @@ def parse(name: str, document: Document, folder: Path) -> Campaign:
     _reach_of_budget(data, len(kept), wrong)
     groups = _groups(data, folder, kept, wrong)
     _unit(data, groups, kept, wrong)
-    between = _between(data, groups, kept, wrong)
+    partition = system.partitions.get(data["partition"]) if system is not None else None
+    between = _between(data, groups, kept, partition, wrong)
     redfish = data.get("redfish", {})
     _bmc(redfish, folder, kept, wrong)
     if problems:
@@ -183,19 +185,30 @@ def parse(name: str, document: Document, folder: Path) -> Campaign:
 
 
 def _between(
-    data: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]], nodes: Sequence[str], wrong: Any
+    data: Mapping[str, Any],
+    groups: Mapping[str, Mapping[str, str]],
+    nodes: Sequence[str],
+    partition: Partition | None,
+    wrong: Any,
 ) -> Between | None:
     if "between" not in data:
         return None
     given = data["between"]
-    leaf = given["leaf"]
-    if leaf not in groups:
+    leaf = given.get("leaf", "")
+    if not leaf:
+        if partition is not None and (partition.fabric is None or partition.fabric.topology is None):
+            wrong(
+                ("between",),
+                f"'between' names no leaf switches: set 'fabric: {{topology: ...}}' of partition '{partition.name}' in "
+                f"systems/{data['system']}.yaml, or 'between.leaf', a column of 'groups'",
+            )
+    elif leaf not in groups:
         if groups or "groups" not in data:  # errors in the groups are already reported
             known = validation.choices(leaf, sorted(groups)) if groups else "'groups' lists no file with such a column"
             wrong(("between", "leaf"), f"'between.leaf' is '{leaf}', which is not a column of 'groups'; {known}")
         return None
-    sizes = Counter(groups[leaf].get(node, "") for node in nodes)
-    if len(sizes) < 2 or min(sizes.values()) < 2:
+    sizes = Counter(groups[leaf].get(node, "") for node in nodes) if leaf else Counter()
+    if leaf and (len(sizes) < 2 or min(sizes.values()) < 2):
         name, size = min(sizes.items(), key=lambda one: one[1], default=("", 0))
         wrong(
             ("between", "leaf"),

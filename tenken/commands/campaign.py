@@ -19,7 +19,8 @@ from tenken.campaign.alive import Alive
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import Chosen, State, Unit
 from tenken.campaign.queue import Queue, Refused
-from tenken.machines import loader
+from tenken.judge import ports as judged_ports
+from tenken.machines import loader, topology
 from tenken.report import campaign as pages
 
 _ABOUT = {
@@ -171,9 +172,7 @@ def _between(campaign: Campaign, folder: Path) -> tuple[State, file.Between]:
     """For jobs between nodes, which consist of nodes that passed individually."""
     state = _begun(campaign, folder)
     if campaign.between is None:
-        raise CampaignError(
-            f"campaign '{campaign.name}' names no leaf switches: set between: {{leaf: COLUMN OF groups}}"
-        )
+        raise CampaignError(f"campaign '{campaign.name}' states nothing of jobs between nodes: set between: {{}}")
     if state.open() or not state.phases:
         raise CampaignError(
             f"campaign '{campaign.name}' has not ended: groups consist of nodes that passed individually"
@@ -194,10 +193,16 @@ def _leaves(state: State, campaign: Campaign, leaf: str) -> dict[str, str]:
     """Leaf by node, of the nodes that passed individually."""
     from tenken.campaign import findings  # needs numpy, which a kit without reports has not
 
+    known: Mapping[str, str] = campaign.groups.get(leaf, {})
+    fabric = loader.load(campaign.system).partition(campaign.partition).fabric
+    if not leaf and fabric is not None and fabric.topology is not None:
+        known = topology.leaves(fabric.topology, paths.SYSTEMS, file.expand)
+    if strangers := [node for node in campaign.nodes if node not in known]:
+        raise CampaignError(f"no leaf switch of node {strangers[0]} is known (of {len(strangers)} nodes in all)")
     table, alone = findings.read(state, paths.archive_root(), campaign)
     findings.judge(table, alone, campaign)
     bad = alone.not_in_order()
-    of_leaf = {node: campaign.groups[leaf][node] for node in campaign.nodes if node not in bad}
+    of_leaf = {node: known[node] for node in campaign.nodes if node not in bad}
     if len(set(of_leaf.values())) < 2 or len(of_leaf) < 4:
         raise CampaignError(
             f"{len(of_leaf)} nodes of {len(set(of_leaf.values()))} leaves passed individually; required: 4 nodes of 2 "
@@ -228,12 +233,15 @@ def _pairs(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> i
             raise CampaignError(f"the scheduler does not respond: {error}") from None
         changes = jobs.changes()
     kept = jobs.done()
-    found = tournament.accuse(answers, of_leaf)
+    fabric = loader.load(campaign.system).partition(campaign.partition).fabric
+    found = tournament.accuse(answers, of_leaf, fabric.pairs if fabric else None)
     for kind, (level, count) in found.levels.items():
         print(f"{kind}: {count} pairs, median {level:.4g} GB/s")
     ports = [f"{one.node}: port {one.port}: {fault}" for one in changes for fault in one.faults()]
+    if fabric is not None:
+        ports += judged_ports.below(changes, fabric.kind, fabric.rails, fabric.gbit_s)
     for leaf in found.leaves:
-        print(f"{between.leaf} {leaf}: most of its nodes are slow")
+        print(f"{between.leaf or 'leaf'} {leaf}: most of its nodes are slow")
     for node, why in found.nodes.items():
         print(f"node {node}: {why}\n  {queue.exclusion(node, 'slow with other nodes')}")
     for pair, why in found.pairs.items():
@@ -268,7 +276,7 @@ def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> 
     kept = jobs.done()
     named = {good[i]: "slow in jobs with other nodes" for i in found.nodes}
     for leaf in found.leaves:
-        print(f"{between.leaf} {leaves[leaf]}: all jobs across it are slow")
+        print(f"{between.leaf or 'leaf'} {leaves[leaf]}: all jobs across it are slow")
     for node, why in named.items():
         print(f"node {node}: {why}\n  {queue.exclusion(node, why)}")
     for group in found.unexplained:

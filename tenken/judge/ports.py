@@ -39,6 +39,30 @@ def judged(judgement: Judgement, changes: Iterable[Change]) -> Judgement:
     return replace(judgement, findings=(*judgement.findings, *notes(there)))
 
 
+def below(changes: Iterable[Change], kind: str, rails: int | None, gbit_s: float | None) -> list[str]:
+    """Nodes with fewer ports, or ports of a lower rate, than the fabric of the system file has; unknown rates are not
+    below."""
+    found = []
+    seen: dict[str, set[str]] = {}
+    for one in changes:
+        if one.kind != kind:
+            continue
+        if (
+            one.port not in seen.setdefault(one.node, set())
+            and gbit_s
+            and one.gbit_s is not None
+            and one.gbit_s < gbit_s
+        ):
+            found.append(f"{one.node}: port {one.port}: {one.gbit_s:g} Gbit/s, the system file states {gbit_s:g}")
+        seen[one.node].add(one.port)
+    for node, ports in seen.items():
+        if rails is not None and len(ports) < rails:
+            found.append(
+                f"{node}: {len(ports)} ports are up ({', '.join(sorted(ports))}), the system file states {rails}"
+            )
+    return found
+
+
 def kept(changes: Iterable[Change]) -> list[dict[str, Any]]:
     """What a record's job facts hold: without errors that did not rise."""
     return [{**one.as_json(), "errors": {n: v for n, v in one.errors.items() if v != 0}} for one in changes]

@@ -23,6 +23,7 @@ from tenken.machines.hardware import Sheets
 from tenken.machines.model import (
     Container,
     Environment,
+    Fabric,
     GpuSheet,
     Link,
     Node,
@@ -305,6 +306,7 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
         features=frozenset(raw.get("features", ())),
         capabilities=frozenset(raw.get("capabilities", ())),
         # without a scheduler nothing else prevents two concurrent jobs
+        fabric=Fabric(**raw["fabric"]) if "fabric" in raw else None,
         max_jobs=raw.get("max_jobs", 1 if raw["scheduler"] == "local" else None),
         time_limit=raw.get("time_limit"),
         local_storage=raw.get("local_storage"),

@@ -293,6 +293,20 @@ class Patience:
 
 
 @dataclass(frozen=True)
+class Fabric:
+    """The network between nodes. `rails`: ports of a node, each of `gbit_s`; `tapering`: bandwidth of a leaf's nodes
+    over that of its uplinks; `topology`: what says the leaf of each node (`tenken.machines.topology`); `pairs`: GB/s
+    between two nodes, `within` a leaf and `across` leaves, nothing else running."""
+
+    kind: str
+    rails: int | None = None
+    gbit_s: float | None = None
+    tapering: float = 1.0
+    topology: str | None = None
+    pairs: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Partition:
     """Nodes of one kind with one method of starting jobs."""
 
@@ -333,6 +347,7 @@ class Partition:
     capabilities: frozenset[str] = frozenset()
     """managed, sam, peer, device_mpi, gds: programs find out; a waiver of a claimed one is a FAIL."""
     max_jobs: int | None = None
+    fabric: Fabric | None = None
     time_limit: str | None = None
     """The longest walltime of the queue, HH:MM:SS."""
     local_storage: str | None = None

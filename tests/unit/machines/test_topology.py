@@ -1,0 +1,71 @@
+"""Leaf of each node from Slurm, ibnetdiscover and a site's file: formats as their programs print them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tenken.campaign.file import expand
+from tenken.machines import topology
+
+TREE = """\
+SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[1-2,4]
+SwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=n3
+SwitchName=spine Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=leaf[1-2]
+"""
+BLOCKS = "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\nBlockName=b2 BlockIndex=1 Nodes=n[3-4] BlockSize=2\n"
+FABRIC = """\
+#
+# Topology file: generated on Thu Nov 26 01:00:00 2026
+#
+vendid=0x2c9
+devid=0xd2f2
+switchguid=0xb83fd20300f29dea(b83fd20300f29dea)
+Switch\t65 "S-b83fd20300f29dea"\t\t# "MF0;leaf1:MQM9700/U1" enhanced port 0 lid 1 lmc 0
+[1]\t"H-946dae0300a1b2c0"[1](946dae0300a1b2c0) \t\t# "n1 mlx5_0" lid 45 4xNDR
+[2]\t"H-946dae0300a1b2d0"[1](946dae0300a1b2d0) \t\t# "n2 HCA-1" lid 46 4xNDR
+[33]\t"S-b83fd20300aaaaaa"[1]\t\t# "MF0;spine1:MQM9700/U1" lid 7 4xNDR
+[65]\t"H-b83fd20300f29df2"[1](b83fd20300f29df2) \t\t# "Mellanox Technologies Aggregation Node" lid 9 4xNDR
+
+Switch\t65 "S-b83fd20300aaaaab"\t\t# "leaf2" enhanced port 0 lid 2 lmc 0
+[1]\t"H-946dae0300a1b2e0"[1](946dae0300a1b2e0) \t\t# "n3 mlx5_0" lid 47 4xNDR
+[2]\t"H-946dae0300a1b2c1"[1](946dae0300a1b2c1) \t\t# "n1 mlx5_1" lid 48 4xNDR
+
+Ca\t1 "H-946dae0300a1b2c0"\t\t# "n1 mlx5_0"
+[1](946dae0300a1b2c0) \t"S-b83fd20300f29dea"[1]\t\t# lid 45 lmc 0 "MF0;leaf1:MQM9700/U1" lid 1 4xNDR
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (TREE, {"n1": "leaf1", "n2": "leaf1", "n4": "leaf1", "n3": "leaf2"}),
+        (BLOCKS, {"n1": "b1", "n2": "b1", "n3": "b2", "n4": "b2"}),
+        (FABRIC, {"n1": "leaf1", "n2": "leaf1", "n3": "leaf2"}),
+        ("# rack by rack\nn1 s1\nn2  s2\n", {"n1": "s1", "n2": "s2"}),
+        ("leaf,rack,node\ns1,r1,n1\ns2,r1,n2\n", {"n1": "s1", "n2": "s2"}),
+        ("n1\n", {}),
+        ("No topology information available\n", {}),
+        ("", {}),
+    ],
+)
+def test_the_leaf_of_each_node(text: str, found: dict[str, str]) -> None:
+    assert topology.parse(text, expand) == found
+
+
+def test_what_cannot_be_read_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty.txt").write_text("n1\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for source, said in (
+        ("none.txt", "none.txt: No such file"),
+        ("empty.txt", "names no leaf"),
+        ("slurm", "no program"),
+    ):
+        with pytest.raises(topology.TopologyError, match=said):
+            topology.leaves(source, tmp_path, expand)
+    scontrol = tmp_path / "scontrol"
+    (tmp_path / "told").write_text(BLOCKS)
+    scontrol.write_text(f'#!/bin/sh\nwhile read -r line; do echo "$line"; done < {tmp_path / "told"}\n')
+    scontrol.chmod(0o755)
+    assert topology.leaves("slurm", tmp_path, expand)["n3"] == "b2"
