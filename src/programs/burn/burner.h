@@ -739,8 +739,13 @@ class Burner : public Place {
         int now = 1;
         for (std::uint32_t step = 0; step < 2 * chain_steps; ++step) {
             // another block of rows begins on each multiprocessor
-            const ChainStep one{phase.chain,          links.bits,   links.words[now],
-                                links.words[1 - now], links.matrix, mixed(step + cycle) % 1024 * 256};
+            const ChainStep one{phase.chain,
+                                links.bits,
+                                links.words[now],
+                                links.words[1 - now],
+                                links.matrix,
+                                mixed(step + cycle) % 1024 * 256,
+                                step < chain_steps ? 0 : turned_constant(phase.chain)};
             exec_->each(count, one);
             if (fault == Fault::stuck_operand)
                 exec_->each(count, StickInChain{one.now, one.before, random, links.state});

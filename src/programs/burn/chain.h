@@ -1,8 +1,9 @@
 // Chains of steps whose errors cannot vanish: u(t + 1) = A u(t) - u(t - 1) modulo 2^64, with A a stencil or a
 // sparse matrix. The step backwards is the same as the one forwards, so after t steps in each direction every
 // word must be what it was at first, and a wrong word at any step leaves others wrong: a step maps no
-// difference to zero. A fault that is the same in both directions would be taken back, so the words are
-// multiplied by an odd number before they go back: all operands are others then.
+// difference to zero. A fault that is the same in both directions would be taken back, so each word w becomes
+// way_back w + way_shift before they go back, both odd: no operand has the low bits that it had. The rows of
+// A have equal sums, so that a constant keeps the step right.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,10 @@ constexpr std::uint32_t chain_steps = 16;
 /// Entries in a row of the sparse matrix.
 constexpr std::uint32_t row_entries = 8;
 constexpr std::uint64_t stencil_centre = 0xd1342543de82ef95ULL;
-/// Odd: no word becomes that of another.
 constexpr std::uint64_t way_back = 0x9e3779b97f4a7c15ULL;
+constexpr std::uint64_t way_shift = 0xbf58476d1ce4e5b9ULL;
+/// Of two entries of a row of the sparse matrix.
+constexpr std::uint64_t pair_sum = 0x94d049bb133111ebULL;
 
 /// Words at first: of u(0) and u(1).
 TENKEN_BOTH inline std::uint64_t chain_word(std::uint64_t seed, std::size_t i) {
@@ -33,7 +36,13 @@ TENKEN_BOTH inline std::uint64_t chain_column(std::uint32_t bits, std::uint64_t 
     return (row * (mixed64(seed + e) | 1) + mixed64(seed + 64 + e)) & ((std::uint64_t{1} << bits) - 1);
 }
 TENKEN_BOTH inline std::uint64_t chain_value(std::uint64_t seed, std::uint32_t e, std::size_t row) {
-    return mixed64(seed ^ (row * row_entries + e));
+    const std::uint64_t value = mixed64(seed ^ (row * row_entries + e / 2));
+    return e % 2 == 0 ? value : pair_sum - value;
+}
+/// What a step of words that have been turned adds: A (a w + b) - (a v + b) = a (A w - v) + (row sum - 1) b.
+TENKEN_BOTH inline std::uint64_t turned_constant(Chain chain) {
+    const std::uint64_t row_sum = chain == Chain::stencil ? stencil_centre + 6 : pair_sum * (row_entries / 2);
+    return way_shift * (2 - row_sum);
 }
 
 /// Stored entries of the matrix, entry by entry, each of all rows.
@@ -87,6 +96,7 @@ struct ChainStep {
     std::uint64_t* before;
     Matrix matrix;
     std::size_t shift;
+    std::uint64_t constant;  ///< 0 forwards
 
     TENKEN_BOTH void operator()(std::size_t thread) const {
         const std::size_t mask = (std::size_t{1} << bits) - 1;
@@ -111,13 +121,13 @@ struct ChainStep {
                 sum += matrix.values[at] * now[matrix.columns[at]];
             }
         }
-        before[i] = sum - before[i];
+        before[i] = sum - before[i] + constant;
     }
 };
 
 struct TurnChain {
     std::uint64_t* words;
-    TENKEN_BOTH void operator()(std::size_t i) const { words[i] *= way_back; }
+    TENKEN_BOTH void operator()(std::size_t i) const { words[i] = words[i] * way_back + way_shift; }
 };
 
 /// Words that went there and back.
@@ -129,7 +139,7 @@ struct CheckChain {
     std::uint8_t* marks;
     std::size_t unit;
     TENKEN_BOTH void operator()(std::size_t i) const {
-        const std::uint64_t expected = chain_word(seed, i) * way_back;
+        const std::uint64_t expected = chain_word(seed, i) * way_back + way_shift;
         if (words[i] == expected) return;
         if (marks != nullptr) marks[i / unit] = 1;
         add_to(&log->wrong, std::uint64_t{1});
