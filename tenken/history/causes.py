@@ -103,8 +103,9 @@ def findings(
     siblings are told unless the series itself has told of them.
     """
     out, taken = _together(history, together, found.events)
-    own = [e for e in found.events if id(e) not in taken]
-    own += _aligned([e for e in drifts if not any(_known(e, other) for other in found.events)])
+    slow = [e for e in drifts if not any(_known(e, other) for other in found.events)]
+    taken |= {id(e) for e in found.events if any(_stage(one, e) for one in slow)}
+    own = [e for e in found.events if id(e) not in taken] + _aligned(slow)
     flaps = _flaps(history, own)
     flapping = {id(e) for e in flaps}
     events = [e for e in own if id(e) not in flapping]
@@ -148,6 +149,12 @@ def _known(drift: Event, other: Event) -> bool:
         and other.found_night <= drift.found_night
         and (other.recovered_night is None or other.recovered_night >= drift.change_night)
     )
+
+
+def _stage(drift: Event, other: Event) -> bool:
+    """Whether a loss that a series told later is a stage of its drift, of which the size is that of now."""
+    same = other.series == drift.series and other.worse and other.kind != "noisy" and drift.recovered_night is None
+    return same and other.change_night >= drift.change_night - SAME and abs(other.size) <= TWICE * abs(drift.size)
 
 
 def _same_thing(history: History, finding: Finding, outlier: Finding) -> bool:
@@ -302,7 +309,8 @@ class _Group:
         if ended[0] != ended[1] or abs((first.recovered or 0) - (one.recovered or 0)) > SAME:
             return False
         later = one.night - first.night
-        if len(self.nodes) == 1 and (other.rows <= self.rows or one.kind in ("noisy", "drift")):
+        gradual = one.kind in ("noisy", "drift") or any(member.kind == "drift" for member in self.members)
+        if len(self.nodes) == 1 and (other.rows <= self.rows or gradual):
             return abs(later) <= LATER  # a drift is found in steps, and the beginning of noise is an estimate
         # of a series that moved with others, the beginning may be that of chance values before it
         with_it = one.found >= first.night and other.measures <= self.measures and other.nodes <= self.nodes

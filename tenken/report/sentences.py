@@ -58,7 +58,8 @@ def standing(history: History, finding: Finding) -> str:
     what = finding.what if finding.label == "measure" else f"{finding.what}: {on}"
     size = f"scatter x {1 + finding.size:.1f}" if finding.kind == "noisy" else f"{100 * finding.size:+.1f} %"
     nights = (history.nights[-1] - history.nights[min(finding.found, len(history.nights) - 1)]).days
-    return f"{what}{more} still {size} since {history.nights[finding.night]}, reported {nights} nights ago"
+    text = f"{what}{more} still {size} since {history.nights[finding.night]}, reported {nights} nights ago"
+    return text + "".join(f", with {cause.text}" for cause in finding.causes)
 
 
 def members(history: History, finding: Finding) -> tuple[str, str]:

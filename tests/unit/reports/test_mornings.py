@@ -100,19 +100,19 @@ def morning(folder: Path, night: int) -> tuple[str, str]:
     return mail.read_text() if mail.exists() else "", (output / "nightly.html").read_text()
 
 
-#: (last night without it, first night with it, words of one line of the mail)
+#: (a morning without it, the first one with it, words of one line of the mail)
 TOLD = (
     (GPU, GPU + 1, ("GPU 1 of node n05", "4 metrics", "-3.")),
-    (LINK, LINK + 1, ("of node n09", "link", "peer", "-7.")),
-    (DRIVER, DRIVER + 1, ("Transfer h2d on partition gpu", "-2.", "driver 580.95.05 → 580.126.09 on all of")),
-    (NEW, NEW + 1, ("outlier", "GPU 1 of node n39", "triad", date(NEW), "-")),
-    (BAD_LEAF, BAD_LEAF + 1, ("leaf l2 (8 of 8 nodes)", "Transfer net")),
-    (DOT - 1, DOT, ("Stream dot: missing on 40 nodes", f"since {date(DOT)} (80 series)", "driver 580.126.09 → 590")),
-    (DEAD - 1, DEAD, ("node n30: silent since", date(DEAD))),
-    (PROGRAM, PROGRAM + 1, ("Transfer on partition gpu", "3 metrics", "-2.")),
-    (DRIFT + 5, DRIFT + 18, ("drift: node n11: Stream host_triad", "-1.")),
+    (GPU + 2, LINK + 1, ("of node n09", "link", "peer", "-7.")),
+    (GPU + 4, DRIVER + 1, ("Transfer h2d on partition gpu", "-2.", "driver 580.95.05 → 580.126.09 on all of")),
+    (DRIVER + 1, NEW + 1, ("outlier", "GPU 1 of node n39", "triad", date(NEW), "-")),
+    (SPIKE + 1, BAD_LEAF + 1, ("leaf l2 (8 of 8 nodes)", "Transfer net")),
+    (BAD_LEAF + 1, DOT, ("Stream dot: missing on 40 nodes", f"since {date(DOT)} (80 series)", "580.126.09 → 590")),
+    (DRIFT + 18, DEAD, ("node n30: silent since", date(DEAD))),
+    (DEAD, PROGRAM + 1, ("Transfer on partition gpu", "3 metrics", "-2.")),
+    (GPU + 2, DRIFT + 18, ("drift: node n11: Stream host_triad", "-1.")),
 )  # fmt: skip
-MORNINGS = sorted({GPU + 2, GPU + 3, GPU + 4} | {n for a, b, _ in TOLD for n in (a, b)})
+MORNINGS = sorted({GPU + 3, GPU + 4, *(night for before, first, _ in TOLD for night in (before, first))})
 
 
 def lines(mail: str, words: tuple[str, ...]) -> list[str]:
