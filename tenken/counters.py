@@ -21,7 +21,7 @@ from pathlib import Path
 #: What a rise means: FAULT, any is one of cable, transceiver, port or its firmware; BER, bits that no correction
 #: mended, a fault above MAX_BER; NOTED, congestion and retransmissions do that on a healthy fabric too.
 FAULT, BER, NOTED = "fault", "ber", "noted"
-#: Bit error rate that every link must stay below (InfiniBand Architecture Specification, volume 2, 6.4.1).
+#: Bit error rate that every link must stay below (InfiniBand Architecture Specification, volume 2).
 MAX_BER = 1e-12
 
 

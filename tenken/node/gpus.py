@@ -35,6 +35,17 @@ MAX_LINKS = 18
 SLOWDOWNS = {0x08: "hw_slowdown", 0x20: "sw_thermal", 0x40: "hw_thermal", 0x80: "hw_power_brake"}
 #: nvmlGpuFabricState_t
 FABRIC = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
+#: Parts of nvmlGpuFabricInfo's healthMask: lowest bit; of two bits 1 is yes, 2 no and 0 not reported.
+FABRIC_HEALTH = {
+    "bandwidth degraded": 0, "route recovery in progress": 2, "route unhealthy": 4,
+    "recovery of an access timeout in progress": 6,
+}  # fmt: skip
+#: Four bits from bit 8 on: what of the rack's configuration is wrong; 0 not reported, 1 nothing.
+FABRIC_CONFIGURATION = {
+    2: "wrong system GUID", 3: "wrong chassis serial number", 4: "no partition", 5: "too few NVLinks",
+}  # fmt: skip
+#: nvmlGpuFabricInfo_v3: healthSummary.
+FABRIC_SUMMARY = {1: "healthy", 2: "unhealthy", 3: "limited capacity"}
 #: nvmlDeviceGpuRecoveryAction_t
 ACTIONS = {0: "none", 1: "reset", 2: "reboot", 3: "drain P2P", 4: "drain and reset"}
 
@@ -97,6 +108,10 @@ class _Fabric(ctypes.Structure):
         ("state", ctypes.c_ubyte),
         ("health", ctypes.c_uint),
     ]
+
+
+class _Fabric3(ctypes.Structure):
+    _fields_ = [*_Fabric._fields_, ("summary", ctypes.c_ubyte)]
 
 
 #: nvmlValueType_t: how the eight bytes of a field are to be read.
@@ -251,10 +266,17 @@ class _Device:
         return None
 
     def fabric(self) -> dict[str, Any] | None:
-        """State of the registration with the fabric of NVSwitches; None on GPUs without."""
-        made = _Fabric(version=ctypes.sizeof(_Fabric) | 2 << 24)
-        if not self._ok("nvmlDeviceGetGpuFabricInfoV", ctypes.byref(made)) or made.state == 0:
+        """State of the registration with the fabric of NVSwitches; None on GPUs without. Version 3 of the call has a
+        summary, version 2 is of older drivers. A cluster of zeros: the NVLinks end in the node."""
+        for kind, version in ((_Fabric3, 3), (_Fabric, 2)):
+            made = kind(version=ctypes.sizeof(kind) | version << 24)
+            if self._ok("nvmlDeviceGetGpuFabricInfoV", ctypes.byref(made)):
+                break
+        else:
             return None
+        if made.state == 0:
+            return None
+        configuration = made.health >> 8 & 15
         return {
             "state": FABRIC.get(made.state, str(made.state)),
             "status": made.status,
@@ -262,6 +284,11 @@ class _Device:
             "cluster": bytes(made.cluster).hex(),
             # two bits: 1 yes, 2 no, 0 not reported
             "degraded": {1: True, 2: False}.get(made.health & 3),
+            "health": [
+                *(said for said, bit in FABRIC_HEALTH.items() if made.health >> bit & 3 == 1),
+                *([FABRIC_CONFIGURATION.get(configuration, f"configuration {configuration}")] * (configuration > 1)),
+            ],
+            "summary": FABRIC_SUMMARY.get(getattr(made, "summary", 0)),
         }
 
     def links(self) -> list[bool | None] | None:

@@ -8,6 +8,7 @@ is unknown and makes no finding, unless it was asked for.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -180,6 +181,25 @@ def _gpus(seen: Seen) -> Iterator[Finding]:
             *_conditions(gpu, mine),
         ):
             yield Finding(severity, device, reason, gpu["uuid"])
+    yield from _domain(gpus)
+
+
+def _domain(gpus: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """GPUs in another NVLink domain or clique than most of their node: they cannot reach the others over NVLink. Only
+    where the registration has completed; its own faults are named by themselves."""
+    told = {
+        gpu["index"]: (fabric["cluster"], fabric["clique"])
+        for gpu in gpus
+        if (fabric := gpu.get("fabric")) and fabric["state"] == "completed" and fabric["status"] == 0
+    }
+    if len(set(told.values())) < 2:
+        return
+    counts = Counter(told.values())
+    most = max(counts, key=lambda one: (counts[one], one[0].strip("0") != ""))
+    for index, (cluster, clique) in told.items():
+        if (cluster, clique) != most:
+            where = f"cluster {cluster[:8]}, clique {clique}" if cluster.strip("0") else "no NVLink domain"
+            yield Finding(BAD, f"gpu {index}", f"fabric: {where}; the others: cluster {most[0][:8]}, clique {most[1]}")
 
 
 def _missing(
@@ -248,8 +268,12 @@ def _settings(
         yield BAD, f"fabric: {fabric['state']}"
     elif fabric and fabric["status"] != 0:
         yield BAD, f"fabric: registration failed ({fabric['status']})"
-    elif fabric and fabric["degraded"]:
-        yield BAD, "fabric: bandwidth degraded"
+    elif fabric and (unhealthy := [one for one in fabric["health"] if "progress" not in one]):
+        yield BAD, f"fabric: {', '.join(unhealthy)}"
+    elif fabric and fabric["summary"] in ("unhealthy", "limited capacity"):
+        yield BAD if fabric["summary"] == "unhealthy" else UNSURE, f"fabric: {fabric['summary']}"
+    elif fabric and fabric["health"]:
+        yield UNSURE, f"fabric: {', '.join(fabric['health'])}"
     elif fabric and was and was.get("fabric"):
         for key in ("cluster", "clique"):
             if fabric[key] != was["fabric"].get(key):

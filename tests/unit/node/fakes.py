@@ -120,8 +120,12 @@ class Fake:
 
     def _nvmlDeviceGetGpuFabricInfoV(self, handle: Any, out: Any) -> int:
         fabric = self._of(handle)["fabric"]
-        if fabric is None or out._obj.version != 36 | 2 << 24:
+        # drivers before 570 know version 2 alone
+        known = [36 | 2 << 24, *([40 | 3 << 24] if fabric is not None and "summary" in fabric else [])]
+        if fabric is None or out._obj.version not in known:
             return NOT_SUPPORTED
+        if out._obj.version == 40 | 3 << 24:
+            out._obj.summary = fabric["summary"]
         out._obj.state, out._obj.status, out._obj.clique = fabric["state"], fabric["status"], fabric["clique"]
         out._obj.health = fabric["health"]
         out._obj.cluster[:] = list(fabric["cluster"])

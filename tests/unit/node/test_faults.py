@@ -70,6 +70,9 @@ def init(code: int) -> Plant:
 XID = "NVRM: Xid (PCI:0000:13:00): {}, pid='<unknown>', name=<unknown>, and its words"
 
 #: What, how, and the line of it. In the order of docs/node-check.md.
+#: A GPU of a rack as drivers from 570 on tell of it: every part of the mask is "no", the configuration right.
+RACK = {"state": 3, "status": 0, "clique": 1, "cluster": bytes(range(16)), "health": 0x1AA, "summary": 1}
+
 FAULTS: list[tuple[str, Plant, str]] = [
     ("GPU gone from the bus", without_gpu(7, False), "gpu 7: missing: GPU-00000007 at 0000:17:00.0"),
     ("GPU on the bus, not in the driver", without_gpu(7, True), "gpu 7: missing: GPU-00000007 at 0000:17:00.0"),
@@ -131,6 +134,13 @@ FAULTS: list[tuple[str, Plant, str]] = [
      "gpu 3: fabric: registration failed (999)"),
     ("fabric degraded", of_gpu(fabric={"state": 3, "status": 0, "clique": 1, "cluster": bytes(range(16)), "health": 1}),
      "gpu 3: fabric: bandwidth degraded"),
+    ("a route that is unhealthy", of_gpu(fabric=RACK | {"health": 0x19A}), "gpu 3: fabric: route unhealthy"),
+    ("another chassis", of_gpu(fabric=RACK | {"health": 0x3AA}), "gpu 3: fabric: wrong chassis serial number"),
+    ("fabric unhealthy by its summary", of_gpu(fabric=RACK | {"summary": 2}), "gpu 3: fabric: unhealthy"),
+    ("another NVLink domain", of_gpu(fabric=RACK | {"cluster": bytes(range(1, 17))}),
+     "gpu 3: fabric: cluster 01020304, clique 1; the others: cluster 00010203, clique 1"),
+    ("fell back to no NVLink domain", of_gpu(fabric=RACK | {"cluster": bytes(16), "clique": 0}),
+     "gpu 3: fabric: no NVLink domain; the others: cluster 00010203, clique 1"),
     ("process left over", of_gpu(compute=[4711]), "gpu 3: process 4711 left on it"),
     ("process of drawing left over", of_gpu(graphics=[4712]), "gpu 3: process 4712 left on it"),
     ("memory not freed", of_gpu(used=5 << 30), "gpu 3: 5.0 GiB not freed"),
@@ -194,8 +204,9 @@ CHANGES: list[tuple[str, Plant, str]] = [
     ("persistence switched off", of_gpu(persistence=0), "gpu 3: persistence mode is off, was on"),
     ("VBIOS", expect("gpus", vbios="97"), "gpu 0: VBIOS 96.00.A5.00.1A, expected 97"),
     ("fabric unreadable", of_gpu(fabric=None), "gpu 3: fabric state cannot be read"),
-    ("another clique", of_gpu(fabric={"state": 3, "status": 0, "clique": 2, "cluster": bytes(range(16)), "health": 2}),
-     "gpu 3: fabric: clique 2, was 1"),
+    ("another clique of the whole node", lambda n: [g.update(fabric=RACK | {"clique": 2}) for g in n.nvml.gpus],
+     "gpu 0: fabric: clique 2, was 1"),
+    ("a route that recovers", of_gpu(fabric=RACK | {"health": 0x1A6}), "gpu 3: fabric: route recovery in progress"),
     ("NVLinks unreadable", of_gpu(links=[]), "gpu 3: NVLinks cannot be read"),
     ("no library, no last state", lambda n: (setattr(n, "last", None), setattr(n.nvml, "init", 12)),
      "driver: no NVML: nvmlInit answers 12"),
@@ -210,6 +221,7 @@ CHANGES: list[tuple[str, Plant, str]] = [
 
 #: What is no fault, though a careless check takes it for one.
 HARMLESS: list[tuple[str, Plant]] = [
+    ("a driver with version 3 of the fabric's state", lambda n: [g.update(fabric=RACK) for g in n.nvml.gpus]),
     ("nothing", lambda n: None),
     ("no last state", lambda n: setattr(n, "last", None)),
     ("another boot, all counters new", lambda n: n.last["host"].update(boot="another")),
