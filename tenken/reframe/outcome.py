@@ -205,6 +205,8 @@ class Outcome:
             if request.foreign and text and not text.lstrip().startswith("{"):
                 # what its adapter could not read in the output
                 what = f"{name}{f' exited with {status}' if status else ''}: {' '.join(text.split())}"
+                if status and (words := self.last_words(status)) and words.strip(": ") not in what:
+                    what += words
         if what is not None or result is None:
             clock = f"; {self.facts['clock']}" if "clock" in self.facts else ""
             judgement = verdict.failed(f"{where}: {what}{clock}", where)
