@@ -113,9 +113,7 @@ def drifts(history: History) -> list[Event]:
         if len(rows) < LEAST_SIBLINGS:
             continue
         own = cost[rows]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # nights without values
-            own = own - np.nanmedian(own, axis=0)
+        own = own - _median(own)
         behind, error = _behind(own)
         far = (behind >= SLOW) & (behind > FAR * error)
         for index in np.flatnonzero(far.any(axis=1)).tolist():
@@ -125,6 +123,14 @@ def drifts(history: History) -> list[Event]:
             if sure:
                 out.append(_drift(history, rows[index], own[index], sure[0], behind[index], error[index]))
     return out
+
+
+def _median(values: np.ndarray) -> np.ndarray:
+    """Median of each column without its NaN, which sort to the end; NaN of none."""
+    ordered, count = np.sort(values, axis=0), np.count_nonzero(~np.isnan(values), axis=0)
+    ends = [np.maximum(at, 0)[None, :] for at in ((count - 1) // 2, count // 2)]
+    low, high = (np.take_along_axis(ordered, np.minimum(at, len(values) - 1), axis=0)[0] for at in ends)
+    return np.asarray(np.where(count > 0, (low + high) / 2, np.nan))
 
 
 def _behind(own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -142,8 +148,7 @@ def _behind(own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     number, new, _ = between(np.maximum(end - RECENT, 0), end)
     base = np.maximum(end - BACK, 0)
     count, total, square = between(np.maximum(base - BASE, 0), base)
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with np.errstate(all="ignore"):
         mean = total / count
         variance = np.maximum(square / count - mean**2, FLOOR**2)
         error = np.sqrt(variance * (1 / number + 1 / (count - 1)))
@@ -151,7 +156,7 @@ def _behind(own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         known = (number >= RECENT / 2) & (count >= FROM)
         behind = np.where(known, behind, np.nan)
         # levels that wander lie apart by more than their noise tells
-        apart = 1.4826 * np.nanmedian(np.abs(behind - np.nanmedian(behind, axis=0)), axis=0)
+        apart = 1.4826 * _median(np.abs(behind - _median(behind)))
         return behind, np.maximum(error, apart)
 
 
