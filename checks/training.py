@@ -17,10 +17,10 @@ from tenken.reframe.links import NEAR_GPU
 LENGTHS = {"quick": (4, 4, 2), "nightly": (30, 10, 5), "acceptance": (30, 10, 5), "published": (60, 20, 5)}
 #: What the program writes, without token and locks.
 WRITTEN = "training.json"
-# The first Python that has PyTorch: that of TENKEN_PYTORCH, otherwise by PATH; the last one states that there is none.
-_FIND_PYTHON = """for tenken_python in ${TENKEN_PYTORCH:-} $(type -ap python3); do
-  "$tenken_python" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2> /dev/null && break
-done"""
+# Finds the Python that has PyTorch, where none is named; without one the last Python by PATH states that.
+_FIND_PYTHON = """if [ -z "$TENKEN_PYTORCH" ]; then for TENKEN_PYTORCH in $(type -ap python3); do
+  "$TENKEN_PYTORCH" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null && break
+done; fi"""
 
 
 class TrainingBase(JudgedCheck):
@@ -74,7 +74,7 @@ class TrainingBase(JudgedCheck):
 
     @run_before("run")
     def set_command(self):
-        self.executable = '"$tenken_python" training.py'
+        self.executable = '"$TENKEN_PYTORCH" training.py'
         fault = {"inject-fault": self.fault} if self.fault else {}
         self.executable_opts = command_line({**self.arguments, **fault, "json": WRITTEN})
 
