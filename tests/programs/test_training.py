@@ -17,9 +17,10 @@ from tenken.judge import completeness, fingerprints, verdict
 from tenken.model import catalogue, engine, result
 from tenken.model.machine import Machine
 from tenken.model.request import Request
-from tenken.model.verdicts import FAIL, WAIVED
+from tenken.model.verdicts import FAIL, RECORDED, WAIVED
 from tenken.paths import ROOT
 from tests.support import pytorch as support
+from tests.support.documents import gpu_document
 
 FOLDER = ROOT / "src" / "programs" / "training"
 KEPT = ROOT / "tests" / "data" / "training"
@@ -113,6 +114,42 @@ def test_what_ranks_lose_to_exchange_by_hand() -> None:
     assert shared["tokens.ranks2"] == pytest.approx(64 / 0.01) and "scaling.ranks2" not in shared
 
 
+def on_gpus(count: int) -> dict[str, Any]:
+    """The kept result as two H200 would have written it, each with a model."""
+    document, model = kept("host"), gpu_document(gpus=count)
+    for key in ("devices", "health"):
+        document[key] = model[key]
+    for key in ("series", "verification"):
+        document[key] = [{**one, "subject": {"gpu": gpu}} for gpu in range(count) for one in document[key]]
+    for one in document["series"]:
+        one["clock"] = "device"
+        if "seconds" in one:  # equal samples of two GPUs would not have been measured
+            one["seconds"] = [number * (1 + 0.001 * one["subject"]["gpu"]) for number in one["seconds"]]
+    said = document["provenance"]["fingerprints"]
+    document["provenance"]["fingerprints"] = [
+        {**said[0], "kind": "NVIDIA H200", "device": one["uuid"], "gpu": one["index"]} for one in model["devices"]
+    ]
+    document["parameters"]["backend"] = "cuda"
+    return document
+
+
+def test_on_gpus_the_limit_is_that_of_their_attributes_and_the_minority_is_named() -> None:
+    document = on_gpus(3)
+    read, program = result.validate(document, "x"), catalogue.program("training")
+    completed = engine.completed(read, program)
+    # 132 multiprocessors at 1.98 GHz, 4096 operations a cycle
+    assert completed.limits["rate.gpu0"].value == pytest.approx(132 * 1.98e9 * 4096 * 1e-12)
+    asked = Request(None, "training", subjects=("gpu",), gpus=3, foreign=True)
+    assert verdict.judge(read, program, asked, Machine(frozenset()), 0).verdict == RECORDED
+    prints = copy.deepcopy(document["provenance"]["fingerprints"][1]["prints"])
+    prints[7][2] = "0"
+    document["provenance"]["fingerprints"][1]["prints"] = prints
+    judged = verdict.judge(result.validate(document, "x"), program, asked, Machine(frozenset()), 0)
+    assert (
+        judged.verdict == FAIL and "gpu1 (GPU-00000000-0000-0000-0000-000000000002): first differs" in judged.message()
+    )
+
+
 def test_utilisation_by_hand() -> None:
     document = with_steps(kept("host"), [10.0] * 20)
     assert "mfu.host" not in values(document)
@@ -156,6 +193,67 @@ def test_ranks_of_which_one_has_another_bit_are_named() -> None:
     found = fingerprints.of(result.validate(document, "x"))
     assert len(found) == 2 and all(one.verdict == FAIL for one in found)
     assert "process 1" in found[1].message and "first differs at step 2, blocks.1.qkv" in found[1].message
+
+
+# ---- health ----
+
+
+class Library:
+    """NVML with one GPU; `wrong`: functions that it lacks or that fail."""
+
+    def __init__(self, *wrong: str, energy: int = 5000) -> None:
+        self.wrong, self.energy = wrong, energy
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("nvml") or name in self.wrong:
+            raise AttributeError(name)
+        numbers = {
+            "nvmlDeviceGetTotalEnergyConsumption": self.energy, "nvmlDeviceGetPowerUsage": 650_000,
+            "nvmlDeviceGetCurrentClocksEventReasons": 0b100, "nvmlDeviceGetMigMode": 0,
+        }  # fmt: skip
+
+        def function(*arguments: Any) -> int:
+            out = getattr(arguments[-1] if arguments else None, "_obj", None)
+            if out is not None and hasattr(out, "value"):
+                out.value = numbers.get(name, 1)
+            return 0
+
+        return function
+
+
+def test_a_gpu_is_read_in_the_units_of_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = module("nvml")
+    monkeypatch.setattr(nvml.ctypes, "CDLL", lambda _: Library())
+    gpu = nvml.Gpu("GPU-1")
+    read = gpu.read(set())
+    assert gpu.joules() == 5.0 and read["power_w"] == 650.0 and read["reasons"] == ["sw_power_cap"]
+    assert gpu.describe()["mig_enabled"] is False and gpu.describe()["nvlinks_active"] == 18
+    # what the driver does not report is absent, and no NVML is a reason
+    monkeypatch.setattr(nvml.ctypes, "CDLL", lambda _: Library("nvmlDeviceGetTotalEnergyConsumption"))
+    assert nvml.Gpu("GPU-1").joules() is None
+    monkeypatch.setattr(nvml.ctypes, "CDLL", lambda _: Library("nvmlInit_v2"))
+    watch = nvml.Watch("GPU-1")
+    assert "not NVML" in watch.why and watch.health(0) is None
+
+
+def test_health_is_the_worst_of_all_readings() -> None:
+    folded = module("nvml").folded
+    first = {"sm_clock_mhz": 1900, "power_w": 500.0, "reasons": ["gpu_idle"], "ecc_corrected": None}
+    second = {"sm_clock_mhz": 1500, "power_w": 690.0, "reasons": ["sw_power_cap"], "ecc_corrected": 2}
+    worst = {"sm_clock_mhz": 1500, "power_w": 690.0, "reasons": ["gpu_idle", "sw_power_cap"], "ecc_corrected": 2}
+    assert folded(folded(None, first), second) == worst == folded(worst, first | {"reasons": []})
+
+
+def test_a_run_is_watched_at_least_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = module("nvml")
+    monkeypatch.setattr(nvml.ctypes, "CDLL", lambda _: Library())
+    watch = nvml.Watch("GPU-1")
+    with watch.watching():
+        pass
+    health = watch.health(3)
+    assert (
+        health is not None and health["index"] == 3 and health["samples"] == 1 and health["worst"]["power_w"] == 650.0
+    )
 
 
 # ---- with PyTorch, on the host ----
@@ -217,6 +315,27 @@ for dtype in (torch.float32, torch.bfloat16, torch.float64):
 # by hand: words 3 and 5 times 1 and the odd number for 1, modulo 2^64
 two = torch.tensor([3, 5], dtype=torch.int64)
 assert text(int(checksum(two))) == f"{(3 + 5 * 0x9E3779B97F4A7C15) % 2**64:016x}"
+"""
+    subprocess.run([pytorch, "-c", script], cwd=FOLDER, check=True, timeout=120)
+
+
+@together
+def test_products_of_fp8_are_those_of_bf16_but_for_rounding(pytorch: Path) -> None:
+    script = """
+import torch
+from model import linear
+x = torch.randn(2, 32, 64, dtype=torch.bfloat16, requires_grad=True)
+w = (torch.randn(96, 64) * 0.05).requires_grad_()
+g = torch.randn(2, 32, 96).bfloat16()
+found = []
+for fp8 in (False, True):
+    x.grad = w.grad = None
+    y = linear(x, w, fp8)
+    y.backward(g)
+    found.append([one.float().clone() for one in (y.detach(), x.grad, w.grad)])
+for a, b in zip(*found):
+    # three bits of mantissa of values, two of gradients: 4 to 6 %
+    assert 1e-4 < float((a - b).norm() / a.norm()) < 0.1
 """
     subprocess.run([pytorch, "-c", script], cwd=FOLDER, check=True, timeout=120)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import os
 import platform
 import socket
@@ -287,7 +288,10 @@ def verification(asked: argparse.Namespace, parts: list[dict[str, Any]]) -> list
     if asked.parallel == "none":
         return every
     return [
-        max((one for one in every if one["name"] == name), key=lambda one: one["error"])
+        max(
+            (one for one in every if one["name"] == name),
+            key=lambda one: math.inf if one["error"] is None else one["error"],
+        )
         for name in dict.fromkeys(one["name"] for one in every)
     ]
 
@@ -391,8 +395,6 @@ def attention(name: str) -> Any:
 
 def measured(asked: argparse.Namespace, device: Any, torch: Any) -> dict[str, Any]:
     """Everything that one process measures, as its part of the result."""
-    import math
-
     from nvml import Watch
     from shapes import SHAPES
     from trainer import WARM_UP, Fault, Trainer, product_seconds
@@ -432,7 +434,8 @@ def measured(asked: argparse.Namespace, device: Any, torch: Any) -> dict[str, An
         part["series"].append({"metric": metric, "at": at or {}, "counts": counted, "seconds": seconds})
 
     def verify(name: str, error: float, **wrong: Any) -> None:
-        found = {"name": name, "error": error, "subject": subject}
+        # JSON has no infinity: null has not passed
+        found = {"name": name, "error": error if math.isfinite(error) else None, "subject": subject}
         part["verification"].append({**found, "first_wrong": {"rank": rank, **wrong}} if wrong else found)
 
     with attention(asked.attention):
@@ -463,10 +466,10 @@ def measured(asked: argparse.Namespace, device: Any, torch: Any) -> dict[str, An
         add("plain", timed.plain)
     if timed.joules:
         part["series"].append({"metric": "power", "at": {}, "values": [timed.joules / timed.seconds]})
-    part["loss_first"], part["loss_last"] = first, timed.losses[-1]
+    part["loss_first"], part["loss_last"] = (one if math.isfinite(one) else None for one in (first, timed.losses[-1]))
     # a model that knows nothing has the logarithm of the vocabulary as its loss
     verify("first_loss", abs(first / math.log(shape.vocabulary) - 1))
-    verify("learns", timed.losses[-1] / first if math.isfinite(timed.losses[-1]) else math.inf)
+    verify("learns", timed.losses[-1] / first)
 
     if asked.steps:
         deterministic(asked, trainer, torch, part, verify, add, Fault)
