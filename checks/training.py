@@ -136,6 +136,8 @@ class TrainingBetweenNodes(TrainingBase):
     num_nodes = variable(int, value=2)
     num_tasks_per_node = 1
     env_vars = dict(NEAR_GPU)
+    # where processes of an earlier attempt met
+    outputs = [RESULT_FILE, WRITTEN, "training-rendezvous.json"]
 
     @run_after("init")
     def need_so_many_nodes(self):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -266,10 +267,19 @@ def pytorch() -> Path:
     return support.python()
 
 
-def run(python: Path, folder: Path, *options: str, status: int = 0) -> dict[str, Any]:
+def run(python: Path, folder: Path, *options: str, nodes: int = 1) -> dict[str, Any]:
+    """The result of a run; of several nodes each is started as srun does it."""
     words = [python, FOLDER / "training.py", "--backend", "cpu", "--model", "tiny", "--batch", "2", "--seconds", "0.2"]
-    ended = subprocess.run([*words, *options], cwd=folder, capture_output=True, text=True, check=False, timeout=300)
-    assert ended.returncode == status, ended.stderr
+    started = [
+        subprocess.Popen(
+            [*words, *options, "--nodes", str(nodes)], cwd=folder, env={**os.environ, "SLURM_PROCID": str(node)},
+            stderr=subprocess.PIPE, text=True,
+        )
+        for node in range(nodes)
+    ]  # fmt: skip
+    for one in started:
+        _, told = one.communicate(timeout=300)
+        assert one.returncode == 0, told
     document: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf-8"))
     return document
 
@@ -291,7 +301,8 @@ def test_a_planted_bit_fails_and_both_parallel_forms_agree(pytorch: Path, tmp_pa
     assert wrong["error"] > 0 and wrong["first_wrong"]["rank"] == 1
     named = [one.message for one in fingerprints.of(result.validate(data, "x"))]
     assert any("process 1" in text and "gradient of" not in text for text in named)
-    tensor = run(pytorch, tmp_path, "--parallel", "tensor", "--processes", "2")
+    tensor = run(pytorch, tmp_path, "--parallel", "tensor", nodes=2)
+    assert tensor["placement"]["ranks"] == 2
     assert incomplete(tensor) == [] and fingerprints.of(result.validate(tensor, "x")) == []
     # rank 0 of the data-parallel run has the tokens of the divided one, and the same weights at first
     first = data["provenance"]["loss_first"]

@@ -39,7 +39,8 @@ FOREIGN = {
 
 _LOOKUP = re.compile(r'^if \[ -z "\$(TENKEN_\w+)" \]; then .*?; fi\n', re.M | re.S)
 _COMMAND = re.compile(
-    r"^(?P<launch>.*?)(?P<command>(?:bin/\w+|\x22\$TENKEN_PYTORCH\x22|tenken_there &&|tenken_foreign|sh -c(?! 'cd )) .*)$\n"
+    r"^(?P<launch>.*?)"
+    r"(?P<command>(?:bin/\w+|\x22\$TENKEN_PYTORCH\x22|tenken_there &&|tenken_foreign|sh -c(?! 'cd )) .*)$\n"
     r"(?=tenken_status=)", re.M,
 )  # fmt: skip
 #: What every script says of itself before its command, and what one that starts ranks says where root runs it.
