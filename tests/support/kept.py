@@ -25,6 +25,8 @@ TWO_QUICK = ROOT / "tests" / "data" / "h200-two-quick.tar.xz"
 #: Launches of DGEMM on two cards, before and after algorithms were compared one at a time.
 LAUNCHES = ROOT / "tests" / "data" / "h200-gemm-launches.tar.xz"
 VERSION_2 = ROOT / "tests" / "data" / "h100-two-v2.tar.xz"
+#: Programs of the field on two H100, and ours next to them.
+FIELD = ROOT / "tests" / "data" / "h100-field.tar.xz"
 
 #: One card as root: the system file's own run in mode quick, ten launches of DGEMM, HPL-MxP; `make run` as an ordinary
 #: user and as root.

@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from tenken.archive import packed
 from tenken.model import catalogue
+from tenken.model.catalogue import load_catalogue
 from tenken.model.verdicts import INVALID, PASS, RECORDED
 from tenken.parsers import nvbandwidth
 from tenken.report import side_by_side
-from tenken.report.rows import Row
+from tenken.report.rows import Row, rows_of
+from tenken.report.session import load
+from tests.support import kept
 
 #: Figures that checks declare.
 DECLARED = {
@@ -90,6 +94,18 @@ def test_nothing_is_compared_that_is_not_comparable(change: str) -> None:
     assert (
         compared(ours, *([] if change == "alone" else [theirs]), verdict=INVALID if change == "invalid" else PASS) == []
     )
+
+
+def test_kept_session_of_two_h100_reaches_what_the_field_reaches() -> None:
+    (name,) = {r.session for r in kept._of(kept.FIELD) if r.base_check == "P2P"}
+    session = load(packed.folder_of(kept.FIELD), name)
+    assert {case.verdict for case in session.tests} <= {PASS, RECORDED}
+    rows = {id(case): rows_of(case, load_catalogue()) for case in session.tests}
+    found = {(one.title, one.at): one.ratio for one in side_by_side.found(session, rows)}
+    copies = [ratio for (title, _), ratio in found.items() if title in ("Peer copy", "Bidirectional")]
+    assert len(copies) == 2 and min(copies) >= 0.99
+    largest = [ratio for (title, at), ratio in found.items() if "GiB" in at]
+    assert len(largest) >= 2 and min(largest) >= 0.97
 
 
 def test_every_metric_of_the_file_exists_and_says_what_differs() -> None:
