@@ -95,7 +95,7 @@ def _is_build(name: str) -> bool:
 def test_golden_scripts_are_short_enough_to_be_read(name):
     # of them 25 for digests of what a job wrote, 60 for programs of the field, 5 for HPL between nodes, 40 for training
     # and OSU's collectives, 17 for counters of the node around a burn-in, and 10 for the NCCL that this looks for
-    assert len((FOLDER / name / "scripts.txt").read_text().splitlines()) <= 480
+    assert len((FOLDER / name / "scripts.txt").read_text().splitlines()) <= 485
 
 
 def test_scripts_hold_what_the_site_publishes(site):
