@@ -173,7 +173,7 @@ def test_the_first_finding_is_built_and_measured_before_the_rest(site):
     assert set(scripts) == {"BuildFirst", "BuildPrograms", "StreamHost", "Daxpy"}
     assert 'tenken_programs="stream"' in scripts["BuildFirst"]
     assert 'tenken_programs="daxpy"' in scripts["BuildPrograms"]
-    (awaited,) = re.findall(r"\[ ! -e (\S+) \]", scripts["BuildPrograms"])
+    (awaited,) = re.findall(r"do \[ ! -e (\S+) \]", scripts["BuildPrograms"])
     assert f": > {awaited}\n" in scripts["StreamHost"].partition("TENKEN-RUN end")[2]
     assert awaited in scripts["BuildFirst"]  # told there too, where the build fails
     assert awaited not in scripts["Daxpy"]
