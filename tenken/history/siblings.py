@@ -106,8 +106,7 @@ def drifts(history: History) -> list[Event]:
     for row, series in enumerate(history.series):
         if series.across:
             by_measure[series.siblings].append(row)
-    positive = np.where(history.values > 0, history.values, np.nan)
-    cost = np.where(history.higher[:, None], -1.0, 1.0) * np.log(positive)
+    cost = _cost(history)
     out: list[Event] = []
     for rows in by_measure.values():
         if len(rows) < LEAST_SIBLINGS:
@@ -185,10 +184,16 @@ def _drift(history: History, row: int, own: np.ndarray, found: int, behind: np.n
     )  # fmt: skip
 
 
+def _cost(history: History) -> np.ndarray:
+    """Logarithms of the values, of rates negative: more is worse. NaN where there is none, shape (series, nights)."""
+    positive = np.where(history.values > 0, history.values, np.nan)
+    cost: np.ndarray = np.where(history.higher[:, None], -1.0, 1.0) * np.log(positive)
+    return cost
+
+
 def _off(history: History) -> np.ndarray:
     """Cost of each value over the series' own previous level, shape (series, nights); more is worse."""
-    positive = np.where(history.values > 0, history.values, np.nan)
-    cost = np.where(history.higher[:, None], -1.0, 1.0) * np.log(positive)
+    cost = _cost(history)
     out = np.full(cost.shape, np.nan)
     nights = cost.shape[1]
     with np.errstate(all="ignore"):
