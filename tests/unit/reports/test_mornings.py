@@ -1,8 +1,8 @@
 """Sixty nights of forty nodes, and what arrives in the mailbox on the mornings that matter.
 
 The archive is written once, with the faults of the table; the mornings of MORNINGS are judged and mailed by the same
-commands as in a night of examples/nightly. The table says which line is first told on which night, and in which words; some
-sizes and nights were set to what the first run told, each earlier or of the same meaning.
+commands as in a night of examples/nightly. The table says which line is first told on which night, and in which words;
+some sizes and nights were set to what the first run told, each earlier or of the same meaning.
 """
 
 from __future__ import annotations
