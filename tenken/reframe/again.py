@@ -68,7 +68,8 @@ def measure_again(runner: Any, testcases: Sequence[Any], took: float, once: Call
         runner.policy.set_expiry(None)
         here._current_run -= 1
         second = runner.stats._alltasks.pop() if len(runner.stats._alltasks) > here.current_run + 1 else []
-        over = {task.testcase: task for task in second if not task.aborted}
+        # one that could not even be staged (a full disk) says nothing: the first one stands
+        over = {task.testcase: task for task in second if not task.aborted and hasattr(task.check, "judged")}
         first[:] = [over.get(task.testcase, task) if task in chosen else task for task in first]
 
 

@@ -85,7 +85,8 @@ def test_a_full_disk_ends_no_session_and_is_told_with_path_and_bytes(sessions, n
 )
 def test_the_record_names_node_and_reason(sessions, name, verdict):
     _, outcome = sessions[name]
-    (record,) = outcome.records
+    # what is INVALID was measured again, or could not be staged on the full disk
+    record = outcome.records[-1]
     assert (record.verdict, record.nodes) == (verdict, (os.uname().nodename,))
     if verdict != "RECORDED":
         assert "stage" in record.findings[0].message and "(0 bytes are free)" in record.findings[0].message
