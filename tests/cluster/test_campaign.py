@@ -53,7 +53,7 @@ def test_on_slurm_it_survives_three_kills_and_finds_the_slow_node(slurm, tmp_pat
     assert slurm.slurm("squeue", "-h") == ""
     assert len(re.findall(r"^\d\d:\d\d:\d\d ", text, re.M)) >= (time.time() - began) / 10 - 1
     finds_the_slow_node(small, {"nid1", "nid2", "nid3", "nid4"}, "nid3", "scontrol update nodename=nid3 state=drain")
-    assert 'http-equiv=refresh' in (tmp_path / "campaigns/small/live.html").read_text()
+    assert "http-equiv=refresh" in (tmp_path / "campaigns/small/live.html").read_text()
     assert small.call("run", "small")[0] == 2, "it has started"
 
 
