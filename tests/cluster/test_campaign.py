@@ -91,7 +91,8 @@ mv "$out.whole.$rank" "$out"
 def group_jobs_find(system, nodes, slow, folder, launch):
     """A search by jobs over groups of four nodes, two on a leaf: each ran on all nodes of its group and no other."""
     program = folder / "exchange"
-    told = alltoall(["HOSTS"]).replace("0.0001", "SECONDS").replace('"ranks": 1', '"ranks": 4')
+    told = re.sub(r'"seconds": \[[^]]*\]', '"seconds": [SECONDS, SECONDS, SECONDS]', alltoall(["HOSTS"]))
+    told = told.replace('"ranks": 1', '"ranks": 4')
     program.write_text(PROGRAM.replace("SLOW", slow).replace("DOCUMENT", told))
     program.chmod(0o755)
     between = Between("switch", program=str(program), minutes=1)
