@@ -259,6 +259,8 @@ def aer(bus: str, root: Path = Path("/")) -> Counters:
 #: When a job reads: at rest, before its command (between the two lies the idle baseline), and after it.
 IDLE, BEFORE, AFTER = "idle", "before", "after"
 _MARK = "TENKEN-PORT"
+#: Printed by a job script in which no rank could read them.
+UNREAD = "TENKEN-PORTS-UNREAD"
 #: The number of a rank among those of its node, by launcher.
 _LOCAL_RANK = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID")
 

@@ -32,11 +32,13 @@ def notes(changes: Iterable[Change]) -> Iterator[Finding]:
             yield Finding(RECORDED, text, node=one.node, kind=NOTE)
 
 
-def judged(judgement: Judgement, changes: Iterable[Change]) -> Judgement:
-    """A judgement with what the ports add to it."""
+def judged(judgement: Judgement, changes: Iterable[Change], unread: bool = False) -> Judgement:
+    """A judgement with what the ports add to it; `unread`: the job could not read them at some time."""
     there = list(changes)
     judgement = verdict.extended(judgement, list(faults(there)))
-    return replace(judgement, findings=(*judgement.findings, *notes(there)))
+    text = "ports: not read by a rank (no python3 on its node, or its launcher failed): errors of links are not known"
+    lost = [Finding(RECORDED, text, kind=NOTE)] if unread else []
+    return replace(judgement, findings=(*judgement.findings, *notes(there), *lost))
 
 
 def below(changes: Iterable[Change], kind: str, rails: int | None, gbit_s: float | None) -> list[str]:

@@ -65,7 +65,7 @@ def read_ports(check: TenkenCheck) -> None:
     reader = f"{job.launcher.run_command(job)} python3 -I {shlex.quote(counters.__file__)} line"
     check.prerun_cmds = [
         *check.prerun_cmds,
-        f'tenken_ports() {{ {reader} "$1" 2> /dev/null < /dev/null || :; }}',
+        f'tenken_ports() {{ {reader} "$1" 2> /dev/null < /dev/null || echo "{counters.UNREAD} $1"; }}',
         f"tenken_ports {counters.IDLE}; sleep 1; tenken_ports {counters.BEFORE}",
     ]
     check.postrun_cmds = [f"tenken_ports {counters.AFTER}", *check.postrun_cmds]

@@ -13,7 +13,7 @@ from typing import Any
 from reframe.utility import nodelist_expand
 
 from tenken.archive import disk, seal
-from tenken.counters import changes_of
+from tenken.counters import UNREAD, changes_of
 from tenken.errors import CatalogueError, ResultError
 from tenken.judge import ports, verdict
 from tenken.judge.bounds import NOTE
@@ -227,7 +227,9 @@ class Outcome:
         stale = engine.stale(result, declared)
         built = [Finding(verdicts.FAIL, f"{result.node}: {stale}", node=result.node)] if stale else []
         recalled = fingerprints.recalled(result, self.token or "", archive_root())
-        judgement = ports.judged(judgement, changes_of(self.text().splitlines()))
+        lines = self.text().splitlines()
+        unread = any(line.startswith(UNREAD) for line in lines)
+        judgement = ports.judged(judgement, changes_of(lines), unread)
         beside = [*recalled, *node_errors.findings(self.folder, result.node)]
         judgement = verdict.extended(judgement, [*built, *self.disturbance(), *(f for f in beside if f.kind != NOTE)])
         notes = tuple(one for one in beside if one.kind == NOTE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,6 +94,29 @@ def test_errors_name_the_port(
     # a record keeps what is needed to judge it again
     again = ports.judged(honest, ports.read({"ports": ports.kept([replace(change, node="n7")])}))
     assert again == judged
+
+
+def test_ports_that_no_rank_could_read_are_said(tmp_path: Path) -> None:
+    """The job script's own line, run where there is no python3."""
+    from types import SimpleNamespace
+    from typing import Any
+
+    from tenken.reframe import links
+
+    launcher = SimpleNamespace(run_command=lambda job: "")
+    check: Any = SimpleNamespace(
+        job=SimpleNamespace(launcher=launcher), num_tasks=2, num_tasks_per_node=1, prerun_cmds=[], postrun_cmds=[]
+    )
+    links.read_ports(check)
+    script = "\n".join([*check.prerun_cmds, *check.postrun_cmds]).replace("sleep 1", ":")
+    run = subprocess.run(
+        ["/bin/sh", "-c", script], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.splitlines() == [f"{counters.UNREAD} {when}" for when in (IDLE, BEFORE, AFTER)]
+    assert list(changes_of(run.stdout.splitlines())) == []
+    honest = Judgement("PASS", (), ())
+    assert "not read" in ports.judged(honest, [], unread=True).findings[-1].message
+    assert not ports.judged(honest, []).findings
 
 
 def test_errors_at_rest_are_said(tmp_path: Path) -> None:
