@@ -1,6 +1,6 @@
 """The parts of `make test-all`: what each installs and shows. `make test` is all other tests.
 
-    python -m tests.support.parts            the table of docs/testing.md
+    python -m tests.support.parts            what each part installs and shows
     python -m tests.support.parts --files    the files that hold a test of a part
 
 A test belongs to a part by the mark of its name (`pytest.mark.slurm`), or because it uses a fixture of the part.

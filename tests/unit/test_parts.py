@@ -18,9 +18,8 @@ def test_a_test_is_of_the_parts_of_its_marks_and_of_its_fixtures() -> None:
     assert parts.of(["build"], ["run_ranks", "mpi_build", "started", "slurm"]) == {"mpi", "slurm"}
 
 
-def test_every_part_is_in_the_document_as_it_is() -> None:
-    assert parts.table() in (ROOT / "docs" / "testing.md").read_text(), "python -m tests.support.parts prints it"
-    assert list(parts.PARTS) == sorted(parts.PARTS)
+def test_the_table_has_every_part_in_order() -> None:
+    assert re.findall(r"^\| `(\w+)` \|", parts.table(), re.M) == sorted(parts.PARTS)
 
 
 @pytest.mark.parametrize("name", sorted(parts.PARTS))
