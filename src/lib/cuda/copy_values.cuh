@@ -22,7 +22,7 @@ struct CopyValues {
 ///
 /// For the source of timed copies to the device. What the CPU has written remains in the caches of its cores,
 /// where the GPU's reads must find it; that is slowest while the cores go to rest, some milliseconds after
-/// their last loop (docs/transfer.md), and a property of these caches, not of the link. What the GPU has
+/// their last loop (docs/measured.md), and a property of these caches, not of the link. What the GPU has
 /// written is in no core's cache.
 ///
 /// The values come from an array of this function and not from the destination of the timed copies, which

@@ -31,7 +31,7 @@ struct Launch {
     std::string text() const;
 };
 
-/// A configuration for copies in any memory, without trials: the fastest on an H200 (docs/gpu-timing.md),
+/// A configuration for copies in any memory, without trials: the fastest on an H200 (docs/measured.md),
 /// and a reasonable choice for others.
 Launch copy_launch();
 /// Whether configurations for GPUs of this compute capability are known from measurements.

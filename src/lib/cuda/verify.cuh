@@ -30,7 +30,7 @@ __global__ void fill_kernel(double* array, std::size_t elements, Values values) 
 /// Enqueues array[i] = values(i); `values` has a __device__ double operator()(std::size_t) const.
 /// From the first element to the last in one pass: managed memory first touched this way is placed as by a
 /// prefetch. With the looping blocks of a smaller grid, later copies are 2.5 % slower
-/// (docs/access_patterns.md).
+/// (docs/measured.md).
 template <typename Values>
 void fill(double* array, std::size_t elements, const Values& values, const Stream& stream) {
     if (elements == 0) return;

@@ -19,7 +19,7 @@ namespace himeno {
 
 namespace {
 
-// The fastest of those tried on an H200 (values in docs/himeno.md).
+// The fastest of those tried on an H200 (values in docs/measured.md).
 constexpr int march = 4;
 constexpr int block_x = 64;
 constexpr int block_y = 4;

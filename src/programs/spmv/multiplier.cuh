@@ -63,7 +63,7 @@ std::shared_ptr<DeviceArray<T>> uploaded_reals(const double* from, std::size_t c
 
 /// Sliced ELL needs no sorting up to this many places per entry.
 constexpr double even_padding = 1.1;
-/// Rows of up to this many entries are sorted into slices (values in docs/spmv.md).
+/// Rows of up to this many entries are sorted into slices (values in docs/measured.md).
 constexpr int longest_in_slice = 512;
 /// x is kept in shared memory if at least this fraction of the entries is in the columns that fit.
 constexpr double worth_keeping = 0.1;
@@ -255,7 +255,7 @@ class TypedMultiplier : public Multiplier {
                 }};
     }
 
-    // Small tiles leave the L1 to x, large ones have more loads in flight (values in docs/spmv.md).
+    // Small tiles leave the L1 to x, large ones have more loads in flight (values in docs/measured.md).
     std::vector<Candidate> tile_candidates() {
         std::vector<Candidate> list;
         tile_candidates_of<128>(512, list);

@@ -32,7 +32,7 @@ unsigned parts(int whole, int part) {
     return static_cast<unsigned>((whole + part - 1) / part);
 }
 
-// The fastest of those tried on an H200 (values in docs/transpose.md).
+// The fastest of those tried on an H200 (values in docs/measured.md).
 constexpr int wide_tile = 64;
 constexpr int wide_threads = 256;
 constexpr int wide_floats = 4;
