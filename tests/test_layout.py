@@ -27,7 +27,7 @@ MAY_KNOW = {
     "reframe": BETWEEN,
     "history": BETWEEN,
     # runs as root before each job: the standard library, and the system files for `node expect` alone
-    "node": {"model", "machines"},
+    "node": {"model", "machines", "archive"},
     "campaign": BETWEEN,
     # pages are drawn from the history too
     "report": BETWEEN | {"history", "campaign"},

@@ -1,4 +1,5 @@
-"""Whether the files of an archive are those that its manifests list (seal.py). Nothing is written."""
+"""Whether the files of an archive are those that its manifests list (seal.py), and the logs of node checks those that
+were sealed (chained.py). Nothing is written."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tenken.archive import chained, seal
 from tenken.archive import records as archive
-from tenken.archive import seal
 from tenken.errors import ArchiveError
 from tenken.model.files import FileError, open_regular
 
@@ -17,10 +18,11 @@ from tenken.model.files import FileError, open_regular
 class Found:
     """What became of the files, by their paths below the archive. `faults`: with what is wrong, in order of the paths;
     `unsealed`: records that no manifest lists, because there was none when they were written; `notes`: what is
-    unfinished, and no fault.
+    unfinished, and no fault; `logs`: of node checks, sealed line by line.
     """
 
     sealed: int = 0
+    logs: int = 0
     faults: list[str] = field(default_factory=list)
     unsealed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -65,6 +67,10 @@ def check(root: Path, sessions: Collection[str] | None = None) -> Found:
             faults.append((below, "is new: the manifest of its session does not list it"))
     if chosen is None:
         faults += chain(root)
+        for path in sorted(root.glob("*/*/*.log*")):
+            if path.is_file() and chained.is_one(path):
+                found.logs += 1
+                faults += [(path.relative_to(root).as_posix(), fault) for fault in chained.faults(path)]
     found.faults = [f"{place}: {fault}" for place, fault in sorted(faults)]
     return found
 

@@ -11,12 +11,15 @@ from __future__ import annotations
 import subprocess
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 from tenken.machines import pbs_json
 from tenken.node import probe
+from tenken.node.state import replaceable
 from tenken.node.verdict import PREFIX
 
 #: Runs a command and returns its output; None where it failed or did not end.
@@ -37,23 +40,35 @@ class Partition:
     ours: tuple[tuple[float, str], ...]
 
 
-def run_command(command: Sequence[str]) -> str | None:
-    """Output of a scheduler's command, within 3 s, from one of FOLDERS."""
+def runner(configured: Mapping[str, Any]) -> Runner:
+    """Runs a scheduler's commands, each within 3 s: those of the folder `commands`, or of FOLDERS. `conf`: Slurm's
+    configuration where it is not in its usual place. One that others than root could replace is not run."""
+    folders = [configured["commands"]] if "commands" in configured else FOLDERS
+    environment = {
+        "PATH": ":".join([*folders, "/usr/bin", "/bin"]),
+        "LC_ALL": "C",
+        "SLURM_TIME_FORMAT": "%Y-%m-%dT%H:%M:%S",
+    }
+    environment |= {"SLURM_CONF": configured["conf"]} if "conf" in configured else {}
 
-    def call(say: probe.Say) -> str | None:
-        for folder in FOLDERS:
-            try:
-                done = subprocess.run(
-                    [f"{folder}/{command[0]}", *command[1:]],
-                    capture_output=True, text=True, errors="replace", check=False,
-                    env={"PATH": ":".join(FOLDERS), "LC_ALL": "C", "SLURM_TIME_FORMAT": "%Y-%m-%dT%H:%M:%S"},
-                )  # fmt: skip
-            except FileNotFoundError:
-                continue
-            return done.stdout if done.returncode == 0 else None
-        return None
+    def run(command: Sequence[str]) -> str | None:
+        def call(say: probe.Say) -> str | None:
+            for folder in folders:
+                if replaceable(Path(folder) / command[0]):
+                    continue
+                try:
+                    done = subprocess.run(
+                        [f"{folder}/{command[0]}", *command[1:]],
+                        capture_output=True, text=True, errors="replace", check=False, env=environment,
+                    )  # fmt: skip
+                except FileNotFoundError:
+                    continue
+                return done.stdout if done.returncode == 0 else None
+            return None
 
-    return probe.run({command[0]: call}, 3.0)[command[0]].value
+        return probe.run({command[0]: call}, 3.0)[command[0]].value
+
+    return run
 
 
 def slurm(partition: str, run: Runner) -> Partition | None:
@@ -126,7 +141,7 @@ def too_late(partition: Partition | None, node: str, share: float, now: float) -
 
 
 def drain(
-    node: str, line: str, partition: str, share: float, run: Runner = run_command,
+    node: str, line: str, partition: str, share: float, run: Runner,
     sleep: Callable[[float], None] = time.sleep, now: Callable[[], float] = time.time, stagger: float = STAGGER_S,
 ) -> str | None:  # fmt: skip
     """Drains a node of Slurm with `line` as its reason; returns why not. One that is out already keeps its reason."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from tenken.node.gpus import LIBRARY, Nvml
 from tenken.node.measure import Measured
 from tenken.node.probe import Answer, Probe, Say, run
 from tenken.node.state import StateError
-from tenken.node.verdict import BAD, KEPT, NOTE, UNSURE, Finding, Seen, findings, low, status
+from tenken.node.verdict import BAD, KEPT, NOTE, ORDER, PREFIX, UNSURE, Finding, Seen, findings, low, status
 
 #: Share of the seconds that reading may take. NVML alone takes 2 s to start on eight GPUs without persistence mode.
 READING = 0.5
@@ -31,7 +32,8 @@ class Machine:
     root: Path = host.ROOT
     nvml: Any = LIBRARY
     log: Path | None = None
-    run: brake.Runner = brake.run_command
+    run: brake.Runner | None = None
+    """Runs a scheduler's commands; None: as `drain` of the expectation file says."""
     sleep: Callable[[float], None] = time.sleep
     name: str = field(default_factory=lambda: os.uname().nodename.partition(".")[0])
     privileged: bool = field(default_factory=lambda: os.geteuid() == 0)
@@ -64,7 +66,7 @@ class Outcome:
     def line(self) -> str:
         """One line: the worst finding, or how many things were looked at."""
         if self.status:
-            return self.findings[0].line
+            return min(self.findings, key=lambda one: ORDER.index(one.severity)).line
         return f"tenken: good: {self.gpus} GPUs, {len(self.values)} values measured, {len(self.unknown)} unknown"
 
 
@@ -124,7 +126,7 @@ def check(
             outcome.left_out["all"] = "no programs: the expectation file names no folder"
         else:
             _measure(machine, wanted, last, outcome, idle, began + seconds - RESERVE_S)
-    outcome.findings.sort(key=lambda one: (BAD, UNSURE, NOTE).index(one.severity))
+    outcome.findings.sort(key=lambda one: ORDER.index(one.severity))
     outcome.seconds = time.monotonic() - began
     return outcome
 
@@ -242,6 +244,17 @@ def recounted(last: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]
     return dict(last) | {"gpus": gpus, "host": kept, "bus": now.get("bus"), "time": now["time"]}
 
 
+def unmeasured(reason: str, outcome: Outcome) -> str:
+    """What a node was taken out for, if it computes or moves data and nothing of this check measured it; empty: it was
+    measured, or reading it is all there is (a port, a file system)."""
+    subjects = {part for name in outcome.values for part in name.split(".")[2].split("-")}
+    for number in re.findall(r"\bgpu ?(\d+)\b", reason, re.IGNORECASE):
+        if f"gpu{number}" not in subjects:
+            return f"gpu {number}"
+    of_host = re.match(rf"{PREFIX}(host|memory)\b", reason)
+    return of_host[1] if of_host and "host" not in subjects else ""
+
+
 def unknown(answers: Mapping[str, Answer]) -> list[str]:
     """Names of all readings that could not be read."""
 
@@ -280,10 +293,11 @@ def apply_brake(machine: Machine, wanted: Mapping[str, Any], outcome: Outcome, d
         outcome.braked = "`drain` is not in the expectation file: not drained" if draining else ""
         return
     share, partition = configured.get("share", brake.SHARE), configured.get("partition", "")
+    command = machine.run or brake.runner(configured)
     if draining and configured["scheduler"] == "slurm":
         outcome.braked = (
-            brake.drain(machine.name, outcome.findings[0].line, partition, share, machine.run, machine.sleep) or ""
+            brake.drain(machine.name, outcome.findings[0].line, partition, share, command, machine.sleep) or ""
         )
     else:
-        found = brake.READERS[configured["scheduler"]](partition, machine.run)
+        found = brake.READERS[configured["scheduler"]](partition, command)
         outcome.braked = brake.holds(found, machine.name, share, time.time()) or ""

@@ -7,20 +7,22 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tenken.errors import TenkenError
-from tenken.node import brake, expect, state
+from tenken.node import brake, expect, probe, state, trend
 from tenken.node import check as checks
 from tenken.node.check import Machine, Outcome
 from tenken.node.state import StateError
-from tenken.node.verdict import PREFIX, UNSURE, Finding
+from tenken.node.verdict import NOTE, PREFIX, UNSURE, Finding
 
 MOST_SECONDS = 300.0
 #: A repaired node is checked so often; one that came back so often for one reason is named.
 RETURNS, REPEATED = 3, 3
+#: For the files that carry a check out: a local disk takes milliseconds.
+WRITING_S = 1.0
 
 
 def register(subparsers: Any) -> None:
@@ -103,7 +105,7 @@ def _gpus(text: str) -> frozenset[int] | str | None:
 
 def run_check(arguments: argparse.Namespace, machine: Machine | None = None) -> int:
     """Runs `tenken node check`: 0, 1 or 2."""
-    machine = machine or Machine()
+    machine = machine or _this_machine()
     machine.name = arguments.node or machine.name
     refused = []
     wanted: dict[str, Any] = {}
@@ -126,10 +128,43 @@ def run_check(arguments: argparse.Namespace, machine: Machine | None = None) -> 
         if not refused and alone and os.access(path.parent, os.W_OK) and (failed := checks.remember(path, outcome)):
             outcome.findings.append(failed)
     checks.apply_brake(machine, wanted, outcome, arguments.drain)
-    if "prometheus" in wanted and os.access(Path(wanted["prometheus"]).parent, os.W_OK):
-        state.write_text(Path(wanted["prometheus"]), prometheus(outcome))
+    outcome.findings += _carried_out(wanted, outcome)
     _print(outcome, arguments.json)
     return outcome.status
+
+
+def _this_machine() -> Machine:
+    """Raises StateError where root runs what others could have changed. From here on nothing that the job put into
+    the environment is left."""
+    if os.geteuid() == 0:
+        if why := state.process(os.environ, sys.path):
+            raise StateError(f"not run by root: {why}")
+        os.environ.clear()
+        os.environ.update(PATH="/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL="C")
+    return Machine()
+
+
+def _carried_out(wanted: Mapping[str, Any], outcome: Outcome) -> list[Finding]:
+    """Writes the textfile of node_exporter, and the line of the archive of a check that measured or found something.
+    What cannot be written is a note: the verdict stands."""
+    places: dict[str, probe.Probe] = {}
+    if "prometheus" in wanted and _may_write(Path(wanted["prometheus"]).parent):
+        file = Path(wanted["prometheus"])
+        places["prometheus"] = lambda say: state.write_text(file, prometheus(outcome))
+    if "archive" in wanted and (outcome.values or outcome.status) and _may_write(Path(wanted["archive"])):
+        about = (outcome.node, outcome.status, outcome.line, outcome.readings["time"], outcome.values)
+        places["archive"] = lambda say: trend.append(wanted, *about)
+    found = []
+    for name, answer in probe.run(places, WRITING_S).items():
+        if answer.hung or answer.error:
+            why = answer.error.partition(": ")[2] or f"no answer within {WRITING_S:g} s"
+            found.append(Finding(NOTE, name, f"not written: {why}"))
+    return found
+
+
+def _may_write(folder: Path) -> bool:
+    """A user who may not write there only reads; root is told why it could not."""
+    return os.geteuid() == 0 or os.access(folder, os.W_OK)
 
 
 def _state(path: Path) -> dict[str, Any] | None:
@@ -142,7 +177,7 @@ def _state(path: Path) -> dict[str, Any] | None:
 def run_accept(arguments: argparse.Namespace, machine: Machine | None = None) -> int:
     """Runs `tenken node accept`: 0, or 1 where something stays bad whatever the last state was."""
     wanted = expect.load(arguments.expect)
-    outcome = checks.check(machine or Machine(), wanted, None, arguments.seconds, arguments.gpus, measuring=False)
+    outcome = checks.check(machine or _this_machine(), wanted, None, arguments.seconds, arguments.gpus, measuring=False)
     path = Path(wanted.get("state", expect.STATE))
     failed = checks.remember(path, outcome, accept=True)
     if failed:
@@ -155,13 +190,14 @@ def run_accept(arguments: argparse.Namespace, machine: Machine | None = None) ->
 
 def run_return(arguments: argparse.Namespace, machine: Machine | None = None) -> int:
     """Runs `tenken node return`: 0 where it may be resumed, 1 where it is bad, 2 where it cannot be told."""
-    machine = machine or Machine()
+    machine = machine or _this_machine()
     wanted = expect.load(arguments.expect)
     path = Path(wanted.get("state", expect.STATE))
     last = _state(path)
     configured = wanted.get("drain", {})
     scheduler = configured.get("scheduler", "")
-    reason = brake.reason(scheduler, arguments.node, machine.run) if scheduler else ""
+    command = machine.run or brake.runner(configured)
+    reason = brake.reason(scheduler, arguments.node, command) if scheduler else ""
     if last is None:
         raise StateError(f"{path}: no good state to compare with; tenken node accept makes one")
     # what counted before the repair is over: only what rises from here on says something
@@ -175,6 +211,9 @@ def run_return(arguments: argparse.Namespace, machine: Machine | None = None) ->
             print(f"not measured: {name}: {why}")
         if outcome.status:
             return outcome.status
+        if missing := checks.unmeasured(reason, outcome):
+            print(f"tenken: {missing} was the reason and was not measured: not resumed")
+            return 2
     cause = re.sub(r"\d+", "N", reason.removeprefix(PREFIX))
     returns = [*known.get("returns", []), [outcome.readings["time"], cause, reason]]
     times = sum(1 for _, one, _ in returns if one == cause)
@@ -198,7 +237,9 @@ def _print(outcome: Outcome, as_json: bool) -> None:
         print(json.dumps(document(outcome)))
         return
     print(outcome.line)
-    for one in outcome.findings[1 if outcome.status else 0 :]:
+    for one in outcome.findings:
+        if outcome.status and one.line == outcome.line:
+            continue
         print(f"{one.severity}: {one.device}: {one.reason}", file=sys.stderr)
     if outcome.braked:
         print(f"tenken: {outcome.braked}", file=sys.stderr)

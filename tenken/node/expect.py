@@ -46,7 +46,8 @@ KEYS: dict[str, Any] = {
     "references": {},
     "state": str,
     "prometheus": str,
-    "drain": {"scheduler": str, "partition": str, "share": _NUMBER},
+    "archive": str,
+    "drain": {"scheduler": str, "partition": str, "share": _NUMBER, "commands": str, "conf": str},
 }
 #: Keys that an element of a list must have.
 _NEEDED = {"ports": "name", "file_systems": "path"}
@@ -101,9 +102,13 @@ def _values(found: dict[str, Any]) -> str | None:
         return f"drain.scheduler is {drain.get('scheduler')!r}; allowed: {', '.join(SCHEDULERS)}"
     if drain is not None and not 0 < drain.get("share", 0.05) <= 1:
         return f"drain.share is {drain['share']}; allowed: above 0 to 1"
-    for key in ("state", "programs", "prometheus"):
-        if key in found and not found[key].startswith("/"):
-            return f"{key} is {found[key]!r}; allowed: an absolute path"
+    for where, key in (("", "state"), ("", "programs"), ("", "prometheus"), ("", "archive"), ("drain", "commands"),
+                       ("drain", "conf")):  # fmt: skip
+        path = (found.get(where, {}) if where else found).get(key, "/")
+        if not path.startswith("/"):
+            return f"{f'{where}.' if where else ''}{key} is {path!r}; allowed: an absolute path"
+    if "archive" in found and not (found.get("system") and found.get("partition")):
+        return "archive: needs system and partition, which name the series"
     for one in found.get("file_systems", []):
         if not one["path"].startswith("/"):
             return f"file_systems path is {one['path']!r}; allowed: an absolute path"

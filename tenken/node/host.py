@@ -168,19 +168,28 @@ def bus_errors(addresses: list[str], root: Path = ROOT) -> dict[str, dict[str, i
     return {address: aer(address, root) for address in addresses}
 
 
-#: Control groups that schedulers make for each job: Slurm with cgroup v2 and v1, PBS with both.
+#: Control groups that schedulers make for each job: Slurm with cgroup v2 and v1, PBS with both; and the files in which
+#: PBS keeps the jobs of a node.
 _JOBS = (
-    "system.slice/*slurmstepd.scope/job_*",
-    "*/slurm*/uid_*/job_*",
-    "*/pbs_jobs.service/jobid/*",
-    "pbs_jobs.service/jobid/*",
+    "sys/fs/cgroup/system.slice/*slurmstepd.scope/job_*",
+    "sys/fs/cgroup/*/slurm*/uid_*/job_*",
+    "sys/fs/cgroup/*/pbs_jobs.service/jobid/*",
+    "sys/fs/cgroup/pbs_jobs.service/jobid/*",
+    "var/spool/pbs/mom_priv/jobs/*.JB",
 )
+#: Names and titles of the processes that run a job, of Slurm and Grid Engine, where there are no such groups.
+_STARTERS = ("slurmstepd", "sge_shepherd")
+_TITLE = re.compile(r"slurmstepd: \[(\d+)\.|sge_shepherd-(\d+)")
 
 
 def jobs(root: Path = ROOT) -> list[str]:
-    """Ids of the jobs that have a control group on this node."""
-    top = root / "sys/fs/cgroup"
-    found = {Path(p).name.removeprefix("job_") for pattern in _JOBS for p in glob.glob(str(top / pattern))}
+    """Ids of the jobs that are on this node."""
+    names = {Path(p).name for pattern in _JOBS for p in glob.glob(str(root / pattern))}
+    found = {name.removeprefix("job_").removesuffix(".JB") for name in names}
+    for file in map(Path, glob.glob(str(root / "proc/[0-9]*/comm"))):
+        # only of these: reading the arguments of a process that hangs may hang
+        if text(file) in _STARTERS and (title := _TITLE.match(text(file.with_name("cmdline")) or "")):
+            found.add(title[1] or title[2])
     return sorted(found)
 
 

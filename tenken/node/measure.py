@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tenken.node import probe
+from tenken.node import probe, state
 from tenken.node.probe import Say
 
 #: A program that takes so many times what it should hangs; before that, the seconds were too few.
@@ -74,16 +74,12 @@ class Measured:
 
 
 def missing(folder: Path, steps: Sequence[Step] = STEPS) -> dict[str, str]:
-    """Programs that cannot be run, with the reason; a folder or program that others may write is none to root."""
+    """Programs that cannot be run, with the reason; one that others could replace is none to root."""
     result = {}
     for program in dict.fromkeys(step.program for step in steps):
         file = folder / program
         why = "" if os.access(file, os.X_OK) and file.is_file() else f"no program {file}"
-        if not why and os.geteuid() == 0:
-            for one in (file, file.resolve(), file.resolve().parent):
-                found = os.stat(one)
-                if found.st_uid != 0 or found.st_mode & 0o022:
-                    why = f"{one} is not root's alone"
+        why = why or state.replaceable(file) or ""
         if why:
             result[program] = why
     return result

@@ -1,7 +1,8 @@
 """The files that a check of root trusts: what the node should be, and what it was when it was last good.
 
 A file is trusted if it and its folder belong to root (or to the user who runs the check), are no links, and nobody else
-may write them. All else is refused with one line: a job could have put it there.
+may write them. All else is refused with one line: a job could have put it there. To root the same holds for every
+folder and link on the way there, for programs and commands, and for what Python itself was loaded from.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import stat
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,10 @@ from tenken.errors import TenkenError
 
 #: No state is larger, and none is read further.
 MOST_BYTES = 4 << 20
+#: What makes the loader take code from elsewhere: lists of files and of folders.
+LOADER = ("LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH")
+#: What Linux follows too.
+MOST_LINKS = 40
 
 
 class StateError(TenkenError):
@@ -38,6 +45,52 @@ def refused(found: os.stat_result, path: Path, kind: str = "file") -> str | None
     return None
 
 
+def replaceable(path: Path) -> str | None:
+    """One line that says who but root could put another file at this path: each folder and link on the way must be
+    root's, and nobody else may write there. A folder such as /tmp is passed on the way to what is root's: the sticky
+    bit keeps others from renaming that. None to any other user."""
+    if os.geteuid() != 0:
+        return None
+    at, parts, links = Path("/"), list(reversed(path.parts[1:])), 0
+    while True:
+        found = os.lstat(at)
+        if found.st_uid != 0:
+            return f"{at}: belongs to user {found.st_uid}; allowed: root"
+        if stat.S_ISLNK(found.st_mode):
+            links += 1
+            if links > MOST_LINKS:
+                return f"{at}: a link to itself"
+            target = Path(os.readlink(at))
+            parts += [part for part in reversed(target.parts) if part != "/"]
+            at = Path("/") if target.is_absolute() else at.parent
+            continue
+        following = at / parts.pop() if parts else None
+        passed = following is not None and found.st_mode & stat.S_ISVTX and os.path.lexists(following)
+        if found.st_mode & 0o022 and not passed:
+            return f"{at}: mode {stat.S_IMODE(found.st_mode):o} lets others write; allowed: 755, 644 and less"
+        if following is None or not os.path.lexists(following):
+            return None
+        at = following
+
+
+def process(environment: Mapping[str, str], path: Sequence[str]) -> str | None:
+    """Why root must not go on in this process: a place that its code came from is another user's. `path`: sys.path,
+    in which a checkout, an environment of a user and PYTHONPATH show."""
+    # an editable installation is no folder of the path, but a hook with a name
+    folders = [place for place in path if not place.endswith("__path_hook__")]
+    places = [("Python's path", place) for place in (*folders, sys.executable, os.path.abspath(__file__))]
+    for name in LOADER:
+        # a library's name without a folder is looked for where all are
+        found = re.split("[: ]" if name != "LD_LIBRARY_PATH" else ":", environment.get(name) or "/")
+        places += [(name, place) for place in found if "/" in place or name == "LD_LIBRARY_PATH"]
+    for name, place in places:
+        if not os.path.isabs(place):
+            return f"{name} has the current folder: start it as /opt/tenken/hooks/node-check does"
+        if why := replaceable(Path(place)):
+            return f"{name}: {why}"
+    return None
+
+
 def read(path: Path) -> Any | None:
     """The JSON in a trusted file; None where there is none. Raises StateError."""
     try:
@@ -48,13 +101,16 @@ def read(path: Path) -> Any | None:
         why = "a link is not followed" if path.is_symlink() else error.strerror
         raise StateError(f"{path}: {why}") from None
     with os.fdopen(opened, "rb") as file:
-        why = refused(os.lstat(path.parent), path.parent, "folder") or refused(os.fstat(opened), path)
-        if why:
+        if why := _refused_folder(path) or refused(os.fstat(opened), path):
             raise StateError(why)
         try:
             return json.loads(file.read(MOST_BYTES))
         except ValueError as error:
             raise StateError(f"{path}: not JSON: {error}") from None
+
+
+def _refused_folder(path: Path) -> str | None:
+    return refused(os.lstat(path.parent), path.parent, "folder") or replaceable(path.parent)
 
 
 def write(path: Path, content: Any) -> None:
@@ -65,8 +121,7 @@ def write(path: Path, content: Any) -> None:
 def write_text(path: Path, content: str) -> None:
     """The same for text."""
     try:
-        why = refused(os.lstat(path.parent), path.parent, "folder")
-        if why:
+        if why := _refused_folder(path):
             raise StateError(why)
         made, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -74,7 +129,7 @@ def write_text(path: Path, content: str) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(name, 0o644)
+                os.fchmod(file.fileno(), 0o644)
             os.replace(name, path)
         except BaseException:
             os.unlink(name)
@@ -85,9 +140,11 @@ def write_text(path: Path, content: str) -> None:
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[bool]:
-    """Whether no other check of this node is running: a prolog and a health check may meet. Never waits."""
+    """Whether no other check of this node is running: a prolog and a health check may meet. Never waits. What is locked
+    is a file that others may not open: whoever could would keep the state from being written."""
     try:
-        held = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        held = os.open(path.parent / f".{path.name}.lock", flags, 0o600)
     except OSError:
         yield True
         return

@@ -20,7 +20,7 @@ from tenken.model.xids import HARDWARE_XIDS, PROGRAM_XIDS, UNDECIDED_XIDS
 from tenken.node.gpus import ACTIONS, LIB_RM_VERSION_MISMATCH
 from tenken.node.probe import Answer
 
-BAD, UNSURE, NOTE = "bad", "unsure", "note"
+ORDER = BAD, UNSURE, NOTE = "bad", "unsure", "note"
 #: Reasons in a scheduler that are ours begin so.
 PREFIX = "tenken: "
 #: Longest line of a finding: what `sinfo -R` and `pbsnodes` show whole.
@@ -110,8 +110,7 @@ class Seen:
 def findings(seen: Seen) -> list[Finding]:
     """All findings, the worst first."""
     found = [*_probes(seen), *_driver(seen), *_gpus(seen), *_host(seen), *_log(seen), *_ports(seen), *_files(seen)]
-    order = (BAD, UNSURE, NOTE)
-    return sorted(dict.fromkeys(found), key=lambda one: order.index(one.severity))
+    return sorted(dict.fromkeys(found), key=lambda one: ORDER.index(one.severity))
 
 
 def status(found: Sequence[Finding]) -> int:
@@ -198,8 +197,8 @@ def _domain(gpus: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     most = max(counts, key=lambda one: (counts[one], one[0].strip("0") != ""))
     for index, (cluster, clique) in told.items():
         if (cluster, clique) != most:
-            where = f"cluster {cluster[:8]}, clique {clique}" if cluster.strip("0") else "no NVLink domain"
-            yield Finding(BAD, f"gpu {index}", f"fabric: {where}; the others: cluster {most[0][:8]}, clique {most[1]}")
+            where = f"cluster {cluster[:8]}/{clique}" if cluster.strip("0") else "no NVLink domain"
+            yield Finding(BAD, f"gpu {index}", f"fabric: {where}; others: {most[0][:8]}/{most[1]}")
 
 
 def _missing(
@@ -290,7 +289,7 @@ def _memory_errors(gpu: Mapping[str, Any], was: Mapping[str, Any] | None, second
     corrected = change((was or {}).get("ecc_corrected"), gpu["ecc_corrected"])
     if corrected:
         storm = corrected > CORRECTED_PER_HOUR * max(1.0, seconds / 3600)
-        yield BAD if storm else NOTE, f"{corrected} corrected memory errors since the last check"
+        yield BAD if storm else NOTE, f"{corrected} new corrected memory errors"
     rows = gpu["remapped"] or {}
     if rows.get("failed"):
         yield BAD, "row remapping failed: replace it"
@@ -324,7 +323,7 @@ def _links(
             continue
         kind, _, link = name.partition(".")
         where = f"NVLink {link}" if link else "NVLinks"
-        said = f"{where}: {new} {kind.replace('_', ' ')} since the last check"
+        said = f"{where}: {new} new {kind.replace('_', ' ')}"
         if kind in _LINK_FATAL:
             limit = 0.0
         elif kind in _LINK_REPEATED:
@@ -362,7 +361,7 @@ def _pcie(gpu: Mapping[str, Any], was: Mapping[str, Any] | None, seen: Seen) -> 
             unit = name if name == "replays" else f"{name} errors"
             # a link that changes its speed recovers each time
             severity = BAD if new > limit and name != "l0_to_recovery" else NOTE
-            yield severity, f"PCIe: {new} {unit} since the last check"
+            yield severity, f"PCIe: {new} new {unit}"
 
 
 def _conditions(gpu: Mapping[str, Any], mine: bool) -> Iterator[tuple[str, str]]:
@@ -405,7 +404,7 @@ def _host(seen: Seen) -> Iterator[Finding]:
     if seen.same_boot:
         mce = change(last.get("mce"), now.get("mce"))
         if mce:
-            yield Finding(BAD, "host", f"{mce} machine check exceptions since the last check")
+            yield Finding(BAD, "host", f"{mce} new machine check exceptions")
     elif now.get("mce"):
         yield Finding(BAD, "host", f"{now['mce']} machine check exceptions since the start")
     yield from _edac(seen, now, last)
@@ -427,10 +426,10 @@ def _edac(seen: Seen, now: Mapping[str, Any], last: Mapping[str, Any]) -> Iterat
         new = counts["uncorrected"]
         lost = change(before.get("uncorrected"), new) if seen.same_boot else new
         if lost:
-            yield Finding(BAD, f"memory {name}", f"{lost} uncorrected errors since the last check")
+            yield Finding(BAD, f"memory {name}", f"{lost} new uncorrected errors")
         if seen.same_boot and (found := change(before.get("corrected"), counts["corrected"])):
             storm = found > CORRECTED_PER_HOUR * max(1.0, seen.seconds / 3600)
-            yield Finding(BAD if storm else NOTE, f"memory {name}", f"{found} corrected errors since the last check")
+            yield Finding(BAD if storm else NOTE, f"memory {name}", f"{found} new corrected errors")
 
 
 def _log(seen: Seen) -> Iterator[Finding]:
@@ -512,7 +511,7 @@ def _port_errors(
             severity = BAD if new >= FLAPS else NOTE
         else:
             severity = BAD if new > PORT_ERRORS_PER_HOUR * max(1.0, seen.seconds / 3600) else NOTE
-        yield Finding(severity, name, f"{new} {counter} since the last check")
+        yield Finding(severity, name, f"{new} new {counter}")
 
 
 # -- file systems ----------------------------------------------------------------------------------------------------
@@ -572,7 +571,7 @@ def bound(name: str, expect: Mapping[str, Any], history: Mapping[str, Sequence[f
     middle = median(values)
     spread = 1.4826 * median(abs(v - middle) for v in values) / middle
     least = next(share for start, share in TOLERANCE.items() if name.startswith(start))
-    return middle * (1 - max(least, 6 * spread)), f"median of its {len(values)} good checks {middle:.4g}"
+    return middle * (1 - max(least, 6 * spread)), f"was {middle:.4g}"
 
 
 def low(

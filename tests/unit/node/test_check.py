@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import stat
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tenken.archive import chained
 from tenken.counters import change, changes, value
 from tenken.node import brake, cli, expect, host, measure, probe, state
 from tenken.node import check as checks
@@ -25,6 +27,7 @@ from tenken.node.gpus import Nvml
 from tenken.node.measure import Step
 from tenken.node.state import StateError
 from tenken.node.verdict import BAD, LINE, NOTE, Finding, bound, low
+from tenken.paths import ROOT
 from tests.unit.node.fakes import Node
 
 # -- probes ----------------------------------------------------------------------------------------------------------
@@ -44,9 +47,9 @@ def test_no_probe_is_waited_for_past_its_deadline() -> None:
     began = time.monotonic()
     answers = probe.run(
         {"hangs": stopped, "sleeps": stubborn, "reads": lambda say: 7, "fails": lambda say: 1 // 0,
-         "none": lambda say: None, "dies": lambda say: os._exit(3)}, 0.3,
+         "none": lambda say: None, "dies": lambda say: os._exit(3)}, 0.8,
     )  # fmt: skip
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 1.5
     assert answers["hangs"].hung and answers["hangs"].at == "gpu 3" and answers["hangs"].parts == {
         "gpu 2": {"index": 2}
     }  # fmt: skip
@@ -196,13 +199,20 @@ def test_a_file_system_is_tried_by_writing(tmp_path: Path) -> None:
     assert host.mount("/scratch", tmp_path) == {"type": "lustre", "read_only": True}
 
 
-def test_jobs_of_all_control_groups_are_seen(tmp_path: Path) -> None:
+def test_jobs_are_seen_with_and_without_control_groups(tmp_path: Path) -> None:
     for folder in (
         "system.slice/slurmstepd.scope/job_12", "memory/slurm/uid_1000/job_13", "cpuset/slurm_n1/uid_5/job_14",
         "memory/pbs_jobs.service/jobid/15.server", "system.slice/n1_slurmstepd.scope/job_16",
     ):  # fmt: skip
         (tmp_path / "sys/fs/cgroup" / folder).mkdir(parents=True)
-    assert host.jobs(tmp_path) == ["12", "13", "14", "15.server", "16"]
+    # without control groups: processes by name and title, and what PBS keeps
+    for pid, name, title in ((7, "slurmstepd", "slurmstepd: [17.batch]"), (8, "sge_shepherd", "sge_shepherd-18 -bg"),
+                             (9, "bash", "slurmstepd: [19.0]")):  # fmt: skip
+        (tmp_path / f"proc/{pid}").mkdir(parents=True)
+        (tmp_path / f"proc/{pid}/comm").write_text(f"{name}\n")
+        (tmp_path / f"proc/{pid}/cmdline").write_text(f"{title}\0\0\0")
+    (tmp_path / "var/spool/pbs/mom_priv/jobs/20.server.JB").mkdir(parents=True)
+    assert host.jobs(tmp_path) == ["12", "13", "14", "15.server", "16", "17", "18", "20.server"]
 
 
 def test_a_storm_in_the_kernel_log_is_cut_and_counted(tmp_path: Path) -> None:
@@ -352,11 +362,126 @@ def test_nothing_starts_that_the_time_does_not_hold(tmp_path: Path) -> None:
     assert late.left_out == {"stream cuda": "no time left: it did not end"} and not late.hung
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root refuses what others may write")
-def test_root_runs_no_program_that_others_may_write(tmp_path: Path) -> None:
-    program(tmp_path, "stream")
-    (tmp_path / "stream").chmod(0o777)
-    assert "is not root's alone" in measure.missing(tmp_path, STEPS)["stream"]
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root refuses what others could replace")
+
+
+@only_root
+@pytest.mark.parametrize(
+    ("plant", "said"),
+    [
+        (lambda at: (at / "opt/bin/stream").chmod(0o777), "stream: mode 777 lets others write"),
+        (lambda at: os.chown(at / "opt/bin/stream", 1234, 1234), "stream: belongs to user 1234; allowed: root"),
+        (lambda at: (at / "opt/bin").chmod(0o775), "bin: mode 775 lets others write"),
+        # the folder above lets its owner put another folder in its place
+        (lambda at: os.chown(at / "opt", 1234, 1234), "opt: belongs to user 1234"),
+        (lambda at: (at / "opt").chmod(0o777), "opt: mode 777 lets others write"),
+        (lambda at: os.chown(at, 1234, 1234), "belongs to user 1234"),
+        # a link of root's to a place of a user's, and a link of a user's to a place of root's
+        (lambda at: ((at / "opt").rename(at / "home"), os.chown(at / "home", 1234, 1234),
+                     (at / "opt").symlink_to(at / "home")), "home: belongs to user 1234"),
+        (lambda at: ((at / "opt").rename(at / "real"), (at / "opt").symlink_to(at / "real"),
+                     os.lchown(at / "opt", 1234, 1234)), "opt: belongs to user 1234"),
+        # good ones: a link of root's, a folder with a sticky bit on the way
+        (lambda at: ((at / "opt").rename(at / "real"), (at / "opt").symlink_to("./real")), None),
+        (lambda at: at.chmod(0o1777), None),
+    ],
+)  # fmt: skip
+def test_root_runs_and_reads_nothing_that_others_could_replace(tmp_path: Path, plant: Any, said: str | None) -> None:
+    at = tmp_path / "machine"
+    (at / "opt" / "bin").mkdir(parents=True)
+    for folder in (tmp_path, at, at / "opt", at / "opt/bin"):
+        folder.chmod(0o755)
+    program(at / "opt/bin", "stream")
+    state.write(at / "opt/bin/node.json", {})
+    plant(at)
+    programs = measure.missing(at / "opt/bin", STEPS).get("stream")
+    if said is None:
+        assert programs == "" or programs is None
+        assert state.read(at / "opt/bin/node.json") == {}
+        assert brake.runner({"commands": str(at / "opt/bin")})(["stream", "--json", "/dev/null"]) == ""
+        return
+    assert programs and said in programs.replace(str(tmp_path), "").replace("/machine/", "/")
+    assert brake.runner({"commands": str(at / "opt/bin")})(["stream", "--json", "/dev/null"]) is None
+    if "stream" not in said:
+        with pytest.raises(StateError):
+            state.read(at / "opt/bin/node.json")
+        with pytest.raises(StateError):
+            state.write(at / "opt/bin/node.json", {})
+    assert "\n" not in programs
+
+
+@only_root
+def test_a_link_to_itself_ends(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("a")
+    assert state.replaceable(tmp_path / "a" / "b") == f"{tmp_path}/a: a link to itself"
+
+
+@only_root
+@pytest.mark.parametrize(
+    ("environment", "path", "said"),
+    [
+        ({}, [], None),
+        ({"LD_PRELOAD": "libnice.so", "LD_LIBRARY_PATH": "/usr/lib:/usr/lib64"}, ["/usr/lib/python3/none.zip"], None),
+        ({"LD_PRELOAD": "{mine}/x.so"}, [], "LD_PRELOAD: {mine}: belongs to user 1234; allowed: root"),
+        ({"LD_PRELOAD": "libnice.so {mine}/x.so"}, [], "LD_PRELOAD: {mine}: belongs to user 1234"),
+        ({"LD_AUDIT": "/usr/lib/a.so:{mine}/x.so"}, [], "LD_AUDIT: {mine}: belongs to user 1234"),
+        ({"LD_LIBRARY_PATH": "/usr/lib:{mine}"}, [], "LD_LIBRARY_PATH: {mine}: belongs to user 1234"),
+        ({"LD_LIBRARY_PATH": "/usr/lib:"}, [], "LD_LIBRARY_PATH has the current folder"),
+        ({"LD_LIBRARY_PATH": "/tmp"}, [], "LD_LIBRARY_PATH: /tmp: mode 1777 lets others write"),
+        # PYTHONPATH, a checkout, an environment of a user
+        ({}, ["/usr/lib", "{mine}/site-packages"], "Python's path: {mine}: belongs to user 1234"),
+        ({}, [""], "Python's path has the current folder"),
+        ({}, ["__editable__.tenken.finder.__path_hook__"], None),
+    ],
+)
+def test_root_does_not_go_on_in_a_process_that_others_could_steer(
+    tmp_path: Path, environment: dict[str, str], path: list[str], said: str | None
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    os.chown(mine, 1234, 1234)
+    found = state.process(
+        {name: value.format(mine=mine) for name, value in environment.items()}, [p.format(mine=mine) for p in path]
+    )
+    if said is None:
+        assert found is None
+    else:
+        assert found and found.startswith(said.format(mine=mine)) and "\n" not in found
+
+
+@only_root
+def test_the_command_itself_refuses_and_forgets_what_a_job_set(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    os.chown(mine, 1234, 1234)
+    code = "import sys; from tenken.node import cli; sys.exit(cli.main(['check', '--expect', '/none']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": f"{ROOT}:{mine}"}, cwd="/", capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 2 and done.stdout == ""
+    assert re.fullmatch(r"tenken: not run by root: Python's path[^\n]*\n", done.stderr)
+    code = (
+        "import os, sys; from tenken.node import cli; sys.path.remove(''); cli._this_machine(); "
+        "print(sorted(os.environ), os.environ['PATH'])"
+    )
+    job = {"CUDA_VISIBLE_DEVICES": "7", "TMPDIR": str(mine), "PATH": str(mine), "SLURM_CONF": str(mine)}
+    done = subprocess.run([sys.executable, "-c", code], env=job, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "['LC_ALL', 'PATH'] /usr/sbin:/usr/bin:/sbin:/bin\n", done.stderr
+    assert set(measure._environment(IDLE)) == {"PATH", "LC_ALL", "CUDA_VISIBLE_DEVICES", "TENKEN_LOCK_SECONDS"}
+
+
+@only_root
+def test_a_user_cannot_hold_the_lock_of_the_state(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with state.alone(tmp_path / "node.json"):
+        (lock,) = tmp_path.glob(".*.lock")
+        assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    lock.unlink()
+    lock.symlink_to(tmp_path / "victim")
+    with state.alone(tmp_path / "node.json") as alone:
+        assert alone
+    assert not (tmp_path / "victim").exists()
 
 
 #: Relative scatter of 60 processes on one quiet H200, which is all that the short runs are held against so far.
@@ -562,6 +687,12 @@ def test_a_repaired_node_comes_back_and_a_repeater_is_named(node: Node, capsys: 
     with pytest.raises(StateError, match="no good state to compare with"):
         back(node, slurm)
     assert run(node, "check", "--no-measure") == 0
+    # a card that was the reason must have been measured
+    slurm.drained["n001"] = (slurm.now, "tenken: gpu 3: lost: it does not answer the driver")
+    assert back(node, slurm) == 2
+    assert "tenken: gpu 3 was the reason and was not measured: not resumed\n" in capsys.readouterr().out
+    node.expect["programs"] = str(node.root.parent / "bin")
+    program(node.root.parent / "bin", "stream", series=[SERIES | {"subject": {"gpu": i}} for i in range(8)])
     for times in range(1, 4):
         slurm.drained["n001"] = (slurm.now, f"tenken: gpu 3: {times} uncorrected memory errors")
         node.nvml.gpus[3].update(ecc_uncorrected_life=2 + times, remapped=[1, times, 1, 0])
@@ -577,8 +708,83 @@ def test_a_repaired_node_comes_back_and_a_repeater_is_named(node: Node, capsys: 
     assert "gpu 3: NVLink 4 down, was up" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("reason", "values", "left"),
+    [
+        ("tenken: gpu 3: lost", ["stream.triad.gpu3"], ""),
+        ("tenken: gpu 3: lost", ["stream.triad.gpu1", "stream.triad.gpu33"], "gpu 3"),
+        ("tenken: gpu 1-gpu 3: p2p peer 40 below 300", ["p2p.peer.gpu3-gpu1.bytes=1"], ""),
+        ("bad GPU 3, card exchanged", ["stream.triad.gpu1"], "gpu 3"),
+        ("tenken: memory mc0: 1 new uncorrected errors", ["stream.triad.gpu1"], "memory"),
+        ("tenken: host: 3 of 4 cores online", ["stream.triad.host"], ""),
+        ("tenken: /scratch: not mounted", [], ""),
+        ("tenken: mlx5_0/1: link is down", [], ""),
+        ("maintenance", [], ""),
+        ("", [], ""),
+    ],
+)
+def test_what_was_the_reason_must_have_been_measured(reason: str, values: list[str], left: str) -> None:
+    outcome = checks.Outcome("n1", [], values=dict.fromkeys(values, 1.0))
+    assert checks.unmeasured(reason, outcome) == left
+
+
 def test_what_is_bad_for_a_moment_is_read_again(node: Node) -> None:
     node.nvml.gpus[3]["compute"] = [4711]
     machine = node.machine
     machine.sleep = lambda _: node.nvml.gpus[3].update(compute=[])
     assert checks.check(machine, node.expect, node.last, mine="all").status == 0
+
+
+# -- carried out -----------------------------------------------------------------------------------------------------
+
+
+def test_a_check_is_a_sealed_line_of_the_archive(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = node.root.parent
+    node.expect |= {
+        "programs": str(folder / "bin"),
+        "archive": str(folder / "archive"),
+        "system": "h200",
+        "partition": "gpu",
+    }
+    program(folder / "bin", "stream", series=[SERIES | {"subject": {"gpu": i}} for i in range(8)])
+    assert run(node, "check", "--no-measure") == 0 and not (folder / "archive").exists()
+    assert run(node, "check", "--gpus", "all") == 0
+    log = folder / "archive/h200/gpu/node_check.n1.log"
+    head, line = log.read_text().splitlines()
+    first = dict(zip(head.split("|"), line.split("|"), strict=True))
+    assert first["triad.gpu7_value"] == "4.4" and first["nodelist"] == "n1" and first["tenken_verdict"] == "PASS"
+    assert len(line) < 400
+    node.nvml.gpus[3]["links"][5] = 0
+    assert run(node, "check", "--gpus", "all") == 1
+    bad = log.read_text().splitlines()[2].split("|")
+    assert bad[6:8] == ["FAIL", "tenken: gpu 3: NVLink 5 down, was up"] and bad[8:16] == [""] * 8
+    assert list(chained.faults(log)) == []
+
+
+@pytest.mark.parametrize("what", ["prometheus", "archive"])
+def test_what_cannot_be_carried_out_is_a_note_and_leaves_the_verdict(
+    node: Node, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    folder = node.root.parent
+    (folder / "open").mkdir()
+    (folder / "open").chmod(0o777)
+    node.expect |= {"archive": str(folder / "open"), "system": "h200", "partition": "gpu"}
+    node.expect["prometheus"] = str(folder / "open" / "tenken.prom")
+    del node.expect["prometheus" if what == "archive" else "archive"]
+    node.nvml.gpus[3]["status"] = 15
+    if os.geteuid() != 0 and what == "archive":
+        pytest.skip("a user's own archive may be where others write")
+    assert run(node, "check", "--no-measure") == 1
+    said = capsys.readouterr()
+    assert said.out == "tenken: gpu 3: lost: it does not answer the driver\n"
+    assert f"note: {what}: not written: {folder / 'open'}: mode 777 lets others write" in said.err
+    assert not list((folder / "open").iterdir())
+
+
+def test_a_refused_file_is_said_before_a_note(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(node, "check", "--no-measure") == 0
+    Path(node.expect["state"]).chmod(0o666)
+    node.nvml.gpus[3]["ecc_corrected"] = 5
+    capsys.readouterr()
+    assert run(node, "check", "--no-measure") == 2
+    assert capsys.readouterr().out.startswith("tenken: state file: ")
