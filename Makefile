@@ -11,7 +11,7 @@ RFMARGS ?=
 VENV    := .venv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test test-all architectures bench lint format golden mutants fuzz venv dev lock kit image-source site dist clean uninstall help
+.PHONY: run test test-all architectures bench lint format golden mutants fuzz venv dev lock kit image-source site pictures dist clean uninstall help
 .DEFAULT_GOAL := help
 
 help: ## list of targets
@@ -73,6 +73,9 @@ lock: $(VENV)/.stamp-dev ## update the pinned dependencies
 
 site: $(VENV)/.stamp-dev ## build the documentation as a site, to be read from the folder: output/site/index.html
 	@. $(VENV)/bin/activate && sh scripts/site.sh output/site
+
+pictures: $(VENV)/.stamp-dev ## draw the pictures of the documentation and docs/verified.md from kept records (needs Chromium)
+	@. $(VENV)/bin/activate && python -m tools.pictures && python -m tools.verified
 
 dist: $(VENV)/.stamp-dev ## write sdist, wheel and SBOM of a release to dist/ (docs/versions.md)
 	@. $(VENV)/bin/activate && sh scripts/dist.sh dist

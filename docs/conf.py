@@ -73,6 +73,21 @@ def list_publications(_app: Any, docname: str, source: list[str]) -> None:
         source[0] += "\n" + markdown(load())
 
 
+def list_faults(_app: Any, docname: str, source: list[str]) -> None:
+    """Every tested fault and every reason for which a job waits; only the site shows these long tables."""
+    if docname != "docs/schedulers":
+        return
+    from tenken.reframe.schedulers import reasons
+    from tests.cluster import matrix
+
+    kinds = {reasons.Waiting.RUNS: "will run", reasons.Waiting.MENDED: "may never run"}
+    kinds |= {reasons.Waiting.NEVER: "cannot run", reasons.NODES: "depends on nodes"}
+    source[0] += f"\n## Every tested fault\n\n{matrix.counted()}\n\n{matrix.table()}\n"
+    for name, table in (("Slurm", reasons.SLURM), ("PBS", reasons.PBS)):
+        rows = "".join(f"| `{one.words}` | {kinds[one.waiting]} | {one.source} |\n" for one in table)
+        source[0] += f"\n## Reasons of {name}\n\n| reason contains | kind | source |\n|---|---|---|\n{rows}"
+
+
 def hide_declarations(_app: Any, _domain: str, _kind: str, content: Any) -> None:
     """A variable of ReFrame shows its default in its comment, not as the object that declares it."""
     for value in list(content.parent[0].findall(addnodes.desc_annotation)):
@@ -83,4 +98,5 @@ def hide_declarations(_app: Any, _domain: str, _kind: str, content: Any) -> None
 def setup(app: Any) -> None:
     app.connect("source-read", list_pages)
     app.connect("source-read", list_publications)
+    app.connect("source-read", list_faults)
     app.connect("object-description-transform", hide_declarations)

@@ -1,4 +1,4 @@
-"""The tables of docs/campaign.md: faults found, false reports, cost.
+"""The tables of docs/measured.md: faults found, false reports, cost.
 
     python -m tenken.campaign.bench [TABLE ...] [--seeds N] [--first SEED] [--nodes N]
 
@@ -226,7 +226,7 @@ def cost(seeds: int, first: int, nodes: int) -> Iterator[str]:
 
 
 Table = Callable[[int, int, int], Iterator[str]]
-#: By name: what it prints, seeds and nodes that docs/campaign.md was made with.
+#: By name: what it prints, seeds and nodes that docs/measured.md was made with.
 TABLES: dict[str, tuple[Table, int, int]] = {
     "planted": (planted, 100, 1000),
     "healthy": (healthy, 300, 1000),

@@ -171,7 +171,7 @@ def sentence(session: Session, found: Iterable[Score]) -> str:
     judged = [one for one in listed if one.verdict != RECORDED]
     met = sum(one.verdict == PASS for one in judged)
     if failed:
-        reach = f"; {met} of {_many(len(judged), 'key figure')} are met" if judged else ""
+        reach = f"; bounds met by {met} of {_many(len(judged), 'key figure')}" if judged else ""
         return f"{failed} of {_many(len(session.told), 'check')} failed{reach}"
     if void:
         return f"No fault found, but {void} of {_many(len(tests), 'check')} ran under conditions that void them"
@@ -182,8 +182,8 @@ def sentence(session: Session, found: Iterable[Score]) -> str:
     if not judged:
         return "No fault found, but no figure had a criterion"
     device = _device(session)
-    what = f"what {device} must reach" if device else "at or above their bounds"
-    return f"No fault found; {met} of {_many(len(judged), 'key figure')} are {what}"
+    bounds = f"bounds of {device}" if device else "bounds"
+    return f"No fault found; {bounds} met by {met} of {_many(len(judged), 'key figure')}"
 
 
 def _device(session: Session) -> str:

@@ -1,6 +1,6 @@
 """What happens on bad days, which test shows it on which scheduler, and what an operator then sees: matrix.yaml.
 
-docs/schedulers.md shows this table (`python -m tests.cluster.matrix` prints it). The fixture `row` of conftest.py
+The site shows this table (`python -m tests.cluster.matrix` prints it). The fixture `row` of conftest.py
 holds every test named here against it: each session leaves records with the verdict of its row, each of which names
 node and reason, so that no healthy node fails and nothing broken passes.
 """
@@ -82,7 +82,7 @@ def against(rows: Sequence[Row], records: Sequence[Record]) -> list[str]:
 
 
 def table() -> str:
-    """The table of docs/schedulers.md."""
+    """The table of every tested fault, which the site adds to docs/schedulers.md."""
     lines = ["| what happens | on | verdict | message and other effects |", "|---|---|---|---|"]
     for row in ROWS:
         on = " ".join(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tenken.judge import verdict
 from tenken.model.judgement import Judgement
 from tenken.paths import ROOT
+from tenken.reframe.schedulers import reasons
 from tests.cluster import matrix
 from tests.unit.core.test_archive import record
 
@@ -34,10 +36,17 @@ def test_each_row_has_a_test_on_each_of_its_schedulers(row):
         assert ("slurm" in name) == (letters == "S")
 
 
-def test_the_document_shows_the_matrix_as_it_is():
-    text = DOCUMENT.read_text()
-    assert matrix.table() in text, "python -m tests.cluster.matrix prints what belongs there"
-    assert matrix.counted() in text
+def test_the_site_shows_the_matrix_and_every_reason_and_the_repository_neither():
+    add = runpy.run_path(str(ROOT / "docs" / "conf.py"))["list_faults"]
+    page = DOCUMENT.read_text()
+    assert matrix.counted() not in page
+    source = [page]
+    add(None, "docs/schedulers", source)
+    assert source[0].startswith(page) and matrix.table() in source[0] and matrix.counted() in source[0]
+    assert all(f"| `{one.words}` |" in source[0] for one in (*reasons.SLURM, *reasons.PBS))
+    other = ["# Another"]
+    add(None, "docs/hpl", other)
+    assert other == ["# Another"]
 
 
 def test_the_matrix_is_as_large_as_it_must_be():

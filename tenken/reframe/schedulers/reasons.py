@@ -1,8 +1,8 @@
 """Reasons for which a job waits, as each scheduler words them, and whether waiting helps.
 
-docs/schedulers.md shows these tables. The first entry whose words occur in the reason counts (ignoring case); for an
-unknown reason the long waiting time applies, and the reason is shown. `NODES` marks ambiguous words: then the states of
-the nodes on which the job may run decide, and it waits unless too few of them are available.
+The site adds these tables to docs/schedulers.md. The first entry whose words occur in the reason counts (ignoring
+case); for an unknown reason the long waiting time applies, and the reason is shown. `NODES` marks ambiguous words: then
+the states of the nodes on which the job may run decide, and it waits unless too few of them are available.
 """
 
 from __future__ import annotations

@@ -36,12 +36,12 @@ def test_the_worst_comes_first_and_is_not_hidden_by_the_others(tmp_path):
     loaded, _, found = of(tmp_path, [triad([4400.0, 4401, 4402, 3000, 4404, 4405], "FAIL", {3: 4300})])
     assert [(one.subject, one.verdict) for one in found] == [("GPU 3", "FAIL"), ("5 subjects, least GPU 0", "PASS")]
     assert found[0].share == pytest.approx(3000 / 4800) and found[0].against == "peak 4800"
-    assert scorecard.sentence(loaded, found) == "1 of 1 check failed; 1 of 2 key figures are met"
+    assert scorecard.sentence(loaded, found) == "1 of 1 check failed; bounds met by 1 of 2 key figures"
 
 
 def test_a_healthy_machine_is_told_so_in_words(tmp_path):
     loaded, rows, found = of(tmp_path, [triad([4400.0, 4401])])
-    assert scorecard.sentence(loaded, found) == "No fault found; 2 of 2 key figures are what an NVIDIA H200 must reach"
+    assert scorecard.sentence(loaded, found) == "No fault found; bounds of an NVIDIA H200 met by 2 of 2 key figures"
     lines = scorecard.in_lines(loaded, rows, [("GPUs", "2 × NVIDIA H200, 141 GiB"), ("Processor", "Xeon, 2 sockets")])
     assert lines[:2] == ["2 × NVIDIA H200 · Xeon", f"OK: {scorecard.sentence(loaded, found)}"]
     assert " ".join(lines[2].split()) == "GPU memory, triad GPU 0 4400 GB/s #########. 92 % of peak 4800 PASS"
