@@ -94,7 +94,7 @@ def _seen(archive: Path, name: str, found: session.Session) -> Seen:
     devices: dict[str, set[str]] = defaultdict(set)
     for result in results:
         for device in result.devices:
-            devices[device.name].add(device.uuid)
+            devices[device.name].add(device.uuid or "")
     gpus = ", ".join(f"{len(uuids)} {model}" for model, uuids in sorted(devices.items()))
     info: Any = found.run.get("session_info") or {}
     systems = sorted({case.record.system for case in found.counted if case.record is not None})
