@@ -46,6 +46,7 @@ TRANSIENT = (
     "timed out", "gave no answer", "temporarily", "try again", "connection refused", "cannot connect",
     "unable to contact", "could not connect", "communication", "busy", "zero bytes were transmitted",
     "connect failure", "end of file", "no permission to reach", "server is not running", "server shutting down",
+    "socket", "receive failure", "send failure", "standby mode", "header lengths are longer",
 )  # fmt: skip
 #: Messages of schedulers that take more jobs of a user once others of his have ended.
 FULL = (

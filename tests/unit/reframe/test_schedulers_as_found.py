@@ -145,6 +145,29 @@ def test_a_submit_limit_is_waited_for(tmp_path: Path, said: str, waits: bool) ->
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        "Unexpected missing socket error", "Zero Bytes were transmitted or received", "Message receive failure",
+        "Message send failure", "Socket timed out on send/recv operation", "Slurm backup controller in standby mode",
+        "Unable to contact slurm controller (connect failure)", "Header lengths are longer than data received",
+    ],
+)  # fmt: skip
+def test_a_controller_that_ends_during_a_submission_is_asked_again(tmp_path: Path, said: str) -> None:
+    from tests.cluster.test_follower import Submitter, submit
+
+    answers: list[str | None] = [f"sbatch: error: Batch job submission failed: {said}", None]
+
+    def once() -> str:
+        if answer := answers.pop(0):
+            raise CommandError(answer, answer)
+        return "55"
+
+    submitter = Submitter()
+    submitter.patience = PATIENCE
+    assert submit(submitter, job_of(tmp_path), once)[0] == "55" and not answers
+
+
+@pytest.mark.parametrize(
     ("text", "kind"),
     [
         ("PartitionConfig", Waiting.MENDED), ("PartitionTimeLimit", Waiting.NEVER),
