@@ -29,10 +29,10 @@ class AccessPatternsBase(TenkenCheck):
     subjects = ["gpu"]
 
     def ask(self, placement: str, size: int, repetitions: int, trials: int) -> None:
-        self.asked = {
+        self.expected_parameters = {
             "backend": "cuda", "placement": placement, "bytes": size, "repetitions": repetitions, "trials": trials,
         }  # fmt: skip
-        self.arguments = {**self.asked, "gpus": "all"}
+        self.arguments = {**self.expected_parameters, "gpus": "all"}
 
 
 @rfm.simple_test
@@ -96,4 +96,4 @@ class AccessPatternsHost(TenkenCheck):
     tags = {"access_patterns", "memory", "quick", "acceptance", "nightly"}
     share = 2
     arguments = {"backend": "host", "bytes": 256_000_000, "repetitions": 60}
-    asked = dict(arguments)
+    expected_parameters = dict(arguments)

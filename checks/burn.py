@@ -46,9 +46,9 @@ class BurnBase(TenkenCheck):
         self.ask(seconds)
 
     def ask(self, seconds: int, **more) -> None:
-        self.asked = {**self.asked, "backend": "cuda", "seconds": seconds}
+        self.expected_parameters |= {"backend": "cuda", "seconds": seconds}
         self.arguments = {
-            **self.arguments, **self.asked, "gpus": "all", "progress": self.burn_progress or None, **more,
+            **self.arguments, **self.expected_parameters, "gpus": "all", "progress": self.burn_progress or None, **more,
         }  # fmt: skip
         self.time_limit = f"{seconds + BESIDE}s"
 
@@ -96,8 +96,8 @@ class BurnDetection(BurnBase):
 
     @run_after("setup")
     def set_rounds(self):
-        self.asked = {"backend": "cuda", "injections": INJECTIONS}
-        self.arguments = {**self.asked, "gpus": "0"}
+        self.expected_parameters = {"backend": "cuda", "injections": INJECTIONS}
+        self.arguments = {**self.expected_parameters, "gpus": "0"}
         self.gpus = 1
 
 
@@ -113,6 +113,6 @@ class BurnHost(BurnBase):
     @run_after("setup")
     def set_rounds(self):
         seconds = self.burn_seconds or SECONDS.get(self.tenken_mode, LEAST)
-        self.asked = {"backend": "host", "seconds": seconds}
-        self.arguments = dict(self.asked)
+        self.expected_parameters = {"backend": "host", "seconds": seconds}
+        self.arguments = dict(self.expected_parameters)
         self.time_limit = f"{seconds + BESIDE}s"

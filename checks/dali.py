@@ -53,7 +53,7 @@ class DaliBase(ForeignCheck):
         super().expect_command()
         if self.machine.cores:
             self.env_vars.setdefault("OMP_NUM_THREADS", self.machine.cores)
-        self.asked |= {"kind": self.kind, "batches": batches, "epochs": epochs}
+        self.expected_parameters |= {"kind": self.kind, "batches": batches, "epochs": epochs}
 
     def declared(self):
         return {**super().declared(), "libraries": ["nvidia.dali"]}

@@ -79,7 +79,7 @@ class FileCheck(TenkenCheck):
 
     @run_after("init")
     def choose_memory(self):
-        self.asked = {"backend": self.backend, **self.asked}
+        self.expected_parameters = {"backend": self.backend, **self.expected_parameters}
         if self.backend == "host":
             self.arguments = {"backend": "host", **self.arguments}
             return
@@ -122,7 +122,7 @@ class SnapshotBase(FileCheck):
             "decide-seconds": decide,
             **self.arguments,
         }
-        self.asked = {"min_particles": 16384, "max_particles": maximum, **self.asked}
+        self.expected_parameters = {"min_particles": 16384, "max_particles": maximum, **self.expected_parameters}
 
 
 @rfm.simple_test
@@ -183,7 +183,7 @@ class MapBase(FileCheck):
             **self.arguments,
             "use-map": "storage.map",
         }
-        self.asked = {"situations": situations, "candidates": ways, **self.asked}
+        self.expected_parameters = {"situations": situations, "candidates": ways, **self.expected_parameters}
 
     @run_before("run")
     def make_the_map_first(self):
@@ -240,7 +240,7 @@ class SnapshotPublished(SnapshotCuda, PublishedPlace):
     @run_after("setup")
     def choose_place(self):
         self.arguments = {"path": self.folder(), "min-particles": 16384, **self.arguments}
-        self.asked = {"path": self.folder(), **self.asked}
+        self.expected_parameters = {"path": self.folder(), **self.expected_parameters}
 
 
 @rfm.simple_test
@@ -254,7 +254,7 @@ class StorageMapPublished(StorageMapCuda, PublishedPlace):
     @run_after("setup")
     def choose_place(self):
         self.arguments = {"path": self.folder(), **self.arguments}
-        self.asked = {"path": self.folder(), **self.asked}
+        self.expected_parameters = {"path": self.folder(), **self.expected_parameters}
 
     @run_after("setup")
     def take_the_published_sizes(self):
@@ -315,7 +315,7 @@ class OverlapPublished(OverlapBase):
     def set_loop(self):
         loop = {"steps": 100, "every": 10, "repetitions": 5}
         self.arguments = {**self.arguments, **loop, "bytes": self.state}
-        self.asked = {**self.asked, **loop}
+        self.expected_parameters |= loop
 
 
 class LoadingBase(FileCheck):
@@ -335,7 +335,7 @@ class LoadingBase(FileCheck):
         kinds, ways, ahead, batches, step, repetitions, seconds = self.loads[self.tenken_mode]
         loads = {"kinds": kinds, "ways": ways, "prefetch": ahead, "batches": batches, "step-ms": step}
         self.arguments = {**loads, "repetitions": repetitions, "seconds": seconds, **self.arguments}
-        self.asked = {"kinds": kinds, "ways": ways, "prefetch": ahead, **self.asked}
+        self.expected_parameters = {"kinds": kinds, "ways": ways, "prefetch": ahead, **self.expected_parameters}
 
 
 @rfm.simple_test
@@ -364,4 +364,4 @@ class DataLoadingCold(LoadingBase):
     backend = "cuda"
     tags = {"storage", "acceptance", "published"}
     arguments = {"cold": True, "epochs": 1}
-    asked = {"cold": True}
+    expected_parameters = {"cold": True}

@@ -60,7 +60,7 @@ class GemmBase(TenkenCheck):
             "energy-seconds": 0 if quick or (acceptance and self.one_of_two()) else 2.1,
         }
         self.arguments = {**self.arguments, **wanted, "gpus": "all"}
-        self.asked = {**self.asked, "backend": "cuda", "cases": wanted["cases"], "data": wanted["data"]}
+        self.expected_parameters |= {"backend": "cuda", "cases": wanted["cases"], "data": wanted["data"]}
 
 
 @rfm.simple_test
@@ -84,7 +84,7 @@ class Gemm(GemmBase):
     def choose_gpus(self):
         at_once = self.gpus_at == "at_once"
         self.arguments = {**self.arguments, "at-once": at_once}
-        self.asked = {**self.asked, "at_once": at_once}
+        self.expected_parameters |= {"at_once": at_once}
 
 
 @rfm.simple_test
@@ -101,7 +101,7 @@ class GemmShapes(GemmBase):
     @run_after("setup")
     def leave_energy_to_the_ladder(self):
         self.arguments = {**self.arguments, "data": "random", "energy-seconds": 0, "sustained-seconds": 0.6}
-        self.asked = {**self.asked, "data": "random"}
+        self.expected_parameters |= {"data": "random"}
 
 
 @rfm.simple_test
@@ -113,4 +113,4 @@ class GemmHost(TenkenCheck):
     tags = {"gemm", "quick", "acceptance"}
     share = 2
     arguments = {"backend": "host", "sustained-seconds": 0.05}
-    asked = {"backend": "host"}
+    expected_parameters = {"backend": "host"}

@@ -34,7 +34,7 @@ class Himeno(TenkenCheck):
         large = self.memory == "explicit" or published
         # XL takes 14 GiB, managed memory at most half of what is free
         room = self.machine.gpu_memory_gib >= (16 if self.memory == "explicit" else 32)
-        self.asked = {
+        self.expected_parameters = {
             "backend": "cuda",
             "size": "XL" if large and room and self.tenken_mode != "quick" else "L",
             "repetitions": 3000 if published else 300,
@@ -42,7 +42,7 @@ class Himeno(TenkenCheck):
             "data": "official" if published else "varied",
             "init": "host" if published else "device",
         }
-        self.arguments = {**self.asked, "gpus": "all"}
+        self.arguments = {**self.expected_parameters, "gpus": "all"}
 
 
 @rfm.simple_test
@@ -56,5 +56,9 @@ class HimenoHost(TenkenCheck):
 
     @run_after("setup")
     def set_problem(self):
-        self.asked = {"backend": "host", "size": "M" if (self.cores or 1) >= 16 else "S", "repetitions": 200}
-        self.arguments = dict(self.asked)
+        self.expected_parameters = {
+            "backend": "host",
+            "size": "M" if (self.cores or 1) >= 16 else "S",
+            "repetitions": 200,
+        }
+        self.arguments = dict(self.expected_parameters)

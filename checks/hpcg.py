@@ -84,7 +84,7 @@ class HpcgCudaSmall(HpcgBase):
     @run_after("setup")
     def set_problem(self):
         self.ask("cuda", 104 if self.side_for_memory() > 104 else 64, gpus="0", shuffled="on")
-        self.asked = {**self.asked, "shuffled": "on"}
+        self.expected_parameters |= {"shuffled": "on"}
 
 
 class HpcgRanksBase(HpcgBase):

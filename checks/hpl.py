@@ -63,7 +63,7 @@ class Hpl(HplBase):
         compare = fits and self.tenken_mode != "quick"
         self.arguments = {**self.arguments, "energy-seconds": None if self.tenken_mode == "quick" else 2.5}
         self.arguments = {**self.arguments, **wanted, "gpus": "0", "compare-library": compare, "steps": True}
-        self.asked = {**self.asked, **wanted}
+        self.expected_parameters |= wanted
 
 
 @rfm.simple_test
@@ -96,7 +96,7 @@ class HplNode(HplBase):
             n = int(math.sqrt(max(min(FILLS * memory, room), 0) * 2**30 / 8)) // nb * nb
         wanted = {"backend": "cuda", "nb": str(nb), **({"n": str(n)} if 0 < n * n * 8 / 2**30 <= room else {})}
         self.arguments = {**self.arguments, **wanted, "steps": True, "energy-seconds": 2.5}
-        self.asked = {**self.asked, **wanted}
+        self.expected_parameters |= wanted
         self.solve_as_often_as_fits(n)
 
     def solve_as_often_as_fits(self, n: int):
@@ -107,7 +107,7 @@ class HplNode(HplBase):
         if self.tenken_mode == "acceptance" and seconds:
             times = max(1, min(self.arguments["repetitions"], int((self.share_seconds or 0) / seconds)))
             self.arguments = {**self.arguments, "repetitions": times}
-            self.asked = {**self.asked, "repetitions": times}
+            self.expected_parameters |= {"repetitions": times}
         self.time_limit = f"{max(60, math.ceil(3 * seconds / 60))}m"
 
 
@@ -160,7 +160,7 @@ class HplPublished(HplNode):
             self.waive(f"not supported by the device: N={n} does not fit into {room:.0f} GiB of {self.num_tasks} GPUs")
         wanted = {"backend": "cuda", "n": str(n), "nb": str(nb), "grid": f"{p}x{q}"}
         self.arguments = {**self.arguments, **wanted}
-        self.asked = {**self.asked, **wanted}
+        self.expected_parameters |= wanted
 
 
 class Sweep(HplBase):
@@ -181,7 +181,7 @@ class Sweep(HplBase):
         # own panels and the library's, both at these sizes
         wanted = {"backend": "cuda", "repetitions": 1, "few-rows": 600, "sweep": self.cases, "sweep-max-n": 2500}
         self.arguments = {"warmup-seconds": 0, **wanted}
-        self.asked = {key.replace("-", "_"): value for key, value in wanted.items()}
+        self.expected_parameters = {key.replace("-", "_"): value for key, value in wanted.items()}
 
 
 @rfm.simple_test
@@ -229,10 +229,10 @@ class HplHost(HplBase):
     def set_problem(self):
         cores = self.cores or 1
         n = 4096 if self.tenken_mode == "quick" else 8192 if cores < 16 else 16384 if cores < 64 else 32768
-        self.asked = {**self.asked, "backend": "host", "n": str(n), "nb": "256"}
+        self.expected_parameters |= {"backend": "host", "n": str(n), "nb": "256"}
         energy = None if self.tenken_mode == "quick" else 2.5
         warm = 0.3 if self.tenken_mode == "quick" else 1
-        self.arguments = {"warmup-seconds": warm, "energy-seconds": energy, **self.asked}
+        self.arguments = {"warmup-seconds": warm, "energy-seconds": energy, **self.expected_parameters}
 
 
 @rfm.simple_test

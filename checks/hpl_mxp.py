@@ -39,14 +39,14 @@ class MxpBase(TenkenCheck):
         # a quick look counts no joules: that alone would take longer than the solution
         timed = {"warmup-seconds": 1, "energy-seconds": 0} if quick else {"warmup-seconds": 5}
         self.arguments = {"repetitions": repetitions, **timed, **self.arguments}
-        self.asked = {"repetitions": repetitions, **self.asked}
+        self.expected_parameters = {"repetitions": repetitions, **self.expected_parameters}
 
     def ask_for(self, n: int, nb: int, room_gib: float, **more: str):
         """The given problem if it fits; otherwise the largest N that does."""
         fits = n * n * 4 / 2**30 + BESIDE_GIB <= room_gib
         wanted = {"backend": "cuda", **({"n": n, "nb": nb} if fits else {}), **more}
         self.arguments = {**self.arguments, **wanted}
-        self.asked = {**self.asked, **wanted}
+        self.expected_parameters |= wanted
 
 
 @rfm.simple_test
@@ -125,7 +125,7 @@ class HplMxpHost(MxpBase):
     tags = {"hpl_mxp", "quick", "acceptance"}
     subjects = ["host"]
     arguments = {"warmup-seconds": 0}
-    asked = {"backend": "host", "low": "fp16"}
+    expected_parameters = {"backend": "host", "low": "fp16"}
 
     @run_after("setup")
     def set_problem(self):
@@ -164,7 +164,7 @@ class HplMxpOther(OtherHpl):
 
     @run_after("setup")
     def ask_for_the_format(self):
-        self.asked = {**self.asked, "low": "fp16"}
+        self.expected_parameters |= {"low": "fp16"}
 
     def options(self) -> str:
         return xhpl_mxp.options(self.n, self.nb, self.hpl_p, self.hpl_q, "fp16")

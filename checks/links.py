@@ -44,7 +44,7 @@ class P2P(TenkenCheck):
             "warmup-seconds": 0.3 if quick else 1,
             **self.arguments,
         }
-        self.asked = {**self.asked, "transfers": "all", "repetitions": 100}
+        self.expected_parameters |= {"transfers": "all", "repetitions": 100}
 
 
 @rfm.simple_test
@@ -70,7 +70,7 @@ class MpiHost(MpiBase):
             "warmup-seconds": 0.1,
             **self.arguments,
         }
-        self.asked = {**self.asked, "buffers": "host"}
+        self.expected_parameters |= {"buffers": "host"}
 
 
 @rfm.simple_test
@@ -152,7 +152,7 @@ class MpiHostBetweenNodes(MpiPair):
     tags = {"links", "mpi", "quick", "acceptance", "nightly"}
     valid_systems = ["+mpi +nodes"]
     valid_prog_environs = ["+host_mpi"]
-    asked = {"nodes": 2, "buffers": "host"}
+    expected_parameters = {"nodes": 2, "buffers": "host"}
 
     @run_after("setup")
     def set_sizes(self):
@@ -178,7 +178,7 @@ class MpiBetweenNodes(MpiPair):
     valid_prog_environs = ["+cuda +mpi"]
     on_gpus = True
     arguments = {"nodes": 2, "buffers": "device,host", "max-bytes": "4Mi", "factor": 2}
-    asked = {"nodes": 2}
+    expected_parameters = {"nodes": 2}
 
 
 @rfm.simple_test
@@ -224,7 +224,7 @@ class Nccl(TenkenCheck):
             "warmup-seconds": 0.3,
             **self.arguments,
         }
-        self.asked = {**self.asked, "operations": "all", "repetitions": 100}
+        self.expected_parameters |= {"operations": "all", "repetitions": 100}
 
 
 @rfm.simple_test

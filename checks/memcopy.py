@@ -23,7 +23,7 @@ class MemcopyBase(TenkenCheck):
     def set_series(self):
         trials = self.trials_asked()
         self.arguments = {**self.arguments, "bytes": self.array_bytes, "repetitions": 200, "trials": trials}
-        self.asked = {**self.asked, "bytes": self.array_bytes, "repetitions": 200, "trials": trials}
+        self.expected_parameters |= {"bytes": self.array_bytes, "repetitions": 200, "trials": trials}
 
 
 @rfm.simple_test

@@ -20,11 +20,11 @@ class MigrationBase(TenkenCheck):
     placement = parameter(["managed_touch", "sam"])
 
     def ask(self, size: int, repetitions: int, trials: int) -> None:
-        self.asked = {
+        self.expected_parameters = {
             "backend": "cuda", "placement": self.placement, "bytes": size, "repetitions": repetitions,
             "trials": trials,
         }  # fmt: skip
-        self.arguments = {**self.asked, "gpus": "all"}
+        self.arguments = {**self.expected_parameters, "gpus": "all"}
 
 
 @rfm.simple_test
@@ -69,4 +69,4 @@ class MigrationHost(TenkenCheck):
     tags = {"migration", "memory", "quick", "acceptance", "nightly"}
     share = 4
     arguments = {"backend": "host", "bytes": 256_000_000, "repetitions": 50}
-    asked = dict(arguments)
+    expected_parameters = dict(arguments)

@@ -71,7 +71,7 @@ class NcclTests(TenkenCheck):
         if wrong or not self.nccl_tests_benchmarks:
             raise ReframeError(f"nccl_tests_benchmarks {wrong or 'is empty'}: allowed: {', '.join(BENCHMARKS)}")
         self.metrics = [BENCHMARKS[one][0] for one in self.nccl_tests_benchmarks]
-        self.asked = {
+        self.expected_parameters = {
             "implementation": IMPLEMENTATION,
             "gpus": self.num_tasks if self.uses_mpi else self.gpus,
             "min_bytes": self.nccl_tests_min_bytes,
@@ -104,13 +104,13 @@ class NcclTests(TenkenCheck):
         path = Path(self.stagedir) / RESULT_FILE
         try:
             if missing:
-                empty = Output(missing[1], "none", 0, (), tuple(self.asked.items())[1:], 0, ())
-                made = document([empty], nodes[0], nodes, self.asked["gpus"] or 1)
+                empty = Output(missing[1], "none", 0, (), tuple(self.expected_parameters.items())[1:], 0, ())
+                made = document([empty], nodes[0], nodes, self.expected_parameters["gpus"] or 1)
                 where = self.nccl_tests_dir or os.environ.get("TENKEN_NCCL_TESTS")
                 where = where or "nccl_tests_dir and TENKEN_NCCL_TESTS are unset"
                 made.update(status="waived", reason=f"library missing: no {missing[1]} of nccl-tests ({where})")
             else:
-                made = document(parse_all(text), nodes[0], nodes, self.asked["gpus"] or 1)
+                made = document(parse_all(text), nodes[0], nodes, self.expected_parameters["gpus"] or 1)
             path.write_text(json.dumps(self.stamp(made)))
         except NcclTestsFormatError as error:
             path.write_text(str(error))  # not a document: the judgement states this and keeps the text

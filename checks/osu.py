@@ -72,11 +72,11 @@ class MpiOsu(MpiBase):
         if min(self.osu_max_bytes, self.osu_seconds) < 1:
             raise ReframeError("osu_max_bytes, osu_seconds: allowed: 1 or above")
         self.metrics = [BENCHMARKS[b][0] for b in self.osu_benchmarks]
-        self.asked = {
+        self.expected_parameters = {
             "implementation": "osu", "ranks": self.num_tasks, "buffers": BUFFERS[self.osu_buffers],
         }  # fmt: skip
         if self.osu_takes_sizes:
-            self.asked["max_bytes"] = 1 << (self.osu_max_bytes.bit_length() - 1)  # sizes double
+            self.expected_parameters["max_bytes"] = 1 << (self.osu_max_bytes.bit_length() - 1)  # sizes double
 
     @run_before("run")
     def set_osu_commands(self):
@@ -129,7 +129,7 @@ class MpiOsu(MpiBase):
                 where = self.osu_dir or os.environ.get("TENKEN_OSU") or "osu_dir and TENKEN_OSU are unset"
                 reason = f"library missing: no {missing[1]} of the OSU Micro-Benchmarks ({where})"
                 made.update(status="waived", reason=reason)
-                made["parameters"]["max_bytes"] = self.asked["max_bytes"]
+                made["parameters"]["max_bytes"] = self.expected_parameters["max_bytes"]
             elif late := self.late(text):
                 return verdict.failed(f"{self.where()}: {late}", self.where()), None, late, text
             else:
@@ -192,4 +192,4 @@ class MpiOsuCollectives(MpiOsu):
     def place_ranks(self):
         self.num_tasks_per_node = self.osu_ranks or max(2, self.machine.gpus or 0)
         self.num_tasks = self.osu_nodes * self.num_tasks_per_node
-        self.asked = {**self.asked, "ranks": self.num_tasks}
+        self.expected_parameters |= {"ranks": self.num_tasks}

@@ -46,7 +46,7 @@ class SpmvBase(TenkenCheck):
             "variant-warmup-seconds": 0.05,  # the clocks are up since the dot product
             "files": self.files(),
         }
-        self.asked = {**self.asked, "repetitions": 100}
+        self.expected_parameters |= {"repetitions": 100}
 
     def files(self) -> str | None:
         if self.spmv_files:
@@ -62,7 +62,7 @@ class SpmvHost(SpmvBase):
     descr = "SpMV, host memory, OpenMP on all cores"
     share = 10
     arguments = {"backend": "host"}
-    asked = {"backend": "host"}
+    expected_parameters = {"backend": "host"}
 
     @run_after("setup")
     def choose_matrices(self):
@@ -97,4 +97,4 @@ class SpmvCuda(SpmvBase):
             chosen = "poisson27:160" if self.machine.gpu_memory_gib >= 24 else "poisson27:128"
         wanted = {"backend": "cuda", "precision": self.precision}
         self.arguments = {**self.arguments, **wanted, "gpus": "all", "matrices": self.matrices or chosen}
-        self.asked = {**self.asked, **wanted}
+        self.expected_parameters |= wanted

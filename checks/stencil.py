@@ -40,13 +40,13 @@ class StencilBase(TenkenCheck):
     def ask(self, **more: object) -> None:
         """The program's arguments, which its document must repeat."""
         asked = {"points": 27, "precision": "double", "repetitions": 100, "steps": 128, **more}
-        self.asked = {**asked, **self.asked}
+        self.expected_parameters = {**asked, **self.expected_parameters}
         # A GPU at its power cap slows down within a second. An efficiency is a ratio of rates after that, a kernel's
         # own rate is taken before: after 0.3 s the limiter's first dip falls into it (174 instead of 202 Gcell/s with
         # two steps per pass on an H200).
         settled = more.get("backend") == "cuda" and more.get("exchange") != "none"
         warm = (1 if self.tenken_mode == "quick" else 2) if settled else 0.5
-        self.arguments = {**self.asked, "warmup-seconds": warm, **self.arguments}
+        self.arguments = {**self.expected_parameters, "warmup-seconds": warm, **self.arguments}
 
 
 @rfm.simple_test
@@ -329,8 +329,15 @@ class FormBase(TenkenCheck):
     subjects = ["ranks"]
 
     def ask(self, form: str, nx: int, ny: int, nz: int, steps: int) -> None:
-        self.asked = {"form": form, "nx": nx, "ny": ny, "nz": nz, "steps": steps, **self.asked}
-        self.arguments = {**self.asked, "repetitions": 5, "warmup-seconds": 0.2, **self.arguments}
+        self.expected_parameters = {
+            "form": form,
+            "nx": nx,
+            "ny": ny,
+            "nz": nz,
+            "steps": steps,
+            **self.expected_parameters,
+        }
+        self.arguments = {**self.expected_parameters, "repetitions": 5, "warmup-seconds": 0.2, **self.arguments}
 
     def ask_on_host(self, form: str) -> None:
         quick = self.tenken_mode == "quick"

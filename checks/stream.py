@@ -24,7 +24,7 @@ class StreamBase(TenkenCheck):
     def set_repetitions(self):
         repetitions = {"quick": 100, "acceptance": 200, "nightly": 200, "published": 200}[self.tenken_mode]
         self.arguments = {**self.arguments, "repetitions": repetitions}
-        self.asked = {**self.asked, "repetitions": repetitions}
+        self.expected_parameters |= {"repetitions": repetitions}
 
 
 @rfm.simple_test
@@ -36,7 +36,7 @@ class StreamHost(StreamBase):
     descr = "STREAM, host memory, OpenMP on all cores"
     share = 22
     arguments = {"backend": "host"}
-    asked = {"backend": "host"}
+    expected_parameters = {"backend": "host"}
 
 
 @rfm.simple_test
@@ -73,7 +73,7 @@ class StreamCuda(StreamBase):
             "at-once": self.gpus_at == "at_once",
             "energy-seconds": None if self.tenken_mode == "quick" else 2.5,
         }
-        self.asked = {**self.asked, "backend": "cuda", "at_once": self.gpus_at == "at_once"}
+        self.expected_parameters |= {"backend": "cuda", "at_once": self.gpus_at == "at_once"}
 
 
 @rfm.simple_test
@@ -85,7 +85,7 @@ class StreamOpenACC(StreamBase):
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+one_openacc"]
     arguments = {"backend": "openacc"}
-    asked = {"backend": "openacc"}
+    expected_parameters = {"backend": "openacc"}
     on_gpus = True
     lists_gpus = False
 

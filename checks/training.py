@@ -70,7 +70,9 @@ class TrainingBase(JudgedCheck):
         gpu = self.machine.partition.node.gpu if self.uses_gpus else None
         sheet = gpu.tflops.get(self.products) if gpu else None
         self.arguments = {**wanted, "sheet-tflops": sheet, **self.arguments}
-        self.asked = {key.replace("-", "_"): value for key, value in self.arguments.items() if value is not None}
+        self.expected_parameters = {
+            key.replace("-", "_"): value for key, value in self.arguments.items() if value is not None
+        }
 
     @run_before("run")
     def set_command(self):

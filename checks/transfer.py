@@ -41,7 +41,7 @@ class Transfer(TenkenCheck):
             "repetitions": repetitions,
             "sweep-max-bytes": maximum,
         }
-        self.asked = {"backend": "cuda", "bytes": size, "repetitions": repetitions}
+        self.expected_parameters = {"backend": "cuda", "bytes": size, "repetitions": repetitions}
 
 
 @rfm.simple_test
@@ -63,8 +63,13 @@ class TransferSeries(TenkenCheck):
 
     @run_after("setup")
     def set_series(self):
-        self.asked = {"backend": "cuda", "bytes": self.array_bytes, "repetitions": 200, "trials": self.trials_asked()}
-        self.arguments = {**self.asked, "gpus": "all", "kinds": "pinned"}
+        self.expected_parameters = {
+            "backend": "cuda",
+            "bytes": self.array_bytes,
+            "repetitions": 200,
+            "trials": self.trials_asked(),
+        }
+        self.arguments = {**self.expected_parameters, "gpus": "all", "kinds": "pinned"}
 
 
 @rfm.simple_test
@@ -76,4 +81,4 @@ class TransferHost(TenkenCheck):
     program = "transfer"
     tags = {"transfer", "memory", "quick", "acceptance", "nightly"}
     arguments = {"backend": "host", "repetitions": 20}
-    asked = {"backend": "host"}
+    expected_parameters = {"backend": "host"}

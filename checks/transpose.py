@@ -31,7 +31,7 @@ class Transpose(TenkenCheck):
         sizes = "1024,2048" if self.tenken_mode == "quick" else "1024,2048,4096"
         # three GiB and more: not in the memory of a Jetson
         bandwidth = self.kinds == "cuda" and self.machine.gpu_memory_gib >= 12
-        self.asked = {
+        self.expected_parameters = {
             "backend": "cuda",
             "sizes": sizes,
             "memory": MEMORIES[self.kinds],
@@ -39,7 +39,7 @@ class Transpose(TenkenCheck):
             "init": "published" if self.tenken_mode == "published" else "write",
             "bandwidth_n": 16384 if bandwidth else 0,
         }
-        self.arguments = {**{k.replace("_", "-"): v for k, v in self.asked.items()}, "gpus": "all"}
+        self.arguments = {**{k.replace("_", "-"): v for k, v in self.expected_parameters.items()}, "gpus": "all"}
 
 
 @rfm.simple_test
@@ -51,4 +51,4 @@ class TransposeHost(TenkenCheck):
     program = "transpose"
     tags = {"transpose", "memory", "quick", "acceptance", "nightly"}
     arguments = {"backend": "host", "sizes": "1024,2048,4096", "repetitions": 10}
-    asked = dict(arguments)
+    expected_parameters = dict(arguments)

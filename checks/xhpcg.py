@@ -72,7 +72,7 @@ class HpcgBinary(HpcgBase):
         self.num_tasks = self.xhpcg_nodes * self.num_tasks_per_node
         self.points = self.side or (self.side_for_memory() if self.machine.gpus else 104)
         sides = dict.fromkeys(("nx", "ny", "nz"), self.points)
-        self.asked = {"implementation": "xhpcg", **sides, "ranks": self.num_tasks}
+        self.expected_parameters = {"implementation": "xhpcg", **sides, "ranks": self.num_tasks}
 
     @run_before("run")
     def set_xhpcg_command(self):
@@ -94,7 +94,7 @@ class HpcgBinary(HpcgBase):
         nodes = self.nodes() or ["unknown"]
         try:
             if "TENKEN-XHPCG-MISSING" in text.splitlines():
-                made = waived(nodes, self.num_tasks, self.asked)
+                made = waived(nodes, self.num_tasks, self.expected_parameters)
             else:
                 # of a report in a file, what was printed before it names the implementation
                 made = document(parse(text), nodes[0], nodes, self.command, {"implementation": "xhpcg"})

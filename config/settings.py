@@ -10,9 +10,9 @@ import tenken.reframe.full_disk
 import tenken.reframe.launchers
 import tenken.reframe.logs
 import tenken.reframe.orphans
+import tenken.reframe.setup_failures
 import tenken.reframe.stages
 import tenken.reframe.terminal
-import tenken.reframe.unjudged
 from tenken.errors import TenkenError
 from tenken.reframe.configuration import site_configuration as _assemble
 
@@ -21,7 +21,7 @@ tenken.reframe.logs.register()
 tenken.reframe.build.register()
 tenken.reframe.budget.register()
 tenken.reframe.full_disk.register()
-tenken.reframe.unjudged.register()
+tenken.reframe.setup_failures.register()
 tenken.reframe.orphans.register()
 tenken.reframe.stages.register()
 tenken.reframe.terminal.register()

@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from tenken.archive import packed, records
-from tenken.machines import between, facts, loader
+from tenken.machines import facts, interpolation, loader
 from tenken.machines.model import Reference, System
 from tenken.machines.validation import BETWEEN_UNITS
 from tenken.model.catalogue import Program, load_catalogue
@@ -316,7 +316,7 @@ def sweep_of(head: tuple[Any, ...], found: list[Any], values: dict[Key, list[See
     for key, seen in values.items():
         if key[:5] != head[:5]:
             continue
-        curve = between.reference(known, json.loads(key[5]))
+        curve = interpolation.reference(known, json.loads(key[5]))
         if curve is None:
             continue
         low, high = curve.bounds

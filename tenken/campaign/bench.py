@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tenken.campaign import conformity, findings, groups, runner, standin, synthetic
+from tenken.campaign import findings, groups, runner, screening, standin, synthetic
 from tenken.campaign.configuration import conformity as configured
-from tenken.campaign.fabric import LEAF, NOISES, Fabric
+from tenken.campaign.fabric_simulator import LEAF, NOISES, Fabric
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import Chosen, State
 
@@ -34,7 +34,7 @@ def named_in(one: synthetic.Synthetic) -> set[tuple[str, str]]:
     """
     named: set[tuple[str, str]] = set()
     for fleet, which in ((one.gpus, "gpu"), (one.hosts, "host")):
-        first = conformity.screen(fleet, one.run(which))
+        first = screening.screen(fleet, one.run(which))
         if first.suspects:
             # suspects are run again, twice, and what they show in the middle counts
             runs = [one.run(which) for _ in range(2)]
@@ -42,10 +42,10 @@ def named_in(one: synthetic.Synthetic) -> set[tuple[str, str]]:
                 f.name: np.mean([next(g.values for g in run if g.name == f.name) for run in runs], axis=0)
                 for f in runs[0]
             }
-            for suspect in conformity.confirm(first.suspects, first, again)[0]:
+            for suspect in screening.confirm(first.suspects, first, again)[0]:
                 kind = "node" if which == "host" and suspect.kind == "device" else suspect.kind.split(",")[0]
                 named.add((kind, suspect.name))
-    names = [conformity.device_name(one.gpus, i) for i in range(len(one.gpus))]
+    names = [screening.device_name(one.gpus, i) for i in range(len(one.gpus))]
     odd, _ = configured(names, [{"VBIOS": v} for v in one.vbios])
     named |= {("device", o.name) for o in odd}
     return named | {("device", names[i]) for i in one.dead}
@@ -73,7 +73,7 @@ def healthy(seeds: int, first: int, nodes: int) -> Iterator[str]:
         accused, suspected = 0, 0
         for seed in range(first, first + seeds):
             one = synthetic.fleet(seed, family, nodes)
-            screened = [conformity.screen(f, one.run(w)) for f, w in ((one.gpus, "gpu"), (one.hosts, "host"))]
+            screened = [screening.screen(f, one.run(w)) for f, w in ((one.gpus, "gpu"), (one.hosts, "host"))]
             suspected += any(s.suspects for s in screened)
             accused += any(s.suspects for s in screened) and bool(named_in(synthetic.fleet(seed, family, nodes)))
         yield (

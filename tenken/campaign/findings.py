@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from tenken.archive import records as archive
-from tenken.campaign import configuration, conformity, spool
-from tenken.campaign.conformity import Effect, Figure, Fleet, Suspect
+from tenken.campaign import configuration, screening, spool
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import Chosen, State, Unit
 from tenken.campaign.redfish import Hardware
+from tenken.campaign.screening import Effect, Figure, Fleet, Suspect
 from tenken.errors import ArchiveError
 from tenken.model import verdicts
 from tenken.model.catalogue import Program, load_catalogue
@@ -378,13 +378,13 @@ def judge(table: Table, found: Findings, campaign: Campaign) -> None:
             again[name] = second
             there = rounds[np.isfinite(rounds)]
             if len(there) > 1:
-                spread = conformity.spread_of(there)
+                spread = screening.spread_of(there)
                 found.spreads[f"{name} ({kind})"] = (len(there), float(np.median(there)), spread)
-        screened = conformity.screen(fleet, first)
-        named, not_again = conformity.confirm(screened.suspects, screened, again)
+        screened = screening.screen(fleet, first)
+        named, not_again = screening.confirm(screened.suspects, screened, again)
         found.named += named
         found.not_again += not_again
-        slow, slow_once = conformity.slow_in_general(fleet, first, again, table.check)
+        slow, slow_once = screening.slow_in_general(fleet, first, again, table.check)
         found.named += slow
         found.not_again += slow_once
         for suspect in [*not_again, *slow_once]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tenken.campaign.weighing import ENOUGH, MAX_ROUNDS, NAMED, NEARLY, WAY, Blocks, Level, Question, Suspects, ranked
+from tenken.campaign.posterior import ENOUGH, MAX_ROUNDS, NAMED, NEARLY, WAY, Blocks, Level, Question, Suspects, ranked
 
 #: Gives the figure of each group of a round, larger is better; None: the job left none.
 Ask = Callable[[list[tuple[int, ...]]], Sequence["float | None"]]

@@ -14,7 +14,7 @@ from pathlib import Path
 from tenken.campaign import inventory
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import Unit
-from tenken.model.ending import NO_STAGE
+from tenken.model.job_exit import NO_STAGE
 from tenken.paths import ROOT
 
 #: Exit status of a job that found that it was started before.

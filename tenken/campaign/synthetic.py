@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tenken.campaign.conformity import Figure, Fleet
+from tenken.campaign.screening import Figure, Fleet
 
 FAMILIES = ("normal", "lognormal", "t(3)", "two lots", "slowly warming")
 #: Figures of a GPU: name, spread between healthy devices, of which kind. Of a host: two more.

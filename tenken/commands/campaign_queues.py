@@ -17,7 +17,7 @@ from tenken.campaign.queue import JobScript, Limits, Queue, Refused, Seen
 from tenken.machines import pbs_json
 from tenken.machines.cluster import pbs_hosts
 from tenken.machines.model import Partition, fill
-from tenken.model import ending
+from tenken.model import job_exit
 from tenken.reframe.schedulers import command, gridengine, nqsv, pbs, slurm
 from tenken.reframe.schedulers.polling import Seen as Told
 from tenken.reframe.schedulers.polling import Waiting, hms
@@ -46,7 +46,7 @@ def _seen(one: Told | None) -> Seen | None:
         return None
     dead = one.lost or (one.pending and one.waiting is Waiting.NEVER)
     running = not one.pending and not one.ended
-    unseen = one.exit_code == ending.NO_STAGE or "unseen" in one.facts
+    unseen = one.exit_code == job_exit.NO_STAGE or "unseen" in one.facts
     why = (one.state, one.why, "its node does not see the campaign's folder" if unseen else "", one.facts.get("unseen"))
     held = one.pending and one.waiting is Waiting.MENDED
     return Seen(running, one.ended, dead, "; ".join(filter(None, why)), held=held)

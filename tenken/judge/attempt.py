@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
-from tenken.model import ending
+from tenken.model import job_exit
 from tenken.model.catalogue import NOTHING, Program
 from tenken.model.contract import INJECTED
 from tenken.model.job import JobAccount, short
@@ -41,7 +41,7 @@ def another(result: Result, program: Program, request: Request) -> list[str]:
 
 
 def ended(result: Result, exit_status: int | None) -> list[str]:
-    expected = ending.EXPECTED[result.status]
+    expected = job_exit.EXPECTED[result.status]
     if exit_status is not None and exit_status != expected:
         return [f"{result.program} exited with {exit_status} although the status of its result is {result.status!r}"]
     return []

@@ -341,7 +341,7 @@ def by_compiler(result: Result, program: Program) -> bool:
 def must_come(result: Result, program: Program) -> Iterator[str]:
     """Optional metrics that the parameters of this run require."""
     for name, metric in program.metrics.items():
-        if metric.comes and all(_brings(result, program.contract, *one) for one in metric.comes.items()):
+        if metric.required_if and all(_brings(result, program.contract, *one) for one in metric.required_if.items()):
             yield name
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tenken.errors import CatalogueError
 from tenken.judge import attempt, ports, verdict
 from tenken.judge.bounds import NOTE
-from tenken.model import ending, engine, verdicts
+from tenken.model import engine, job_exit, verdicts
 from tenken.model.catalogue import Program
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.job import JobAccount, short
@@ -51,9 +51,9 @@ def of_record(record: Record, machine: Machine | None = None, job: JobFacts | No
     """Judge a record again. `machine` None: by the limits and references with which it was compared when archived."""
     job = job or job_of(record)
     where = ",".join(job.nodes) or record.where
-    if how := ending.lost(record.job.facts):
+    if how := job_exit.lost(record.job.facts):
         return verdict.invalid(f"{where}: {how}", where)
-    cut = ending.killed(job.state)
+    cut = job_exit.killed(job.state)
     if cut:
         return verdict.failed(f"{where}: {cut}", where)
     if record.result is None:
@@ -62,7 +62,7 @@ def of_record(record: Record, machine: Machine | None = None, job: JobFacts | No
         return verdict.failed(f"{where}: nodes is empty: the record names no node on which its job ran", where)
     request = record.request or _request_of(record, record.result)
     judgement = of_result(record.result, request, machine or as_archived(record), job)
-    if how := ending.disturbed(record.job.facts):
+    if how := job_exit.disturbed(record.job.facts):
         judgement = verdict.extended(judgement, [Finding(verdicts.INVALID, f"{where}: {how}", node=where)])
     return ports.judged(judgement, ports.read(record.job.facts))
 
@@ -70,8 +70,8 @@ def of_record(record: Record, machine: Machine | None = None, job: JobFacts | No
 def of_result(result: Result, request: Request | None, machine: Machine, job: JobFacts) -> Judgement:
     """Judge a result again; without a request it is at most RECORDED."""
     says = "its result" if job.marked is None else "its end mark"
-    cut = ending.fault(
-        job.state, job.exit_code, ending.EXPECTED[result.status] if job.marked is None else job.marked, says
+    cut = job_exit.fault(
+        job.state, job.exit_code, job_exit.EXPECTED[result.status] if job.marked is None else job.marked, says
     )
     if cut:
         return verdict.failed(f"{result.node}: {cut}", result.node)

@@ -230,7 +230,7 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from tenken.machines import here
+    from tenken.machines import compare_local
 
     try:
         system = loader.load(arguments.name)
@@ -243,7 +243,7 @@ def _check(arguments: argparse.Namespace) -> int:
     except SystemsError as error:
         return _complain(error, 2)
     found = loader.load(loader.LOCAL)
-    differences = here.differences(said.node, found.partition(local.PARTITION).node)
+    differences = compare_local.differences(said.node, found.partition(local.PARTITION).node)
     for line in (*filter(None, [found.hidden_gpus]), *differences, *found.notes):
         print(line)
     print(f"{system.name}, partition {said.name}: {len(differences)} differences from this machine")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenken.machines import between, hardware, kinds, limits, loader
+from tenken.machines import hardware, interpolation, kinds, limits, loader
 from tenken.machines.model import Environment, Link, Partition, Reference, System
 from tenken.model.catalogue import load_catalogue
 from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Limit, says
@@ -50,7 +50,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
             if one.unit == metric.unit
         ]
         fitting = [one for one in known if all(run.get(k) == v for k, v in one.parameters.items())]
-        found = max(fitting, key=lambda r: len(r.parameters)) if fitting else between.reference(known, run)
+        found = max(fitting, key=lambda r: len(r.parameters)) if fitting else interpolation.reference(known, run)
         return _criterion(found) if found else None
 
     def unmatched(result: Result, metric: MetricValue) -> str:

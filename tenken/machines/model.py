@@ -436,7 +436,7 @@ class Reference:
     """Row of the publications, `R1`."""
     note: str | None = None
     between: str | None = None
-    """The coordinate, a size, over which its points are a curve: see `tenken.machines.between`."""
+    """The coordinate, a size, over which its points are a curve: see `tenken.machines.interpolation`."""
     provisional: bool = False
     """Out of the runs of one day: nights are to replace it."""
 

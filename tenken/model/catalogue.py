@@ -83,7 +83,7 @@ class Metric:
     of the metric: its series continues. `sign` of its values: positive, zero (0 or above: an error, a share, a count)
     or any (a difference). `of_run`: the metric of the same run from which its limit is derived, and the factor (None:
     the program's own). `chosen_of`: metrics from whose values this one is selected, with its samples. `maximum`:
-    above it the program's own rules call a result wrong (a residual). `comes`: for an optional metric, parameters
+    above it the program's own rules call a result wrong (a residual). `required_if`: for an optional metric, parameters
     with which it is required, each with the values of which one must be stated: equal, a word of a list, or `all`; a
     tuple requires all of its words. `across`: whether GPUs and nodes are compared with each other by it; power and
     energy are not: at the power cap all GPUs draw the same power, and the performance achieved with it is `per_watt`.
@@ -104,7 +104,7 @@ class Metric:
     group: str
     published: tuple[str, ...] = ()
     optional: bool = False
-    comes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    required_if: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     data_sheet: str | None = None
     siblings: float | None = None
     was: tuple[str, ...] = ()
@@ -210,7 +210,7 @@ COMMON = "common.yaml"
 MOST_KEY = 12
 _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
-    "published", "optional", "comes", "data_sheet", "siblings", "was", "sign", "of_run", "chosen_of", "maximum",
+    "published", "optional", "required_if", "data_sheet", "siblings", "was", "sign", "of_run", "chosen_of", "maximum",
     "across",
     "max_spread_at", "clock", "derive", "expect", "by_power",
 }  # fmt: skip
@@ -300,7 +300,7 @@ def read_metric(
         group=str(raw.get("group", name)),
         published=tuple(str(row) for row in raw.get("published", ())),
         optional=bool(raw.get("optional", False)),
-        comes=_comes(raw, where),
+        required_if=_required_if(raw, where),
         data_sheet=_one_of(raw["data_sheet"], DATA_SHEETS, where, "data_sheet") if raw.get("data_sheet") else None,
         siblings=siblings,
         was=tuple(str(name) for name in raw.get("was", ())),
@@ -347,12 +347,12 @@ def _clock(value: Any, per: tuple[str, ...], where: str) -> dict[str, str]:
     return {subject: _one_of(clock, CLOCKS, where, "clock") for subject, clock in clocks.items()}
 
 
-def _comes(raw: Mapping[str, Any], where: str) -> dict[str, tuple[Any, ...]]:
+def _required_if(raw: Mapping[str, Any], where: str) -> dict[str, tuple[Any, ...]]:
     """`{backend: cuda, memory: [[pageable, pinned]]}`: a value, alternatives, or words that are all required."""
-    given = raw.get("comes", {})
-    if not isinstance(given, dict) or ("comes" in raw and not (given and raw.get("optional"))):
+    given = raw.get("required_if", {})
+    if not isinstance(given, dict) or ("required_if" in raw and not (given and raw.get("optional"))):
         raise CatalogueError(
-            f"{where}: comes is {given!r}; allowed: a map of parameters to values, of a metric with optional: true"
+            f"{where}: required_if is {given!r}; allowed: a map of parameters to values, of an optional metric"
         )
     return {
         str(name): tuple(tuple(one) if isinstance(one, list) else one for one in values)

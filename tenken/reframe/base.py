@@ -113,7 +113,9 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     arguments = variable(InCheckFile, value={})
 
     #: Parameters that the document must state with these values: proof that the program ran what was requested.
-    asked = variable(InCheckFile, value={})
+    expected_parameters = variable(InCheckFile, value={})
+    #: Its former name, for checks of a site.
+    asked = variable(alias=expected_parameters)
 
     #: Cores of the node that the program uses; None: all that the system file names.
     cores = variable(int, type(None), value=None)
@@ -229,7 +231,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         changed = budget.fitted(self.arguments, by, fewest)
         self.arguments = {**self.arguments, **changed}
         told = {name.replace("-", "_"): value for name, value in changed.items()}
-        self.asked = {**self.asked, **{name: value for name, value in told.items() if name in self.asked}}
+        self.expected_parameters |= {name: told[name] for name in told if name in self.expected_parameters}
 
     @run_before("run")
     def load_image_modules(self):
@@ -387,7 +389,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             check=self.display_name,
             subjects=tuple(self.subjects),
             metrics=None if self.metrics is None else tuple(self.metrics),
-            parameters={**self.asked, **({"inject_fault": self.fault} if self.fault else {})},
+            parameters={**self.expected_parameters, **({"inject_fault": self.fault} if self.fault else {})},
             gpus=(self.gpus or None) if self.lists_gpus else None,
             cores=self.cores or None,
             ranks=self.num_tasks,

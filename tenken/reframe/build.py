@@ -22,7 +22,7 @@ from tenken.archive import disk
 from tenken.machines import loader
 from tenken.model import headers
 from tenken.paths import PROGRAMS, ROOT, SRC
-from tenken.reframe.last_words import why
+from tenken.reframe.failure_excerpt import why
 from tenken.reframe.machine import Machine
 from tenken.reframe.mode import HasMode
 from tenken.reframe.outcome import Outcome, known_nodes

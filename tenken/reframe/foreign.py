@@ -229,7 +229,7 @@ class ForeignCheck(JudgedCheck):
             self.command = named
             catalogue.declare(self.declared(), f"check {self.name}")
         self.gpus = 0  # its figures are of the host or of ranks; `on_gpus` requests them from the scheduler
-        self.asked = {"command": without_folder(self.command), "repetitions": self.repetitions}
+        self.expected_parameters = {"command": without_folder(self.command), "repetitions": self.repetitions}
         self.platform = self.container() if self.image else None
 
     def container(self) -> ContainerPlatform:
@@ -371,8 +371,8 @@ class ForeignCheck(JudgedCheck):
         nodes = self.nodes() or ["unknown"]
         node = self.told().commands[0].node if self.told().commands else nodes[0]
         made = document(
-            self.program, self.program, self.version(), [self.command], node, nodes, self.num_tasks, self.asked,
-            metrics, checks, _NO_LIMIT,
+            self.program, self.program, self.version(), [self.command], node, nodes, self.num_tasks,
+            self.expected_parameters, metrics, checks, _NO_LIMIT,
         )  # fmt: skip
         if self.image:
             made["path"]["image"] = self.image

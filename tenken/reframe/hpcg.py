@@ -42,7 +42,12 @@ class HpcgBase(TenkenCheck):
             **more,
             **self.arguments,
         }
-        self.asked = {**chosen, "repetitions": 100, **{k: v for k, v in more.items() if k == "ranks"}, **self.asked}
+        self.expected_parameters = {
+            **chosen,
+            "repetitions": 100,
+            **{k: v for k, v in more.items() if k == "ranks"},
+            **self.expected_parameters,
+        }
 
     def side_for_memory(self) -> int:
         """The largest grid that fits on a GPU of this machine; the smallest if its memory is unknown."""

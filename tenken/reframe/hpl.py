@@ -43,7 +43,7 @@ class HplBase(TenkenCheck):
         # two of the same size as in other modes, in less time
         times = 2 if self.tenken_mode == "acceptance" else 3
         self.arguments = {"repetitions": times, "warmup-seconds": 5, **self.arguments}
-        self.asked = {"repetitions": self.arguments["repetitions"], **self.asked}
+        self.expected_parameters = {"repetitions": self.arguments["repetitions"], **self.expected_parameters}
 
 
 class OtherHpl(HplBase):
@@ -90,7 +90,7 @@ class OtherHpl(HplBase):
             )
         self.uses_mpi = self.num_tasks > 1
         grid = f"{self.hpl_p}x{self.hpl_q}"
-        self.asked = {
+        self.expected_parameters = {
             "implementation": self.implementation, "ranks": self.num_tasks, "n": self.n, "nb": self.nb, "grid": grid,
         }  # fmt: skip
         self.arguments = {}

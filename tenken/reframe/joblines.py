@@ -38,8 +38,8 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tenken.model.ending import NO_STAGE
 from tenken.model.job import CardReading, HostReading, JobAccount, short
+from tenken.model.job_exit import NO_STAGE
 
 #: In the stage folder: the TENKEN-BEGIN line of every attempt that began there.
 ATTEMPTS_FILE = "tenken-attempts"

@@ -54,7 +54,7 @@ class MpiBase(TenkenCheck):
         self.arguments = {"ranks": self.num_tasks, "warmup-seconds": 0.2, **self.arguments}
         if self.far_asked:
             self.arguments["stay"] = True
-        self.asked = {**self.asked, "ranks": self.num_tasks, "repetitions": 100}
+        self.expected_parameters |= {"ranks": self.num_tasks, "repetitions": 100}
 
 
 def read_ports(check: TenkenCheck) -> None:

@@ -17,7 +17,7 @@ from tenken.counters import UNREAD, changes_of
 from tenken.errors import CatalogueError, ResultError
 from tenken.judge import ports, verdict
 from tenken.judge.bounds import NOTE
-from tenken.model import ending, engine, verdicts
+from tenken.model import engine, job_exit, verdicts
 from tenken.model import result as results
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.job import short
@@ -26,7 +26,7 @@ from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.paths import archive_root
 from tenken.reframe import fingerprints, joblines, locks, node_errors
-from tenken.reframe.last_words import why
+from tenken.reframe.failure_excerpt import why
 
 RESULT_FILE = "result.json"
 REQUEST_FILE = "request.json"
@@ -118,14 +118,14 @@ class Outcome:
         told = self.told
         if self.unseen is not None:
             return told.status, self.unseen
-        if (cut := ending.killed(self.state)) is not None:
+        if (cut := job_exit.killed(self.state)) is not None:
             return None, cut
         if told.status is None:
             return None, (
                 f"the job did not run to its end: no end mark in its output "
                 f"(state {self.state or 'unknown'}, exit code {self.exit_code}){self.last_words()}"
             )
-        if (wrong := ending.fault(self.state, self.exit_code, told.status)) is not None:
+        if (wrong := job_exit.fault(self.state, self.exit_code, told.status)) is not None:
             return told.status, f"{wrong}{self.last_words(told.status)}"
         if (wrong := self.too_large() or told.fault()) is not None:
             return told.status, f"the job cannot be trusted: {wrong}"
@@ -175,7 +175,7 @@ class Outcome:
     def disturbance(self) -> list[Finding]:
         """A job that the scheduler restarted or suspended measured something, but not what was requested."""
         facts = {**self.facts, **self.own_facts()}
-        how, clock = ending.disturbed(facts), facts.get("clock")
+        how, clock = job_exit.disturbed(facts), facts.get("clock")
         where = ",".join(self.pinned) if "moved" in facts else self.where
         found = [Finding(verdicts.INVALID, f"{where}: {how}", node=where)] if how else []
         return [*found, *([Finding(verdicts.RECORDED, f"{self.where}: {clock}", kind=NOTE)] if clock else [])]
@@ -210,7 +210,7 @@ class Outcome:
         if what is not None or result is None:
             clock = f"; {self.facts['clock']}" if "clock" in self.facts else ""
             judgement = verdict.failed(f"{where}: {what}{clock}", where)
-            if killed is not None and (how := ending.lost(self.facts)):
+            if killed is not None and (how := job_exit.lost(self.facts)):
                 # a job lost by its scheduler is no evidence about its node
                 judgement = verdict.invalid(f"{where}: {how}", where)
             room = disk.room(self.folder)

@@ -26,7 +26,7 @@ from tenken.model.judgement import JudgedMetric
 from tenken.model.quantities import number
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVED
 from tenken.paths import CACHE
-from tenken.reframe import budget, unjudged
+from tenken.reframe import budget, setup_failures
 
 VARIABLE = "TENKEN_TERMINAL"
 BRIEF = "brief"
@@ -209,7 +209,7 @@ class Progress(TaskEventListener):
         self._line(task, WAIVED if waived else FAIL, reason.removeprefix("WAIVED: "))
 
     def on_task_failure(self, task: Any) -> None:
-        said = unjudged.reason_of(task) or str(task.exc_info[1] or "failed without a stated reason")
+        said = setup_failures.reason_of(task) or str(task.exc_info[1] or "failed without a stated reason")
         reason = re.sub(r"^(FAIL|INVALID): ", "", said)
         verdict = getattr(task.check, "tenken_verdict", "none")
         self._line(task, verdict if verdict in (FAIL, INVALID) else FAIL, reason)

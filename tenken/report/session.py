@@ -14,7 +14,7 @@ from typing import Any
 
 from tenken.archive import records as archive
 from tenken.errors import ResultError
-from tenken.model import ending
+from tenken.model import job_exit
 from tenken.model.files import FileError, NoFile, read_text
 from tenken.model.judgement import Finding
 from tenken.model.record import MAX_RECORD_BYTES, Record
@@ -134,7 +134,7 @@ class Session:
 def not_run(case: Case) -> str | None:
     """Why a case was not run, if something that it needs failed: one reason for many cases."""
     message = case.findings[0].message if case.findings else ""
-    at = message.find(ending.NOT_RUN)
+    at = message.find(job_exit.NOT_RUN)
     return message[at:] if at >= 0 else None
 
 
@@ -391,7 +391,7 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
                 other = by_unique_name.get(str((_list(dependency) or [""])[0]), {})
                 if other.get("result") not in ("pass", None):
                     failed.append(f"{other.get('display_name')}: {reason_of(other)}")
-            message = f"{ending.NOT_RUN}: {'; '.join(failed) or 'ReFrame does not say what'}"
+            message = f"{job_exit.NOT_RUN}: {'; '.join(failed) or 'ReFrame does not say what'}"
         elif result == "skip":
             message = "skipped by ReFrame before anything was archived; a waiver would have left a record"
         elif result == "abort":

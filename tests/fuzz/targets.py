@@ -26,7 +26,7 @@ from tenken.model import files, record, result
 from tenken.model.catalogue import load_catalogue, load_program
 from tenken.parsers import hpcg, hpl, hpl_mxp, nccl_tests, osu
 from tenken.paths import ROOT
-from tenken.reframe import joblines, last_words, matrices
+from tenken.reframe import failure_excerpt, joblines, matrices
 from tenken.reframe.schedulers import gridengine, nqsv, pbs, slurm
 from tenken.reframe.schedulers.command import CommandError
 from tenken.report import cli, contracts, session
@@ -39,7 +39,7 @@ from tests.support.nccl_tests import job as nccl_job
 from tests.unit.machines.conftest import CATALOGUE, GOOD
 from tests.unit.reports import builder
 from tests.unit.reports.test_contract import GOOD as CONTRACT
-from tests.unit.test_foreign_lies import HPCC, HPL1, OTHER, SECTION
+from tests.unit.test_foreign_tampering import HPCC, HPL1, OTHER, SECTION
 from tools import synthetic
 
 NOW = datetime(2026, 11, 22)
@@ -122,7 +122,7 @@ def a_job(content: bytes) -> None:
 
 def last_words_of(content: bytes) -> None:
     for status in (None, 1, 127):
-        assert len(last_words.why(text(content), status)) < 3000
+        assert len(failure_excerpt.why(text(content), status)) < 3000
 
 
 @cache

@@ -11,7 +11,7 @@ from tenken.history.detect.excursions import SHORT, Excursions
 from tenken.history.detect.findings import Event, Findings, Noise, State
 from tenken.history.detect.model import Model
 from tenken.history.detect.settings import Settings
-from tenken.history.detect.unrest import Unrest
+from tenken.history.detect.volatility import Volatility
 from tenken.history.detect.windows import (
     KEPT,
     LONG,
@@ -94,7 +94,7 @@ class Detector(Model):
         self._former_anchor = np.zeros(count)
         self._back = np.zeros(count)  # evidence for the former level
         self._back_nights = np.zeros(count, int)
-        self._unrest = Unrest(count, self.settings)
+        self._volatility = Volatility(count, self.settings)
         self._noisy = np.full(count, -1)  # index of the open event of a series that became noisy
         self._spiked = np.zeros(count, bool)
 
@@ -127,7 +127,7 @@ class Detector(Model):
         self._told[:, rows] = off.shape[1]
         for excursions, sign in zip(self._excursions, (1, -1), strict=True):
             excursions.single(sign * off.ravel(), np.repeat(self._deviation[rows], off.shape[1]))
-        self._unrest.begin(rows, off, self._deviation[rows], self.night)
+        self._volatility.begin(rows, off, self._deviation[rows], self.night)
         return off
 
     # -- judging
@@ -297,17 +297,17 @@ class Detector(Model):
         """Series that became noisy, and those that are quiet again."""
         off = self._kept[rows, -1] - self._levels[rows, -1]
         jump = self._kept[rows, -1] - self._kept[rows, -2]
-        noisy = self._unrest.advance(rows, off, jump, self.night, self._alone_among or self.series)
+        noisy = self._volatility.advance(rows, off, jump, self.night, self._alone_among or self.series)
         ill = rows[self._noisy[rows] >= 0]
-        for row in self._unrest.quiet(ill).tolist():
+        for row in self._volatility.quiet(ill).tolist():
             index = int(self._noisy[row])
             self._events[index] = replace(self._events[index], recovered_night=self.night)
             self._noisy[row] = -1
-            self._scatter(row, self._unrest.calm(row))
+            self._scatter(row, self._volatility.calm(row))
         found: list[Event | None] = []
         for row in noisy.tolist():
-            length, ratio, low, high = self._unrest.moved(row)
-            began = self._unrest.night(row, length)
+            length, ratio, low, high = self._volatility.moved(row)
+            began = self._volatility.night(row, length)
             self._scatter(row, ratio)
             self._withdraw(row, began)
             index = int(self._noisy[row])

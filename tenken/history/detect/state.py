@@ -23,7 +23,7 @@ from tenken.errors import TenkenError
 from tenken.history.detect.detector import Detector
 from tenken.history.detect.excursions import Excursions
 from tenken.history.detect.findings import Event
-from tenken.history.detect.unrest import Unrest
+from tenken.history.detect.volatility import Volatility
 from tenken.model import files
 
 FORMAT = "tenken-state/7"
@@ -105,7 +105,7 @@ def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> 
 
 def _arrays(detector: Detector) -> Iterator[tuple[Any, str, np.ndarray]]:
     """(owner, name, array) of everything that changes from night to night, in a fixed order."""
-    owners: list[Detector | Excursions | Unrest] = [detector, *detector._excursions, detector._unrest]
+    owners: list[Detector | Excursions | Volatility] = [detector, *detector._excursions, detector._volatility]
     for owner in owners:
         for name, value in sorted(vars(owner).items()):
             if isinstance(value, np.ndarray) and name not in ("_sign", "_lasting"):

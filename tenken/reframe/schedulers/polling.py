@@ -27,7 +27,7 @@ from reframe.core.schedulers import Job, JobScheduler
 
 from tenken.archive.records import safe_name
 from tenken.machines.model import Patience
-from tenken.model import ending
+from tenken.model import job_exit
 from tenken.paths import archive_root
 from tenken.reframe import joblines
 from tenken.reframe.schedulers import ledger, lost
@@ -454,7 +454,7 @@ class Follower:
             Path(job.workdir, job.stderr).touch()
         job._nodelist = list(told.nodes) or job._nodelist or list(told.unseen)
         # of a build there are no attempts, and its script ends with 0
-        ended_so = not told.attempts and job._exitcode in (ending.NO_STAGE, ending.NO_STAGE << 8)
+        ended_so = not told.attempts and job._exitcode in (job_exit.NO_STAGE, job_exit.NO_STAGE << 8)
         if ended_so or (told.unseen and told.status != 0):
             job.scheduler_facts.setdefault("unseen", "")
         if job.token is None and "unseen" in job.scheduler_facts:

@@ -15,7 +15,7 @@ from pathlib import Path
 from reframe.core.backends import register_scheduler
 from reframe.core.exceptions import JobSchedulerError
 
-from tenken.model import ending
+from tenken.model import job_exit
 from tenken.reframe.schedulers.command import not_on_path
 from tenken.reframe.schedulers.polling import Answer, Patient, PatientJob, Seen
 
@@ -45,7 +45,7 @@ class Remote(Patient):
         host = str(self.settings["host"])
         limit = ["timeout", "-k", "10", str(int(job.time_limit))] if job.time_limit else []
         # the script would enter the folder, but lies in it
-        enter = f"cd {shlex.quote(job.workdir)} || exit {ending.NO_STAGE}"
+        enter = f"cd {shlex.quote(job.workdir)} || exit {job_exit.NO_STAGE}"
         line = f"{enter}; exec {shlex.join([*limit, 'bash', '-l', job.script_filename])}"
         with Path(job.workdir, job.stdout).open("wb") as out, Path(job.workdir, job.stderr).open("wb") as err:
             try:

@@ -14,7 +14,7 @@ class Faulty(DataLoadingDaliCpu):
     def expect_command(self):
         super().expect_command()
         self.command += f" --inject-fault {self.fault}"
-        self.asked["command"] = self.command
+        self.expected_parameters["command"] = self.command
 
 
 @rfm.simple_test

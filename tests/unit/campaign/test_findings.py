@@ -11,9 +11,9 @@ import pytest
 
 from tenken.archive import records as archive
 from tenken.campaign import findings, standin
-from tenken.campaign.conformity import Effect
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import State, Unit
+from tenken.campaign.screening import Effect
 from tenken.model.judgement import Finding, Judgement
 from tenken.model.result import typed
 from tenken.report import campaign as report

@@ -14,7 +14,7 @@ from tenken.campaign.journal import Unit
 from tenken.campaign.queue import JobScript, Refused
 from tenken.commands import campaign_queues as queues
 from tenken.machines import loader
-from tenken.model.ending import NO_STAGE
+from tenken.model.job_exit import NO_STAGE
 from tenken.reframe import configuration
 from tenken.reframe.build import built_key, built_once
 

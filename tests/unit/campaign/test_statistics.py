@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tenken.campaign import bench, conformity, groups, synthetic, tails, weighing
+from tenken.campaign import bench, extreme_value, groups, posterior, screening, synthetic
 from tenken.campaign.configuration import conformity as configured
-from tenken.campaign.fabric import NOISES, Fabric
+from tenken.campaign.fabric_simulator import NOISES, Fabric
 
 
 def test_planted_faults_are_named_and_nobody_else():
@@ -26,43 +26,43 @@ def test_a_device_that_lies_far_out_is_a_suspect_and_needs_its_second_run(nodes)
     names = np.array([f"n{i}" for i in range(nodes)])
     level = 100 * np.exp(0.002 * rng.standard_normal(nodes))
     level[1] *= 0.4
-    fleet = conformity.Fleet(names)
-    first = conformity.screen(fleet, [conformity.Figure("triad", level)])
+    fleet = screening.Fleet(names)
+    first = screening.screen(fleet, [screening.Figure("triad", level)])
     assert [s.name for s in first.suspects] == ["n1"]
-    named, not_again = conformity.confirm(first.suspects, first, {"triad": level * 0.999})
+    named, not_again = screening.confirm(first.suspects, first, {"triad": level * 0.999})
     assert [s.name for s in named] == ["n1"] and not not_again
     well = np.where(names == "n1", 100.0, level)
-    assert conformity.confirm(first.suspects, first, {"triad": well}) == ([], first.suspects)
-    assert conformity.confirm(first.suspects, first, {}) == ([], first.suspects), "no second run: nobody is named"
-    assert not conformity.screen(fleet, [conformity.Figure("triad", well)]).suspects
+    assert screening.confirm(first.suspects, first, {"triad": well}) == ([], first.suspects)
+    assert screening.confirm(first.suspects, first, {}) == ([], first.suspects), "no second run: nobody is named"
+    assert not screening.screen(fleet, [screening.Figure("triad", well)]).suspects
 
 
 def test_a_slow_rack_is_named_and_not_its_devices_nor_its_switch():
     one = synthetic.fleet(1, nodes=400)
     rack = one.gpus.factors["rack"] == "r003"
     one.levels["triad"][rack] += 0.01
-    assert {(s.kind, s.name) for s in conformity.screen(one.gpus, one.run()).suspects} == {("rack", "r003")}
+    assert {(s.kind, s.name) for s in screening.screen(one.gpus, one.run()).suspects} == {("rack", "r003")}
 
 
 def test_a_node_all_of_whose_devices_are_slow_is_one_suspect():
     one = synthetic.fleet(2, nodes=400)
     one.levels["triad"][8 * 77 : 8 * 78] += 0.05
-    assert {(s.kind, s.name) for s in conformity.screen(one.gpus, one.run()).suspects} == {("node", "n00077")}
+    assert {(s.kind, s.name) for s in screening.screen(one.gpus, one.run()).suspects} == {("node", "n00077")}
 
 
 def test_factors_that_group_alike_are_told_once_under_both_names():
     one = synthetic.fleet(3, nodes=320)
-    fleet = conformity.Fleet(
+    fleet = screening.Fleet(
         one.gpus.nodes, {"rack": one.gpus.factors["rack"], "pdu": np.char.add("p", one.gpus.factors["rack"])}
     )
-    effects = conformity.screen(fleet, [conformity.Figure("x", 100 * np.exp(-one.levels["triad"]))]).effects
+    effects = screening.screen(fleet, [screening.Figure("x", 100 * np.exp(-one.levels["triad"]))]).effects
     assert [e.factor for e in effects] == ["rack, pdu"]
 
 
 def test_few_devices_have_a_wide_limit_and_none_is_had_for_two():
     rng = np.random.default_rng(0)
-    assert tails.limit(np.array([0.1, -0.1]), 1e-6) == float("inf")
-    few, many = (tails.limit(rng.standard_normal(n), 1e-6) for n in (20, 8000))
+    assert extreme_value.limit(np.array([0.1, -0.1]), 1e-6) == float("inf")
+    few, many = (extreme_value.limit(rng.standard_normal(n), 1e-6) for n in (20, 8000))
     assert few > 2 * many and 4.5 < many < 10
 
 
@@ -132,8 +132,8 @@ def test_a_search_asks_the_same_whatever_rounding_does_to_the_answers():
 def test_what_differs_by_rounding_is_taken_in_the_order_of_its_numbers():
     third = 1 / 3
     chance = np.array([1e-9, third * (1 - 1e-15), third, 0.5, third * (1 + 1e-15), 0.0, 1e-9 * (1 + 1e-12)])
-    assert list(weighing.ranked(chance)) == [3, 1, 2, 4, 0, 6, 5]
-    assert list(weighing.ranked(np.array([0.3, 0.3001, 0.2999]))) == [1, 0, 2]
+    assert list(posterior.ranked(chance)) == [3, 1, 2, 4, 0, 6, 5]
+    assert list(posterior.ranked(np.array([0.3, 0.3001, 0.2999]))) == [1, 0, 2]
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -219,7 +219,7 @@ def test_three_bad_nodes_of_a_leaf_are_told_from_a_bad_leaf(bad, noise, seed):
 
 @pytest.mark.parametrize(("name", "value"), [("_OF_A_LEAF", 0), ("_IN_THREES", 2)])
 def test_without_single_nodes_or_sets_of_three_they_are_not(monkeypatch, name, value):
-    monkeypatch.setattr(weighing, name, value)
+    monkeypatch.setattr(posterior, name, value)
     failed = 0
     for bad, noise, seed in THREE_OF_A_LEAF:
         fabric = Fabric(512, frozenset(bad), noise=noise, seed=seed)
@@ -321,15 +321,15 @@ def slow_in_general(seed, losses, checks=12, nodes=4, again=None, missing=()):
         for figure in range(5):
             name = f"check{check} figure{figure}"
             check_of[name] = f"check{check}"
-            first.append(conformity.Figure(name, 100 * np.exp(noise[0] - losses)))
+            first.append(screening.Figure(name, 100 * np.exp(noise[0] - losses)))
             second[name] = 100 * np.exp(noise[1] - (losses if again is None else again))
         # what is the same of all nodes says nothing, however many figures of a check are so
         for figure in range(6):
             name = f"check{check} of best {figure}"
             check_of[name] = f"check{check}"
-            first.append(conformity.Figure(name, np.ones(nodes)))
+            first.append(screening.Figure(name, np.ones(nodes)))
             second[name] = np.ones(nodes)
-    named, not_again = conformity.slow_in_general(conformity.Fleet(names), first, second, check_of)
+    named, not_again = screening.slow_in_general(screening.Fleet(names), first, second, check_of)
     return [s.name for s in named], [s.name for s in not_again]
 
 
@@ -349,8 +349,8 @@ def test_a_node_that_is_often_the_slowest_but_one_counts_too(slowest, of, named)
     for check in range(of):
         order = np.roll([100.0, 99.0, 98.0], check)
         order[0] = order[0] if check < slowest else 60.0
-        first.append(conformity.Figure(f"f{check}", np.array([*order, 70.0])))
-    found = conformity.slow_in_general(conformity.Fleet(names), first, {f.name: f.values for f in first}, check_of)
+        first.append(screening.Figure(f"f{check}", np.array([*order, 70.0])))
+    found = screening.slow_in_general(screening.Fleet(names), first, {f.name: f.values for f in first}, check_of)
     assert [s.name for s in found[0]] == (["d"] if named else [])
 
 

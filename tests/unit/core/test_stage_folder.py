@@ -9,7 +9,7 @@ import pytest
 from reframe.core.schedulers import Job
 
 from tenken.machines.model import Patience
-from tenken.model.ending import NO_STAGE
+from tenken.model.job_exit import NO_STAGE
 from tenken.reframe import joblines, stages
 from tenken.reframe.outcome import Outcome
 from tenken.reframe.schedulers import gridengine, pbs, remote, slurm

@@ -321,7 +321,7 @@ def test_optional_metrics_may_be_absent():
 
 
 @pytest.mark.parametrize(
-    ("comes", "stated", "verdict_of_it"),
+    ("required_if", "stated", "verdict_of_it"),
     [
         ({"way": ("b",)}, {"way": "b"}, verdict.FAIL),
         ({"way": ("a", "b")}, {"way": "b"}, verdict.FAIL),
@@ -339,9 +339,9 @@ def test_optional_metrics_may_be_absent():
         ({"flag": (True,)}, {"flag": False}, verdict.PASS),
     ],
 )
-def test_an_optional_metric_comes_with_its_parameters(comes, stated, verdict_of_it):
+def test_an_optional_metric_comes_with_its_parameters(required_if, stated, verdict_of_it):
     program = make_program("stream")
-    metrics = {**program.metrics, "triad": make_metric("triad", optional=True, comes=comes)}
+    metrics = {**program.metrics, "triad": make_metric("triad", optional=True, required_if=required_if)}
     raw = spoiled(gpu_document(), drop("triad"))
     raw["parameters"].update(stated)
     found = judged(raw, type(program)("stream", "stream", "docs", metrics))
@@ -350,12 +350,17 @@ def test_an_optional_metric_comes_with_its_parameters(comes, stated, verdict_of_
 
 
 @pytest.mark.parametrize(
-    "declared", [{"comes": {"backend": "cuda"}}, {"optional": True, "comes": {}}, {"optional": True, "comes": "cuda"}]
+    "declared",
+    [
+        {"required_if": {"backend": "cuda"}},
+        {"optional": True, "required_if": {}},
+        {"optional": True, "required_if": "cuda"},
+    ],
 )
 def test_a_metric_that_must_come_anyway_has_no_conditions(declared):
     raw = {"title": "t", "unit": "s", "direction": "lower", "statistic": "median", "per": ["gpu"], "limit": "none",
            "plot": "bars", **declared}  # fmt: skip
-    with pytest.raises(CatalogueError, match=r"x: comes is .*allowed: a map of parameters to values"):
+    with pytest.raises(CatalogueError, match=r"x: required_if is .*allowed: a map of parameters to values"):
         read_metric("m", raw, "x")
 
 

@@ -1,7 +1,7 @@
 """Outputs of programs that are not ours: wrong, cut, mixed or of another run. Those that can be read at all are judged;
 the others are refused by their adapter, in which the check fails.
 
-Further ones, of the parsers alone, are in tests/unit/test_foreign_lies.py.
+Further ones, of the parsers alone, are in tests/unit/test_foreign_tampering.py.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from tenken.judge import rejudge
-from tenken.model import ending, engine
+from tenken.model import engine, job_exit
 from tenken.model import result as results
 from tenken.model.catalogue import Program
 from tenken.model.job import CardReading, HostReading, JobAccount
@@ -231,8 +231,8 @@ def test_a_start_that_never_reached_the_script_is_none() -> None:
     """The prologue failed once: the scheduler counts two starts, the job's own marks one."""
     run = honest.run("stream")
     assert live(run, Told("COMPLETED", 0, output(run), {"run_count": 2})).verdict == "PASS"
-    assert ending.disturbed({"run_count": 2}) is not None, "without marks the scheduler's count is all there is"
-    assert "twice" in str(ending.disturbed({"run_count": 2, "attempts": 2, "began_on": "n1, then n2"}))
+    assert job_exit.disturbed({"run_count": 2}) is not None, "without marks the scheduler's count is all there is"
+    assert "twice" in str(job_exit.disturbed({"run_count": 2, "attempts": 2, "began_on": "n1, then n2"}))
 
 
 def _left() -> dict[str, tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tenken.machines import cluster, facts, hardware, limits, local, pbs_json
-from tenken.machines.here import differences
+from tenken.machines.compare_local import differences
 from tenken.machines.model import Node
 from tenken.reframe.plan import make_plan
 from tests.unit.machines.test_local import Machine

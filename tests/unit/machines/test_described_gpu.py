@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tenken.machines import cli, draft, limits, loader, local
+from tenken.machines.compare_local import differences
 from tenken.machines.errors import SystemFileError
 from tenken.machines.facts import facts
-from tenken.machines.here import differences
 from tenken.machines.model import Node, System
 from tenken.model.judgement import DATA_SHEET, DEVICE
 from tenken.reframe.configuration import _partition as reframe_partition

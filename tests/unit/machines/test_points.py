@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tenken.machines import between, facts, loader
+from tenken.machines import facts, interpolation, loader
 from tenken.machines.errors import SystemFileError
 from tenken.model import catalogue
 from tenken.model.catalogue import load_catalogue
@@ -203,7 +203,7 @@ CURVE = """
 
 
 def curve_at(tmp_path, size):
-    found = between.reference(load(tmp_path, CURVE).references, {"bytes": size})
+    found = interpolation.reference(load(tmp_path, CURVE).references, {"bytes": size})
     return None if found is None else found.value
 
 
@@ -219,9 +219,9 @@ def test_between_two_points_holds_latency_and_bandwidth(tmp_path):
 def test_a_curve_says_what_it_is_and_keeps_the_wider_tolerance(tmp_path):
     known = list(load(tmp_path, CURVE).references)
     known[1] = replace(known[1], lower=-0.2)
-    found = between.reference(known, {"bytes": 8000})
+    found = interpolation.reference(known, {"bytes": 8000})
     assert found.lower == -0.2 and "latency and bandwidth between 4000 and 16000 bytes" in found.source
-    assert between.reference([replace(one, between=None) for one in known], {"bytes": 8000}) is None
+    assert interpolation.reference([replace(one, between=None) for one in known], {"bytes": 8000}) is None
 
 
 @pytest.mark.parametrize(

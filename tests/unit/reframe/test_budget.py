@@ -110,8 +110,8 @@ def test_a_check_asks_for_what_it_passes_on() -> None:
     check = SimpleNamespace(
         tenken_mode="acceptance", tenken_minutes=12.0, machine=SimpleNamespace(gpus=2), one_by_one=False, ours=True,
         fewest=None, program="stream", arguments={"repetitions": 200, "energy-seconds": 10},
-        asked={"repetitions": 200, "backend": "cuda"},
+        expected_parameters={"repetitions": 200, "backend": "cuda"},
     )  # fmt: skip
     JudgedCheck.keep_to_the_share(check)
     assert check.arguments == {"repetitions": 100, "energy-seconds": 4.0}
-    assert check.asked == {"repetitions": 100, "backend": "cuda"}
+    assert check.expected_parameters == {"repetitions": 100, "backend": "cuda"}

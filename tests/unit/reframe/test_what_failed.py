@@ -12,8 +12,8 @@ from reframe.core.exceptions import BuildError
 
 from tenken.archive import disk
 from tenken.machines import loader
-from tenken.reframe import build, configuration, unjudged
-from tenken.reframe.last_words import why
+from tenken.reframe import build, configuration, setup_failures
+from tenken.reframe.failure_excerpt import why
 
 MODULES = "/job.sh: line 5: /etc/profile.d/modules.sh: No such file or directory\n"
 LMOD = 'Lmod has detected the following error: The following module(s) are unknown: "cuda/99"\n'
@@ -51,11 +51,11 @@ def failed(folder: Path, code: int | None, err: str) -> Any:
 
 def test_a_build_that_could_not_begin_shows_its_own_words(tmp_path: Path) -> None:
     task = failed(tmp_path, 1, MODULES)
-    said = unjudged.reason_of(task)
+    said = setup_failures.reason_of(task)
     assert said is not None and said.startswith("the build ended with exit code 1 before its programs were built: ")
     assert "modules.sh: No such file or directory" in said
     other = SimpleNamespace(check=task.check, exc_info=(ValueError, ValueError("x"), None))
-    assert unjudged.reason_of(other) is None
+    assert setup_failures.reason_of(other) is None
 
 
 def test_a_full_tmpdir_is_the_reason_and_not_what_cmake_could_not_find(
@@ -64,7 +64,7 @@ def test_a_full_tmpdir_is_the_reason_and_not_what_cmake_could_not_find(
     monkeypatch.setenv("TMPDIR", "/scratch/full")
     full = "; the disk of /scratch/full is full (0 bytes are free)"
     monkeypatch.setattr(disk, "room", lambda place, few=0: full if str(place) == "/scratch/full" else "")
-    said = unjudged.reason_of(failed(tmp_path, 1, "CMake Error at x:1 (message):\n  Could NOT find MPI\n"))
+    said = setup_failures.reason_of(failed(tmp_path, 1, "CMake Error at x:1 (message):\n  Could NOT find MPI\n"))
     assert said is not None and said.index("the disk of /scratch/full is full") < said.index("Could NOT find MPI")
 
 

@@ -38,7 +38,7 @@ class HandsOut(TenkenCheck):
     program = "daxpy"
     programs = fixture(NothingToBuild, scope="environment")
     cores = 2
-    asked = {"repetitions": 100}
+    expected_parameters = {"repetitions": 100}
     time_limit = "1m"
 
     def case_of_test(self) -> tuple[str, str, str]:

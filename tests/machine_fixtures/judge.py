@@ -1,5 +1,4 @@
-"""Simulated runs on a machine of the zoo, and their verdicts. What is known here of tenken.judge's interface stands in
-`verdict_of` alone."""
+"""Simulated runs on a machine of the fixtures, and their verdicts. Of tenken.judge only `verdict_of` is known here."""
 
 from __future__ import annotations
 
@@ -13,9 +12,9 @@ from tenken.model import result
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.request import Request
 from tenken.reframe.machine import Machine
+from tests.machine_fixtures.machine import FixtureMachine
 from tests.support.documents import around, gpu_document, host_document, metric
 from tests.support.judging import values_of
-from tests.zoo.machine import ZooMachine
 
 #: What honest programs reach of a limit, and what an unknown one is simulated with (GB/s).
 OF_LIMIT = 0.92
@@ -33,7 +32,7 @@ class Run:
     metrics: tuple[str, ...]
 
 
-def verdict_of(run: Run, machine: ZooMachine) -> tuple[str, str]:
+def verdict_of(run: Run, machine: FixtureMachine) -> tuple[str, str]:
     """The verdict of a run on that machine, and all that was found, in words."""
     seen = Machine(machine.system, machine.partition, next(iter(machine.system.environments.values())))
     request = Request(
@@ -49,7 +48,7 @@ def verdict_of(run: Run, machine: ZooMachine) -> tuple[str, str]:
     return judged.verdict, " | ".join(finding.message for finding in judged.findings)
 
 
-def _limit(machine: ZooMachine, name: str) -> float:
+def _limit(machine: FixtureMachine, name: str) -> float:
     limit = machine.expect["limits"][name]
     return WHERE_UNKNOWN if limit is None else float(limit)
 
@@ -60,7 +59,7 @@ def _unlimited(raw: dict[str, Any]) -> dict[str, Any]:
     return raw
 
 
-def _devices(raw: dict[str, Any], machine: ZooMachine) -> dict[str, Any]:
+def _devices(raw: dict[str, Any], machine: FixtureMachine) -> dict[str, Any]:
     node = machine.partition.node
     names = [card[0] for card in machine.cards] or [machine.said["jetson"]] * machine.count
     for device, name in zip(raw["devices"], names, strict=False):
@@ -85,28 +84,28 @@ def _devices(raw: dict[str, Any], machine: ZooMachine) -> dict[str, Any]:
     return raw
 
 
-def stream_on_gpus(machine: ZooMachine) -> Run:
+def stream_on_gpus(machine: FixtureMachine) -> Run:
     """STREAM on every GPU of the node."""
     value = OF_LIMIT * _limit(machine, "gpu")
     raw = _devices(gpu_document("stream", dict.fromkeys(STREAM, value), machine.count), machine)
     return Run(_unlimited(raw), "stream", ("gpu",), STREAM)
 
 
-def stream_on_host(machine: ZooMachine) -> Run:
+def stream_on_host(machine: FixtureMachine) -> Run:
     """STREAM in host memory."""
     value = OF_LIMIT * _limit(machine, "host")
     raw = host_document("stream", dict.fromkeys(STREAM, value))
     return Run(_unlimited(raw), "stream", ("host",), STREAM)
 
 
-def transfers(machine: ZooMachine) -> Run:
+def transfers(machine: FixtureMachine) -> Run:
     """Copies from the host to every GPU."""
     value = OF_LIMIT * _limit(machine, "link")
     raw = _devices(gpu_document("transfer", {"htod_pinned": value}, machine.count), machine)
     return Run(_unlimited(raw), "transfer", ("gpu",), ("htod_pinned",))
 
 
-def copies_between(machine: ZooMachine) -> Run:
+def copies_between(machine: FixtureMachine) -> Run:
     """Copies between all pairs of GPUs."""
     value = OF_LIMIT * _limit(machine, "links")
     raw = _devices(gpu_document("p2p", {"peer": 1.0}, machine.count), machine)
@@ -121,7 +120,7 @@ def copies_between(machine: ZooMachine) -> Run:
     return Run(_unlimited(raw), "p2p", ("pair",), ("peer",))
 
 
-def honest_runs(machine: ZooMachine) -> list[Run]:
+def honest_runs(machine: FixtureMachine) -> list[Run]:
     """Runs of a machine that is in order."""
     runs = [stream_on_host(machine)]
     if machine.count:
@@ -157,7 +156,7 @@ def _missing(run: Run) -> Run:
     return run
 
 
-def _lost(machine: ZooMachine) -> Run:
+def _lost(machine: FixtureMachine) -> Run:
     """The program sees one GPU less than the node has."""
     run = stream_on_gpus(machine)
     last = machine.count - 1
@@ -169,13 +168,13 @@ def _lost(machine: ZooMachine) -> Run:
     return run
 
 
-def _ecc(machine: ZooMachine) -> Run:
+def _ecc(machine: FixtureMachine) -> Run:
     run = stream_on_gpus(machine)
     run.raw["health"]["devices"][machine.fault["gpu"]]["after"]["ecc_uncorrected"] = 1
     return run
 
 
-def _link_down(machine: ZooMachine) -> Run:
+def _link_down(machine: FixtureMachine) -> Run:
     run, gpu = copies_between(machine), machine.fault["gpu"]
     links = machine.partition.node.pair_links
     assert links is not None
@@ -186,7 +185,7 @@ def _link_down(machine: ZooMachine) -> Run:
     return run
 
 
-def broken_run(machine: ZooMachine) -> Run:
+def broken_run(machine: FixtureMachine) -> Run:
     """The run in which the machine's fault was planted."""
     fault = machine.fault
     pair = fault.get("pair")

@@ -31,7 +31,7 @@ _OVER, _COUNTED, _BIN, _BINS = 1.0, 2.0, 0.1, 400
 _BACK = 0.6
 
 
-class Unrest:
+class Volatility:
     """Of all series; `rows` are those that have a value tonight."""
 
     def __init__(self, series: int, settings: Settings) -> None:

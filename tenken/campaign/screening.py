@@ -3,8 +3,8 @@ share.
 
 Figures become losses (logarithms, larger is worse). Variation over time (a running median over the runs), effects of
 lot, rack, switch, slot and firmware (medians of groups) and what temperature or power explains are subtracted first;
-the remainder is compared with `tails.limit`. The probability of any report in a healthy fleet holds for all figures
-of a campaign together. `screen` finds suspects; `confirm` reports those that a second, independent run confirms.
+the remainder is compared with `extreme_value.limit`. The probability of any report in a healthy fleet holds for all
+figures of a campaign together. `screen` finds suspects; `confirm` reports what a second, independent run confirms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tenken.campaign import tails
+from tenken.campaign import extreme_value
 
 #: Chance that a campaign of a healthy fleet accuses anybody, and how it is shared out: half of what is promised, since
 #: tails are estimated.
@@ -140,7 +140,7 @@ def screen(fleet: Fleet, figures: Sequence[Figure]) -> Screened:
         _groups(fleet, figure, rest, count, result)
         rest = rest - np.nanmedian(rest)
         named = _nodes(fleet, figure, rest, count, result)
-        limit = tails.limit(rest[there], _DEVICES / count / there.sum())
+        limit = extreme_value.limit(rest[there], _DEVICES / count / there.sum())
         limit = max(limit, 3 * figure.spread)
         for one in np.flatnonzero(there & (rest > limit)):
             if int(one) not in named:
@@ -331,7 +331,7 @@ def _nodes(fleet: Fleet, figure: Figure, rest: np.ndarray, count: int, result: S
     if len(which) < 3 or max(map(len, grouped)) < 2:
         return set()
     middles = np.array([float(np.median(g)) for g in grouped])
-    limit = tails.limit(middles - np.median(middles), _NODES / count / len(middles))
+    limit = extreme_value.limit(middles - np.median(middles), _NODES / count / len(middles))
     limit = max(limit, 2 * figure.spread)
     named: set[int] = set()
     for node, middle, members in zip(which, middles, grouped, strict=True):
@@ -442,8 +442,8 @@ def confirm(
 
 
 def _student(chance: float, degrees: float) -> float:
-    at = int(np.abs(tails.SHAPES - 1 / degrees).argmin())
-    return tails.quantile(chance, at)
+    at = int(np.abs(extreme_value.SHAPES - 1 / degrees).argmin())
+    return extreme_value.quantile(chance, at)
 
 
 def _scale(sample: np.ndarray) -> float:

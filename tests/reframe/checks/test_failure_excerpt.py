@@ -12,7 +12,7 @@ import pytest
 
 from tenken.paths import ROOT, unusable
 from tenken.reframe import joblines
-from tenken.reframe.last_words import why
+from tenken.reframe.failure_excerpt import why
 from tests.support.reframe import reframe
 
 RULE = "-" * 74

@@ -24,7 +24,7 @@ def machines() -> dict[str, dict[str, Any]]:
 
 
 @dataclass
-class ZooMachine:
+class FixtureMachine:
     """One of them."""
 
     name: str
@@ -55,10 +55,10 @@ class ZooMachine:
         """GPUs that the description must have."""
         return self.expect.get("count", len(self.cards))
 
-    def mended(self, root: Path) -> ZooMachine:
+    def mended(self, root: Path) -> FixtureMachine:
         """The same node once the card that it lost is back."""
         kind = [self.count, *self.said["gpus"][1:]]
-        found = ZooMachine(self.name, {**self.said, "gpus": kind}, root)
+        found = FixtureMachine(self.name, {**self.said, "gpus": kind}, root)
         found.build()
         return found
 

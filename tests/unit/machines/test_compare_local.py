@@ -8,7 +8,7 @@ import pytest
 
 from tenken.machines import hardware, loader
 from tenken.machines.cli import register
-from tenken.machines.here import differences
+from tenken.machines.compare_local import differences
 from tenken.machines.model import Node
 
 SHEET = hardware.sheet("H200-SXM-141GB")

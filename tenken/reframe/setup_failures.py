@@ -12,7 +12,7 @@ from reframe.core.logging import getlogger
 from reframe.frontend.executors import RegressionTask
 
 from tenken.archive import disk
-from tenken.model import ending
+from tenken.model import job_exit
 from tenken.reframe.full_disk import described
 
 #: Why a test case failed, builds included, by test case: the message for others that depend on it.
@@ -33,7 +33,7 @@ def register() -> None:
     def noting_skip(self):
         skip_from_deps(self)
         failed = [f"{dep.check.display_name}: {_reasons[dep]}" for dep in self.testcase.deps if dep in _reasons]
-        _note(self, f"{ending.NOT_RUN}: {'; '.join(failed) or 'see the run report'}")
+        _note(self, f"{job_exit.NOT_RUN}: {'; '.join(failed) or 'see the run report'}")
 
     RegressionTask.fail = noting_fail
     RegressionTask.skip_from_deps = noting_skip

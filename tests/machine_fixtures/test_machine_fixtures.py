@@ -11,22 +11,22 @@ from tenken.machines import draft, limits, loader
 from tenken.machines.model import Partition, System
 from tenken.reframe.machine import Machine
 from tenken.reframe.plan import describe_checks, make_plan
-from tests.zoo import judge
-from tests.zoo.machine import ZooMachine, machines
+from tests.machine_fixtures import judge
+from tests.machine_fixtures.machine import FixtureMachine, machines
 
-pytestmark = pytest.mark.xdist_group("zoo")  # one worker makes what its module shares
+pytestmark = pytest.mark.xdist_group("described")  # one worker makes what its module shares
 
 ALL = sorted(machines())
 
 
 @pytest.fixture(scope="module")
-def zoo(tmp_path_factory) -> Callable[[str], ZooMachine]:
+def described(tmp_path_factory) -> Callable[[str], FixtureMachine]:
     """Machines by name, each built once."""
-    built: dict[str, ZooMachine] = {}
+    built: dict[str, FixtureMachine] = {}
 
-    def get(name: str) -> ZooMachine:
+    def get(name: str) -> FixtureMachine:
         if name not in built:
-            built[name] = ZooMachine(name, machines()[name], tmp_path_factory.mktemp(name))
+            built[name] = FixtureMachine(name, machines()[name], tmp_path_factory.mktemp(name))
             built[name].build()
         return built[name]
 
@@ -41,15 +41,15 @@ def checks() -> list[dict[str, Any]]:
     return found
 
 
-def test_the_zoo_is_large_enough():
+def test_the_set_is_large_enough():
     assert len(ALL) >= 25
     assert all({"expect", "fault", "cpu"} <= set(machine) for machine in machines().values())
     assert all(machine["expect"]["source"] for machine in machines().values())
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_it_is_described_as_it_is(name, zoo):
-    machine = zoo(name)
+def test_it_is_described_as_it_is(name, described):
+    machine = described(name)
     node, cpu = machine.partition.node, machine.said["cpu"]
     assert (node.gpu.name if node.gpu else None) == machine.expect["sheet"]
     assert node.gpu_count == machine.count
@@ -62,8 +62,8 @@ def test_it_is_described_as_it_is(name, zoo):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_its_limits_are_those_of_the_vendor(name, zoo):
-    machine = zoo(name)
+def test_its_limits_are_those_of_the_vendor(name, described):
+    machine = described(name)
     found = {
         "gpu": limits.memory(machine.partition, "gpu"),
         "host": limits.memory(machine.partition, "host"),
@@ -98,15 +98,15 @@ def hold(expected: Mapping[str, Any], applicable: tuple[str, ...], everything: t
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_checks_are_selected_by_what_it_can_do(name, zoo, checks):
-    machine = zoo(name)
+def test_checks_are_selected_by_what_it_can_do(name, described, checks):
+    machine = described(name)
     everything = tuple(check["display_name"] for check in checks)
     hold(machine.expect, selected(machine.system, machine.partition, checks), everything)
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if "nvcc" in machines()[name]["tools"]])
-def test_it_is_compiled_for_its_gpus(name, zoo):
-    machine = zoo(name)
+def test_it_is_compiled_for_its_gpus(name, described):
+    machine = described(name)
     options = Machine(machine.system, machine.partition, machine.system.environments["cuda"]).cmake_options()
     wanted = machine.expect["architecture"]
     assert [o for o in options if "ARCHITECTURES" in o] == [
@@ -115,8 +115,8 @@ def test_it_is_compiled_for_its_gpus(name, zoo):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_an_honest_run_is_no_failure(name, zoo, tmp_path):
-    machine = zoo(name)
+def test_an_honest_run_is_no_failure(name, described, tmp_path):
+    machine = described(name)
     if machine.cards and len(machine.cards) < machine.count:
         machine = machine.mended(tmp_path)
     for run in judge.honest_runs(machine):
@@ -125,16 +125,16 @@ def test_an_honest_run_is_no_failure(name, zoo, tmp_path):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_planted_fault_is_found_and_named(name, zoo):
-    machine = zoo(name)
+def test_the_planted_fault_is_found_and_named(name, described):
+    machine = described(name)
     verdict, said = judge.verdict_of(judge.broken_run(machine), machine)
     assert verdict == "FAIL", said
     assert machine.fault["says"] in said
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if "written" in machines()[name]["expect"]])
-def test_a_file_written_from_there_describes_the_compute_nodes(name, zoo, checks, tmp_path):
-    machine = zoo(name)
+def test_a_file_written_from_there_describes_the_compute_nodes(name, described, checks, tmp_path):
+    machine = described(name)
     made = draft.draft("seen", "slurm", machine.system, machine.run, machine.which, {})
     draft.write(tmp_path / "seen.yaml", made.text)
     system = loader.load_file(tmp_path / "seen.yaml", cache_folder=None)
