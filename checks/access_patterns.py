@@ -47,6 +47,7 @@ class AccessPatterns(AccessPatternsBase):
 
     @run_after("setup")
     def set_series(self):
+        """Once the partition is known: the array of the mode, without what explicit placement has not."""
         self.ask(self.placement, *SERIES.get(self.tenken_mode, SERIES["acceptance"]))
         if self.placement == "explicit":
             self.metrics = WITHOUT_CPU_ON_DEVICE
@@ -63,6 +64,7 @@ class AccessPatternsQuick(AccessPatternsBase):
 
     @run_after("setup")
     def set_series(self):
+        """Once the partition is known: the array of mode quick."""
         self.ask(self.placement, *SERIES["quick"])
 
 
@@ -83,6 +85,7 @@ class AccessPatternsSeries(AccessPatternsBase):
 
     @run_after("setup")
     def set_series(self):
+        """Once the partition is known: one size of the published series, with the copy as published."""
         self.ask(self.placement, self.array_bytes, 200, self.trials_asked())
         self.arguments = {**self.arguments, "cpu-copy": "unoptimised"}
 

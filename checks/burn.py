@@ -37,11 +37,13 @@ class BurnBase(TenkenCheck):
 
     @run_after("init")
     def require_seconds(self):
+        """When it is listed: refuses a length out of range."""
         if self.burn_seconds and not LEAST <= self.burn_seconds <= MOST:
             raise ReframeError(f"{self.unique_name}: burn_seconds is {self.burn_seconds}; allowed: {LEAST} to {MOST}")
 
     @run_after("setup")
     def set_rounds(self):
+        """Once the partition is known: the length of the mode or as requested."""
         seconds = self.burn_seconds or SECONDS.get(self.tenken_mode, LEAST)
         self.ask(seconds)
 
@@ -68,6 +70,7 @@ class Burn(BurnBase):
 
     @run_after("setup")
     def set_rounds(self):
+        """Once the partition is known: length, and turns of comparison, power and heat."""
         seconds = self.burn_seconds or SECONDS.get(self.tenken_mode, LEAST)
         power = self.burn_power_seconds
         beside = {"compare-seconds": self.burn_turn_seconds, "power-seconds": power, "heat-seconds": power // 3}
@@ -84,6 +87,7 @@ class BurnNode(BurnBase):
 
     @run_after("setup")
     def load_host(self):
+        """Once the partition is known: the load of the host beside that of the GPUs."""
         self.arguments = {**self.arguments, "with-host": True, "host-bytes": f"{self.burn_host_gib}Gi"}
 
 
@@ -96,6 +100,7 @@ class BurnDetection(BurnBase):
 
     @run_after("setup")
     def set_rounds(self):
+        """Once the partition is known: faults to inject on one GPU."""
         self.expected_parameters = {"backend": "cuda", "injections": INJECTIONS}
         self.arguments = {**self.expected_parameters, "gpus": "0"}
         self.gpus = 1
@@ -112,6 +117,7 @@ class BurnHost(BurnBase):
 
     @run_after("setup")
     def set_rounds(self):
+        """Once the partition is known: length and time limit of a host without GPU."""
         seconds = self.burn_seconds or SECONDS.get(self.tenken_mode, LEAST)
         self.expected_parameters = {"backend": "host", "seconds": seconds}
         self.arguments = dict(self.expected_parameters)

@@ -44,6 +44,7 @@ class DaliBase(ForeignCheck):
 
     @run_after("setup")
     def expect_command(self):
+        """Once the partition is known: the script's command line, and the parameters that its output must state."""
         batches, epochs, step = LOADS[self.tenken_mode]
         self.command = (
             'PYTHONPATH="${TENKEN_DALI:-}${TENKEN_DALI:+:}${PYTHONPATH:-}" '

@@ -79,6 +79,7 @@ class FileCheck(TenkenCheck):
 
     @run_after("init")
     def choose_memory(self):
+        """When it is listed: host or GPU memory, and with it systems and environments."""
         self.expected_parameters = {"backend": self.backend, **self.expected_parameters}
         if self.backend == "host":
             self.arguments = {"backend": "host", **self.arguments}
@@ -93,6 +94,7 @@ class FileCheck(TenkenCheck):
 
     @run_after("setup")
     def choose_place(self):
+        """Once the partition is known: the folder that is measured."""
         self.arguments = {"path": self.storage_path or ".", **self.arguments}
 
 
@@ -113,6 +115,7 @@ class SnapshotBase(FileCheck):
 
     @run_after("setup")
     def set_sizes(self):
+        """Once the partition is known: sizes and times of the mode."""
         maximum, factor, seconds, decide = SNAPSHOTS[self.tenken_mode]
         maximum = min(maximum, self.max_particles)
         self.arguments = {
@@ -172,6 +175,7 @@ class MapBase(FileCheck):
 
     @run_after("setup")
     def set_sizes(self):
+        """Once the partition is known: sizes, ways and situations of the mode."""
         maximum, factor, ways, situations, seconds, decide = self.maps[self.tenken_mode]
         self.arguments = {
             "max-bytes": maximum,
@@ -221,6 +225,7 @@ class PublishedPlace(rfm.RegressionTestPlugin):
 
     @run_after("init")
     def need_a_local_disk(self):
+        """When it is listed: needs a disk of the node where that was published."""
         wanted = " +local_storage" if self.storage == "local" else ""
         self.valid_systems = [f"+cuda{wanted}"]
         self.only_in_mode("published")
@@ -239,6 +244,7 @@ class SnapshotPublished(SnapshotCuda, PublishedPlace):
 
     @run_after("setup")
     def choose_place(self):
+        """Once the partition is known: folder and smallest size as published."""
         self.arguments = {"path": self.folder(), "min-particles": 16384, **self.arguments}
         self.expected_parameters = {"path": self.folder(), **self.expected_parameters}
 
@@ -253,11 +259,13 @@ class StorageMapPublished(StorageMapCuda, PublishedPlace):
 
     @run_after("setup")
     def choose_place(self):
+        """Once the partition is known: the folder as published."""
         self.arguments = {"path": self.folder(), **self.arguments}
         self.expected_parameters = {"path": self.folder(), **self.expected_parameters}
 
     @run_after("setup")
     def take_the_published_sizes(self):
+        """Once the partition is known: sizes as published."""
         size = {"min-bytes": PARTICLE * 16384, "max-bytes": PARTICLE * 67_108_864, "factor": 2}
         self.arguments = {**self.arguments, **size}
 
@@ -271,6 +279,7 @@ class OverlapBase(FileCheck):
 
     @run_after("setup")
     def ask_for_repetitions(self):
+        """Once the partition is known: steps, repetitions and size of the mode."""
         quick = self.tenken_mode == "quick"
         # a loop with two snapshots in it shows what one costs; the others have four. Steps of half the time beside
         # states of half the size leave the same share to hide.
@@ -309,10 +318,12 @@ class OverlapPublished(OverlapBase):
 
     @run_after("init")
     def keep_to_the_mode(self):
+        """When it is listed: only in mode published."""
         self.only_in_mode("published")
 
     @run_after("setup")
     def set_loop(self):
+        """Once the partition is known: the published loop."""
         loop = {"steps": 100, "every": 10, "repetitions": 5}
         self.arguments = {**self.arguments, **loop, "bytes": self.state}
         self.expected_parameters |= loop
@@ -332,6 +343,7 @@ class LoadingBase(FileCheck):
 
     @run_after("setup")
     def set_loads(self):
+        """Once the partition is known: kinds and ways of loading, by the mode."""
         kinds, ways, ahead, batches, step, repetitions, seconds = self.loads[self.tenken_mode]
         loads = {"kinds": kinds, "ways": ways, "prefetch": ahead, "batches": batches, "step-ms": step}
         self.arguments = {**loads, "repetitions": repetitions, "seconds": seconds, **self.arguments}

@@ -49,6 +49,7 @@ class GemmBase(TenkenCheck):
 
     @run_after("setup")
     def choose_cases(self):
+        """Once the partition is known: shapes, data and durations of the mode."""
         quick, acceptance = self.tenken_mode == "quick", self.tenken_mode == "acceptance"
         wanted = {
             "backend": "cuda",
@@ -78,10 +79,12 @@ class Gemm(GemmBase):
 
     @run_after("init")
     def choose_variant(self):
+        """When it is listed: GPUs one after another or at once, by the mode."""
         self.one_by_one_or_at_once(self.gpus_at == "at_once")
 
     @run_after("setup")
     def choose_gpus(self):
+        """Once the partition is known: whether all GPUs work at once."""
         at_once = self.gpus_at == "at_once"
         self.arguments = {**self.arguments, "at-once": at_once}
         self.expected_parameters |= {"at_once": at_once}
@@ -100,6 +103,7 @@ class GemmShapes(GemmBase):
 
     @run_after("setup")
     def leave_energy_to_the_ladder(self):
+        """Once the partition is known: no joules: the check of the ladder counts them."""
         self.arguments = {**self.arguments, "data": "random", "energy-seconds": 0, "sustained-seconds": 0.6}
         self.expected_parameters |= {"data": "random"}
 

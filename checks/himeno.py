@@ -30,6 +30,7 @@ class Himeno(TenkenCheck):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: the size that fits, and the data of the mode."""
         published = self.tenken_mode == "published"
         large = self.memory == "explicit" or published
         # XL takes 14 GiB, managed memory at most half of what is free
@@ -56,6 +57,7 @@ class HimenoHost(TenkenCheck):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: a size by the number of cores."""
         self.expected_parameters = {
             "backend": "host",
             "size": "M" if (self.cores or 1) >= 16 else "S",

@@ -46,6 +46,7 @@ class HpcgHostRanks(HpcgBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: a small grid a rank."""
         self.ask("host", 32, ranks=self.num_tasks)
 
 
@@ -63,6 +64,7 @@ class HpcgCuda(HpcgBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: the largest grid that fits."""
         quick = self.tenken_mode == "quick"
         side = min(128, self.side_for_memory()) if quick else self.side_for_memory()
         self.ask("cuda", side, gpus="0", **({} if quick else {"energy-seconds": 2.5}))
@@ -83,6 +85,7 @@ class HpcgCudaSmall(HpcgBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: a small grid, rows shuffled."""
         self.ask("cuda", 104 if self.side_for_memory() > 104 else 64, gpus="0", shuffled="on")
         self.expected_parameters |= {"shuffled": "on"}
 
@@ -106,6 +109,7 @@ class HpcgRanksBase(HpcgBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: a rank for each GPU, each with the largest grid that fits."""
         self.num_tasks_per_node = self.machine.gpus or (2 if self.nodes_asked == 1 else 1)
         self.num_tasks = self.nodes_asked * self.num_tasks_per_node
         quick = self.tenken_mode == "quick"
@@ -135,6 +139,7 @@ class HpcgBetweenNodes(HpcgRanksBase):
 
     @run_after("init")
     def need_so_many_nodes(self):
+        """When it is listed: needs that many nodes."""
         self.nodes_asked = self.num_nodes
         self.need_nodes(self.num_nodes)
 
@@ -151,6 +156,7 @@ class HpcgPublished(HpcgRanksBase):
 
     @run_after("init")
     def need_so_many_nodes(self):
+        """When it is listed: needs that many nodes; only in mode published."""
         self.nodes_asked = self.num_nodes
         self.need_nodes(self.nodes_asked)
         self.only_in_mode("published")

@@ -45,6 +45,7 @@ class Hpl(HplBase):
 
     @run_after("init")
     def leave_long_runs_to_long_modes(self):
+        """When it is listed: modes and share of time by the size."""
         if self.size != "small":
             self.tags = self.tags - {"quick"}
         if self.size == "large":
@@ -53,6 +54,7 @@ class Hpl(HplBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: size and block, waived where it does not fit."""
         n, nb = SIZES[self.size]
         fits = n * n * 8 / 2**30 + BESIDE_GIB <= 0.95 * self.machine.gpu_memory_gib
         if not fits and self.size == "large":
@@ -84,6 +86,7 @@ class HplNode(HplBase):
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
+        """Once the partition is known: ranks and size by the number of GPUs."""
         self.num_tasks = self.num_tasks_per_node = self.machine.gpus or 2
         self.set_size(OF_NODE.get(self.num_tasks))
 
@@ -122,10 +125,12 @@ class HplBetweenNodes(HplNode):
 
     @run_after("init")
     def need_so_many_nodes(self):
+        """When it is listed: needs that many nodes."""
         self.need_nodes(self.num_nodes)
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
+        """Once the partition is known: a rank for each GPU, and the size that fits."""
         self.num_tasks_per_node = self.machine.gpus or 1
         self.num_tasks = self.num_nodes * self.num_tasks_per_node
         self.set_size(None)
@@ -147,11 +152,13 @@ class HplPublished(HplNode):
 
     @run_after("init")
     def need_so_many_nodes(self):
+        """When it is listed: needs that many nodes."""
         if self.nodes_used > 2:
             self.need_nodes(self.nodes_used)
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
+        """Once the partition is known: ranks, size and grid as published, waived where they do not fit."""
         n, nb, p, q = PUBLISHED[self.nodes_used]
         self.num_tasks_per_node = 2
         self.num_tasks = 2 * self.nodes_used
@@ -178,6 +185,7 @@ class Sweep(HplBase):
 
     @run_after("setup")
     def ask_for_repetitions(self):
+        """Once the partition is known: the cases of the sweep, each once."""
         # own panels and the library's, both at these sizes
         wanted = {"backend": "cuda", "repetitions": 1, "few-rows": 600, "sweep": self.cases, "sweep-max-n": 2500}
         self.arguments = {"warmup-seconds": 0, **wanted}
@@ -213,6 +221,7 @@ class HplSweepNode(Sweep):
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
+        """Once the partition is known: a rank for each GPU."""
         self.num_tasks = self.num_tasks_per_node = self.machine.gpus or 2
 
 
@@ -227,6 +236,7 @@ class HplHost(HplBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: a size by mode and cores."""
         cores = self.cores or 1
         n = 4096 if self.tenken_mode == "quick" else 8192 if cores < 16 else 16384 if cores < 64 else 32768
         self.expected_parameters |= {"backend": "host", "n": str(n), "nb": "256"}
@@ -270,6 +280,7 @@ class HplOtherPublished(HplOther):
 
     @run_after("init")
     def take_the_published_size(self):
+        """When it is listed: size and grid as published; only in that mode."""
         self.hpl_n, self.hpl_nb, self.hpl_p, self.hpl_q = PUBLISHED[self.nodes_used]
         self.hpl_ranks_per_node = 2
         if self.nodes_used > 2:

@@ -34,6 +34,7 @@ class MxpBase(TenkenCheck):
 
     @run_after("setup")
     def ask_for_repetitions(self):
+        """Once the partition is known: repetitions and warm-up of the mode."""
         quick = self.tenken_mode == "quick"
         repetitions = {"quick": 1, "acceptance": 2}.get(self.tenken_mode, 3)
         # a quick look counts no joules: that alone would take longer than the solution
@@ -65,11 +66,13 @@ class HplMxp(MxpBase):
 
     @run_after("init")
     def leave_the_second_format_to_long_modes(self):
+        """When it is listed: bfloat16 in long modes alone."""
         if self.low != "fp16":
             self.tags = self.tags - {"quick", "acceptance"}
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: the size of the mode, on one GPU."""
         n, nb = ONE_GPU[self.tenken_mode]
         self.ask_for(n, nb, 0.95 * self.machine.gpu_memory_gib, low=self.low)
         self.arguments = {**self.arguments, "gpus": "0"}
@@ -89,6 +92,7 @@ class LuFp8(MxpBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: one size, in FP8 on one GPU."""
         self.ask_for(131072, 4096, 0.95 * self.machine.gpu_memory_gib, low="fp8")
         self.arguments = {**self.arguments, "gpus": "0"}
 
@@ -110,6 +114,7 @@ class HplMxpNode(MxpBase):
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
+        """Once the partition is known: ranks and size by the number of GPUs."""
         self.num_tasks = self.num_tasks_per_node = self.machine.gpus or 2
         n, nb = OF_NODE.get(self.num_tasks, (0, 0))
         room = self.num_tasks * (0.95 * self.machine.gpu_memory_gib - BESIDE_GIB)
@@ -129,6 +134,7 @@ class HplMxpHost(MxpBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: the back end of the host."""
         self.arguments = {**self.arguments, "backend": "host", "low": "fp16"}
 
 
@@ -164,6 +170,7 @@ class HplMxpOther(OtherHpl):
 
     @run_after("setup")
     def ask_for_the_format(self):
+        """Once the partition is known: the format that its output must state."""
         self.expected_parameters |= {"low": "fp16"}
 
     def options(self) -> str:

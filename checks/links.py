@@ -61,6 +61,7 @@ class MpiHost(MpiBase):
 
     @run_after("setup")
     def set_sizes(self):
+        """Once the partition is known: messages of the mode, in host memory."""
         quick = self.tenken_mode == "quick"
         self.arguments = {
             "buffers": "host",
@@ -91,6 +92,7 @@ class MpiDevice(MpiBase):
 
     @run_after("setup")
     def set_sizes(self):
+        """Once the partition is known: tests and messages of the mode, in GPU memory."""
         quick = self.tenken_mode == "quick"
         self.arguments = {
             "buffers": "device",
@@ -135,11 +137,13 @@ class MpiPair(MpiBase):
 
     @run_after("setup")
     def refuse_more_nodes(self):
+        """Once the partition is known: refuses other than two nodes."""
         if self.num_nodes != 2:
             raise ReframeError(f"{self.unique_name}: num_nodes is {self.num_nodes}; allowed: 2, it measures a pair")
 
     @run_before("run")
     def read_the_ports(self):
+        """Just before the job script is written: reads the counters of the ports around the command."""
         read_ports(self)
 
 
@@ -156,6 +160,7 @@ class MpiHostBetweenNodes(MpiPair):
 
     @run_after("setup")
     def set_sizes(self):
+        """Once the partition is known: messages of the mode, in host memory."""
         quick = self.tenken_mode == "quick"
         self.arguments = {
             "nodes": 2,
@@ -214,6 +219,7 @@ class Nccl(TenkenCheck):
 
     @run_after("setup")
     def set_sizes(self):
+        """Once the partition is known: messages that divide among the GPUs."""
         # each GPU's part is a multiple of 16 bytes
         part = 16 * self.members
         self.arguments = {
@@ -248,6 +254,7 @@ class NcclBetweenNodes(Nccl):
 
     @run_after("init")
     def need_so_many_nodes(self):
+        """When it is listed: needs that many nodes, or two GPUs that act as nodes."""
         if self.as_nodes:
             self.num_nodes = 1
             self.valid_systems = [f"{one} +gpus2" for one in self.valid_systems]
@@ -261,9 +268,11 @@ class NcclBetweenNodes(Nccl):
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
+        """Once the partition is known: a rank for each GPU."""
         self.num_tasks_per_node = self.machine.gpus or 1
         self.num_tasks = self.members
 
     @run_before("run")
     def read_the_ports(self):
+        """Just before the job script is written: reads the counters of the ports around the command."""
         read_ports(self)

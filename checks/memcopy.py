@@ -21,6 +21,7 @@ class MemcopyBase(TenkenCheck):
 
     @run_after("setup")
     def set_series(self):
+        """Once the partition is known: array, repetitions and trials of the series."""
         trials = self.trials_asked()
         self.arguments = {**self.arguments, "bytes": self.array_bytes, "repetitions": 200, "trials": trials}
         self.expected_parameters |= {"bytes": self.array_bytes, "repetitions": 200, "trials": trials}
@@ -40,6 +41,7 @@ class MemcopyGpu(MemcopyBase):
 
     @run_after("init")
     def leave_the_larger_to_others(self):
+        """When it is listed: the large arrays not in mode acceptance."""
         if self.array_bytes > 4_000_000_000:
             self.tags = self.tags - {"acceptance"}
 

@@ -37,6 +37,7 @@ class Migration(MigrationBase):
 
     @run_after("setup")
     def set_series(self):
+        """Once the partition is known: the array of the mode."""
         quick = self.tenken_mode == "quick"
         self.ask(256_000_000 if quick else 512_000_000, 60 if quick else 100, 1)
 
@@ -56,6 +57,7 @@ class MigrationSeries(MigrationBase):
 
     @run_after("setup")
     def set_series(self):
+        """Once the partition is known: one size of the published series, with the copy as published."""
         self.ask(self.array_bytes, 100, self.trials_asked())
         self.arguments = {**self.arguments, "cpu-copy": "unoptimised"}
 

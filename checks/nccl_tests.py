@@ -56,12 +56,14 @@ class NcclTests(TenkenCheck):
 
     @run_after("init")
     def need_so_many(self):
+        """When it is listed: needs that many nodes."""
         if self.nccl_tests_nodes > 1:
             self.need_nodes(self.nccl_tests_nodes)
             self.uses_mpi = True
 
     @run_after("setup")
     def expect_nccl_tests(self):
+        """Once the partition is known: refuses unknown benchmarks; what the output must state."""
         if self.nccl_tests_nodes < 1:
             raise ReframeError(f"nccl_tests_nodes {self.nccl_tests_nodes}: allowed: 1 or above")
         if self.uses_mpi:
@@ -83,6 +85,7 @@ class NcclTests(TenkenCheck):
 
     @run_before("run")
     def set_nccl_tests_commands(self):
+        """Just before the job script is written: a command for each benchmark."""
         folder = self.nccl_tests_dir or os.environ.get("TENKEN_NCCL_TESTS", "")
         sizes = f"-b {self.nccl_tests_min_bytes} -e {self.nccl_tests_max_bytes} -f {self.nccl_tests_factor}"
         self.executable_opts = []

@@ -63,6 +63,7 @@ class MpiOsu(MpiBase):
 
     @run_after("setup")
     def expect_osu(self):
+        """Once the partition is known: refuses unknown benchmarks; what the output must state."""
         wrong = [b for b in self.osu_benchmarks if b not in BENCHMARKS]
         if wrong or self.osu_buffers not in BUFFERS:
             raise ReframeError(
@@ -163,6 +164,7 @@ class MpiOsuPublished(MpiOsuBetweenNodes):
 
     @run_after("init")
     def keep_to_the_mode(self):
+        """When it is listed: only in mode published."""
         self.only_in_mode("published")
 
 
@@ -185,11 +187,13 @@ class MpiOsuCollectives(MpiOsu):
 
     @run_after("init")
     def need_so_many(self):
+        """When it is listed: needs that many nodes."""
         if self.osu_nodes > 1:
             self.need_nodes(self.osu_nodes)
 
     @run_after("setup")
     def place_ranks(self):
+        """Once the partition is known: ranks a node."""
         self.num_tasks_per_node = self.osu_ranks or max(2, self.machine.gpus or 0)
         self.num_tasks = self.osu_nodes * self.num_tasks_per_node
         self.expected_parameters |= {"ranks": self.num_tasks}

@@ -86,10 +86,12 @@ class SpmvCuda(SpmvBase):
 
     @run_after("init")
     def choose_share(self):
+        """When it is listed: share of time by the precision."""
         self.share = 12 if self.precision == "single" else 40
 
     @run_after("setup")
     def choose_matrices(self):
+        """Once the partition is known: matrices by mode and memory."""
         chosen = GPU_MATRICES[self.tenken_mode]
         if self.machine.gpu_memory_gib < 24 and self.tenken_mode != "quick":
             chosen = SMALL_GPU_MATRICES

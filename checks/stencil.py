@@ -66,11 +66,13 @@ class Stencil(StencilBase):
 
     @run_after("init")
     def leave_single_precision_to_long_modes(self):
+        """When it is listed: single precision not in mode acceptance."""
         if self.precision == "single":
             self.tags = self.tags - {"acceptance"}
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: a grid by mode and memory."""
         side = 1024 if self.machine.gpu_memory_gib >= 32 and self.tenken_mode != "quick" else 512
         # a repetition is one step (two where they are fused), so that all are over before the power cap is felt
         self.ask(
@@ -100,6 +102,7 @@ class StencilGpus(StencilBase):
 
     @run_after("init")
     def need_so_many_gpus(self):
+        """When it is listed: needs that many GPUs."""
         self.valid_systems = [f"+cuda +gpus{self.num_gpus}"]
 
     @run_after("init")
@@ -110,6 +113,7 @@ class StencilGpus(StencilBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: a slab for each GPU."""
         self.gpus = self.num_gpus
         slab = self.slab(self.num_gpus)
         steps = 32 if self.tenken_mode == "quick" else 128
@@ -135,6 +139,7 @@ class StencilWays(StencilBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: a slab for each GPU, smaller in managed memory."""
         slab = self.slab(self.gpus or 1)
         if self.way == "managed":
             slab["nz"] = max(slab["nz"] // (self.gpus or 1), 32)
@@ -168,6 +173,7 @@ class StencilRanks(StencilRanksBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: a rank and a slab for each GPU."""
         self.num_tasks = self.num_tasks_per_node = self.gpus or 2
         self.ask(
             backend="cuda", exchange=self.way, bt=4, ranks=self.num_tasks, nodes=1, **self.slab(self.num_tasks_per_node)
@@ -192,12 +198,14 @@ class StencilNodes(StencilRanksBase):
 
     @run_after("init")
     def need_so_many_nodes(self):
+        """When it is listed: needs that many nodes; more than two only in mode published."""
         self.need_nodes(self.num_nodes)
         if self.num_nodes > 2:
             self.only_in_mode("published")
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: a rank for each GPU, and a grid by the scaling."""
         self.num_tasks_per_node = self.gpus or 1
         self.num_tasks = self.num_nodes * self.num_tasks_per_node
         slab = self.slab(self.num_tasks_per_node)
@@ -226,6 +234,7 @@ class StencilHost(StencilBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: a grid of the mode in two parts."""
         side = 256 if self.tenken_mode != "quick" else 128
         self.ask(backend="host", exchange="host", parts=2, nx=side, ny=side, nz=side // 2, bt=4)
         if self.tenken_mode != "quick":
@@ -251,6 +260,7 @@ class StencilHostRanks(StencilBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: a grid of the mode among the ranks."""
         quick = self.tenken_mode == "quick"
         side = {"quick": 64, "acceptance": 128}.get(self.tenken_mode, 192)
         steps = {"steps": 32} if quick else {}
@@ -273,10 +283,12 @@ class StencilBlocks(StencilBase):
 
     @run_after("init")
     def keep_to_the_mode(self):
+        """When it is listed: only in mode published."""
         self.only_in_mode("published")
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: one block of time, a slab for each GPU."""
         self.ask(backend="cuda", exchange="host,p2p", bt=self.block, nodes=1, **self.slab(self.gpus or 2))
         self.arguments["gpus"] = "all"
 
@@ -300,11 +312,13 @@ class StencilHostNodes(StencilBase):
 
     @run_after("init")
     def need_so_many_nodes(self):
+        """When it is listed: needs that many nodes; only in mode published."""
         self.need_nodes(self.num_nodes)
         self.only_in_mode("published")
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: the published grid, a rank a node with all its cores."""
         room = (self.machine.partition.node.memory_bytes or 0) / 2**30
         if room < 160:
             self.waive(f"not supported by the device: 128 GiB of arrays do not fit into a node of {room:.0f} GiB")
@@ -362,6 +376,7 @@ class StencilForms(FormBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: one form, on the host."""
         self.ask_on_host(self.form)
 
 
@@ -376,6 +391,7 @@ class StencilOpenACC(FormBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: on the host by g++, else on the GPU."""
         if "g++" in self.current_environ.cxx:
             self.ask_on_host("openacc")
         else:
@@ -391,6 +407,7 @@ class StencilPgas(FormBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: partitioned memory, on the host."""
         self.ask_on_host("shared")
 
 
@@ -407,5 +424,6 @@ class StencilPgasGpus(FormBase):
 
     @run_after("setup")
     def set_problem(self):
+        """Once the partition is known: one form on one GPU, managed memory on all."""
         self.ask_on_gpu(self.form)
         self.arguments["gpus"] = "all" if self.form == "managed" else "0"

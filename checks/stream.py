@@ -22,6 +22,7 @@ class StreamBase(TenkenCheck):
 
     @run_after("setup")
     def set_repetitions(self):
+        """Once the partition is known: repetitions of the mode."""
         repetitions = {"quick": 100, "acceptance": 200, "nightly": 200, "published": 200}[self.tenken_mode]
         self.arguments = {**self.arguments, "repetitions": repetitions}
         self.expected_parameters |= {"repetitions": repetitions}
@@ -57,6 +58,7 @@ class StreamCuda(StreamBase):
 
     @run_after("init")
     def choose_variant(self):
+        """When it is listed: GPUs one after another or at once, by the mode."""
         self.one_by_one_or_at_once(self.gpus_at == "at_once")
 
     @run_after("setup")

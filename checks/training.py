@@ -56,6 +56,7 @@ class TrainingBase(JudgedCheck):
 
     @run_after("setup")
     def set_lengths(self):
+        """Once the partition is known: model, length and steps of the mode."""
         seconds, steps, every = LENGTHS[self.tenken_mode]
         quick = self.tenken_mode == "quick"
         # the exchange of tensor parallelism is not compiled
@@ -76,6 +77,7 @@ class TrainingBase(JudgedCheck):
 
     @run_before("run")
     def set_command(self):
+        """Just before the job script is written: starts the script by the PyTorch of the site."""
         self.executable = '"$TENKEN_PYTORCH" training.py'
         fault = {"inject-fault": self.fault} if self.fault else {}
         self.executable_opts = command_line({**self.arguments, **fault, "json": WRITTEN})
@@ -99,6 +101,7 @@ class TrainingStep(TrainingBase):
 
     @run_after("init")
     def choose_precision(self):
+        """When it is listed: the precision; FP8 not in mode quick."""
         self.products = self.precision
         if self.precision == "fp8":
             self.tags = self.tags - {"quick"}
@@ -119,6 +122,7 @@ class TrainingParallel(TrainingBase):
 
     @run_after("init")
     def choose_parallel(self):
+        """When it is listed: how the model is divided."""
         self.parallel = self.divided
 
 
@@ -143,6 +147,7 @@ class TrainingBetweenNodes(TrainingBase):
 
     @run_after("init")
     def need_so_many_nodes(self):
+        """When it is listed: needs that many nodes."""
         self.need_nodes(self.num_nodes)
 
     def nodes_asked(self):
@@ -150,6 +155,7 @@ class TrainingBetweenNodes(TrainingBase):
 
     @run_after("setup")
     def one_process_a_node(self):
+        """Once the partition is known: a launched process on each node."""
         self.num_tasks = self.num_nodes
 
 
@@ -167,6 +173,7 @@ class TrainingFlips(TrainingBase):
 
     @run_after("setup")
     def require_counts(self):
+        """Once the partition is known: the metrics that must come."""
         self.metrics = ["step", "deterministic", "flips_found", "flips_masked"]
 
 
@@ -186,5 +193,6 @@ class TrainingHost(TrainingBase):
 
     @run_after("setup")
     def refuse_others(self):
+        """Once the partition is known: refuses GPUs."""
         if self.gpus:
             raise ReframeError(f"{self.unique_name}: gpus is {self.gpus}; allowed: 0")

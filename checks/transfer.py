@@ -33,6 +33,7 @@ class Transfer(TenkenCheck):
 
     @run_after("setup")
     def set_sizes(self):
+        """Once the partition is known: sizes of the mode."""
         size, repetitions, maximum = SIZES[self.tenken_mode]
         self.arguments = {
             "backend": "cuda",
@@ -63,6 +64,7 @@ class TransferSeries(TenkenCheck):
 
     @run_after("setup")
     def set_series(self):
+        """Once the partition is known: one size of the published series."""
         self.expected_parameters = {
             "backend": "cuda",
             "bytes": self.array_bytes,

@@ -55,6 +55,7 @@ class HpcgBinary(HpcgBase):
 
     @run_after("init")
     def need_so_many(self):
+        """When it is listed: needs that many nodes."""
         if self.xhpcg_nodes > 1:
             self.need_nodes(self.xhpcg_nodes)
 
@@ -64,6 +65,7 @@ class HpcgBinary(HpcgBase):
 
     @run_after("setup")
     def expect_xhpcg(self):
+        """Once the partition is known: ranks and grid; what the output must state."""
         if self.xhpcg_ranks < 0 or self.xhpcg_nodes < 1:
             raise ReframeError(
                 f"xhpcg_ranks {self.xhpcg_ranks}, xhpcg_nodes {self.xhpcg_nodes}: allowed: 0 or more, 1 or more"
@@ -76,6 +78,7 @@ class HpcgBinary(HpcgBase):
 
     @run_before("run")
     def set_xhpcg_command(self):
+        """Just before the job script is written: starts the ranks from a function of the job script."""
         # ReFrame sets the job only after this hook
         self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
         launch = self.job.launcher.run_command(self.job)
@@ -130,6 +133,7 @@ class HpcgBinaryPublished(HpcgBinary):
 
     @run_after("init")
     def take_the_published_size(self):
+        """When it is listed: nodes as published; only in that mode."""
         self.xhpcg_nodes = self.num_nodes
         if self.num_nodes > 1:
             self.need_nodes(self.num_nodes)
