@@ -87,7 +87,7 @@ class BurnNode(BurnBase):
 
     @run_after("setup")
     def load_host(self):
-        """Once the partition is known: the load of the host beside that of the GPUs."""
+        """Once the partition is known: the load of the host next to that of the GPUs."""
         self.arguments = {**self.arguments, "with-host": True, "host-bytes": f"{self.burn_host_gib}Gi"}
 
 

@@ -193,7 +193,7 @@ class MpiOsuCollectives(MpiOsu):
 
     @run_after("setup")
     def place_ranks(self):
-        """Once the partition is known: ranks a node."""
+        """Once the partition is known: ranks per node."""
         self.num_tasks_per_node = self.osu_ranks or max(2, self.machine.gpus or 0)
         self.num_tasks = self.osu_nodes * self.num_tasks_per_node
         self.expected_parameters |= {"ranks": self.num_tasks}

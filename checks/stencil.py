@@ -318,7 +318,7 @@ class StencilHostNodes(StencilBase):
 
     @run_after("setup")
     def set_problem(self):
-        """Once the partition is known: the published grid, a rank a node with all its cores."""
+        """Once the partition is known: the published grid, one rank per node with all its cores."""
         room = (self.machine.partition.node.memory_bytes or 0) / 2**30
         if room < 160:
             self.waive(f"not supported by the device: 128 GiB of arrays do not fit into a node of {room:.0f} GiB")

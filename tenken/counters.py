@@ -11,6 +11,7 @@ its width. All others are 64 bits wide and wrap, which no port does within a nod
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -23,6 +24,8 @@ from pathlib import Path
 FAULT, BER, NOTED = "fault", "ber", "noted"
 #: Bit error rate that every link must stay below (InfiniBand Architecture Specification, volume 2).
 MAX_BER = 1e-12
+#: Key of the changes in the facts of a record's job.
+FACT = "ports"
 
 
 @dataclass(frozen=True)
@@ -325,7 +328,8 @@ class Change:
         return sorted(name for name, rise in self.errors.items() if rise is None and COUNTERS[name].rise != NOTED)
 
     def as_json(self) -> dict[str, object]:
-        return dict(vars(self))
+        """Without errors that did not rise."""
+        return {**vars(self), "errors": {name: rise for name, rise in self.errors.items() if rise != 0}}
 
 
 def changes_of(text: Iterable[str]) -> list[Change]:
@@ -363,12 +367,31 @@ def changes_of(text: Iterable[str]) -> list[Change]:
     return found
 
 
-def change_of(kept: Mapping[str, object]) -> Change | None:
-    """Of Change.as_json(); None for anything else."""
-    try:
-        return Change(**kept)  # type: ignore[arg-type]
-    except TypeError:
-        return None
+def read(facts: Mapping[str, object]) -> list[Change]:
+    """The changes in the facts of a record's job; what is no Change.as_json() is left out."""
+    found, kept = [], facts.get(FACT)
+    for one in kept if isinstance(kept, list) else []:
+        with contextlib.suppress(TypeError):
+            found.append(Change(**one))
+    return found
+
+
+def below(changes: Iterable[Change], kind: str, rails: int | None, gbit_s: float | None) -> list[str]:
+    """Nodes with fewer ports, or ports of a lower rate, than the fabric of the system file has; unknown rates are not
+    below."""
+    found: list[str] = []
+    seen: dict[str, set[str]] = {}
+    for one in changes:
+        if one.kind != kind:
+            continue
+        new = one.port not in seen.setdefault(one.node, set())
+        seen[one.node].add(one.port)
+        if new and gbit_s and one.gbit_s is not None and one.gbit_s < gbit_s:
+            found.append(f"{one.node}: port {one.port}: {one.gbit_s:g} Gbit/s, the system file states {gbit_s:g}")
+    for node, up in seen.items():
+        if rails is not None and len(up) < rails:
+            found.append(f"{node}: {len(up)} ports are up ({', '.join(sorted(up))}), the system file states {rails}")
+    return found
 
 
 def _numbers(pairs: Mapping[str, str]) -> Counters:

@@ -12,14 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tenken import paths
+from tenken import counters, paths
 from tenken.archive import records as archive
 from tenken.campaign import file, journal, plan, redfish, runner
 from tenken.campaign.alive import Alive
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import Chosen, State, Unit
 from tenken.campaign.queue import Queue, Refused
-from tenken.judge import ports as judged_ports
 from tenken.machines import loader, topology
 from tenken.report import campaign as pages
 
@@ -239,7 +238,7 @@ def _pairs(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> i
         print(f"{kind}: {count} pairs, median {level:.4g} GB/s")
     ports = [f"{one.node}: port {one.port}: {fault}" for one in changes for fault in one.faults()]
     if fabric is not None:
-        ports += judged_ports.below(changes, fabric.kind, fabric.rails, fabric.gbit_s)
+        ports += counters.below(changes, fabric.kind, fabric.rails, fabric.gbit_s)
     for leaf in found.leaves:
         print(f"{between.leaf or 'leaf'} {leaf}: most of its nodes are slow")
     for node, why in found.nodes.items():

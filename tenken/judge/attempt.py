@@ -6,7 +6,6 @@ import math
 import re
 import shlex
 from collections.abc import Iterator
-from datetime import datetime, timezone
 
 from tenken.model import job_exit
 from tenken.model.catalogue import NOTHING, Program
@@ -87,40 +86,24 @@ FP64_A_CYCLE = {"8.0": 128, "9.0": 256}
 
 def _host(result: Result, job: JobAccount | None) -> Iterator[str]:
     """The host as the job script read it on the node that wrote the result."""
-    host = result.host
     if job is None or not job.node or short(job.node) != short(result.node):
         return
-    read = job.host
-    for name in ("architecture", "kernel", "logical_cpus"):
-        said, seen = getattr(host, name), getattr(read, name)
-        if seen and said != seen:
+    for name in ("architecture", "kernel", "logical_cpus", "cpu", "memory_bytes"):
+        said, seen = getattr(result.host, name), getattr(job.host, name)
+        if name == "memory_bytes":
+            same = not seen or abs((said or 0) - seen) <= MEMORY_APART * seen
+        else:
+            same = str(said).replace("_", " ").split() == str(seen).replace("_", " ").split()
+        if seen and not same:
             yield f"host.{name} is {said!r}; the job script read {seen!r}"
-    if read.cpu and _words(host.cpu) != _words(read.cpu):
-        yield f"host.cpu is {host.cpu!r}; the job script read {read.cpu!r}"
-    if read.memory_bytes and abs((host.memory_bytes or 0) - read.memory_bytes) > MEMORY_APART * read.memory_bytes:
-        yield f"host.memory_bytes is {host.memory_bytes}; the job script read {read.memory_bytes}"
-
-
-def _words(text: str) -> list[str]:
-    return text.replace("_", " ").split()
-
-
-def _moment(text: str) -> float | None:
-    """Seconds since 1970 of a result's time; None for an invalid date or time."""
-    whole, _, fraction = text.rstrip("Z").partition(".")
-    try:
-        seconds = datetime.fromisoformat(whole).replace(tzinfo=timezone.utc).timestamp()
-    except ValueError:
-        return None
-    return seconds + (float(f"0.{fraction}") if fraction else 0.0)
 
 
 def _times(result: Result, job: JobAccount | None) -> Iterator[str]:
-    times = {"started": _moment(result.started), "finished": _moment(result.finished)}
+    times = dict(zip(("started", "finished"), result.moments, strict=True))
     for name, moment in times.items():
         if moment is None:
             yield f"{name} is {getattr(result, name)!r}: not a valid time"
-    started, finished = times["started"], times["finished"]
+    started, finished = result.moments
     if started is None or finished is None:
         return
     if finished < started:
@@ -180,16 +163,9 @@ def _command(result: Result, request: Request) -> Iterator[str]:
 
 def without_files(words: tuple[str, ...]) -> tuple[str, ...]:
     """Arguments of a command line except the files of request and result."""
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if skip:
-            skip = False
-        elif word in ("--request", "--json"):
-            skip = True
-        else:
-            kept.append(word)
-    return tuple(kept)
+    files = ("--request", "--json")
+    pairs = zip(("", *words), words, strict=False)
+    return tuple(word for before, word in pairs if word not in files and before not in files)
 
 
 def _distinct(result: Result) -> list[str]:
@@ -206,8 +182,10 @@ def _distinct(result: Result) -> list[str]:
 
 
 def _devices(result: Result, machine: Machine, job: JobAccount | None) -> Iterator[str]:
+    """Each GPU by the system file, and among those that the job saw."""
+    sheet, uuids = machine.gpu_memory_bytes, job.uuids if job is not None else frozenset()
     for device in result.devices:
-        place = f"GPU {device.index}"
+        place, whole = f"GPU {device.index}", not device.mig_enabled
         if machine.gpu_names and not any(re.fullmatch(name, device.name.strip()) for name in machine.gpu_names):
             yield f"{place} has name {device.name!r}; the system file has {machine.gpu}"
         if machine.compute_capability and device.compute_capability != machine.compute_capability:
@@ -215,50 +193,30 @@ def _devices(result: Result, machine: Machine, job: JobAccount | None) -> Iterat
                 f"{place} has compute_capability {device.compute_capability}; {machine.gpu} has "
                 f"{machine.compute_capability}"
             )
-        sheet = machine.gpu_memory_bytes
-        if sheet and not device.mig_enabled and not 0.85 <= device.memory_bytes / sheet <= 1.02:
+        if sheet and whole and not 0.85 <= device.memory_bytes / sheet <= 1.02:
             yield f"{place} has memory_bytes {device.memory_bytes}; {machine.gpu} has {sheet:.0f}"
-        if job is not None and job.uuids and not device.mig_enabled and device.uuid not in job.uuids:
-            yield f"{place} has uuid {device.uuid or 'none'}; the job saw {', '.join(sorted(job.uuids))}"
+        if uuids and whole and device.uuid not in uuids:
+            yield f"{place} has uuid {device.uuid or 'none'}; the job saw {', '.join(sorted(uuids))}"
 
 
 def _against_sheet(device: Device, place: str, machine: Machine) -> Iterator[str]:
-    """Cache, multiprocessors and highest clock of a whole card, by its data sheet."""
-    cache = machine.gpu_l2_bytes
-    if cache and device.l2_bytes is not None and abs(device.l2_bytes - cache) > CACHE_APART * cache:
-        yield f"{place} has l2_bytes {device.l2_bytes}; {machine.gpu} has {cache:.0f}"
-    yield from _memory_and_links(device, place, machine)
-    peak = machine.limits.get(("fp64_tensor", "gpu"))
-    a_cycle = FP64_A_CYCLE.get(device.compute_capability)
-    if peak is None or not peak.value or a_cycle is None:
-        return
-    if not device.multiprocessors or not device.sm_clock_max_mhz:
-        return
-    reached = device.multiprocessors * device.sm_clock_max_mhz * 1e6 * a_cycle / 1e12
-    if abs(reached - peak.value) > CLOCKS_APART * peak.value:
-        yield (
-            f"{place} has multiprocessors {device.multiprocessors} and sm_clock_max_mhz {device.sm_clock_max_mhz:g}, "
-            f"which give {reached:.4g} TFLOP/s of FP64; {machine.gpu} has {peak.value:g}"
-        )
-
-
-def _memory_and_links(device: Device, place: str, machine: Machine) -> Iterator[str]:
-    """Width of the memory and rate of the links by the data sheet; capabilities by the system file."""
-    memory, link = machine.limits.get(("memory", "gpu")), machine.limits.get(("gpu_link", "pair"))
-    if memory is not None and memory.value and device.memory_bus_bits and device.memory_clock_max_mhz:
-        reached = 2e-3 * device.memory_clock_max_mhz * device.memory_bus_bits / 8
-        if abs(reached - memory.value) > CLOCKS_APART * memory.value:
-            yield (
-                f"{place} has memory_bus_bits {device.memory_bus_bits} and memory_clock_max_mhz "
-                f"{device.memory_clock_max_mhz:g}, which give {reached:.4g} GB/s; {machine.gpu} has {memory.value:g}"
-            )
-    if link is not None and link.value and machine.links_per_pair and device.nvlink_gbs_per_link:
-        reached = device.nvlink_gbs_per_link * machine.links_per_pair
-        if abs(reached - link.value) > CLOCKS_APART * link.value:
-            yield (
-                f"{place} has nvlink_gbs_per_link {device.nvlink_gbs_per_link:g}: {reached:.4g} GB/s by "
-                f"{machine.links_per_pair} links; {machine.gpu} has {link.value:g}"
-            )
+    """Cache, multiprocessors, clocks, memory and links of a whole card by its data sheet; capabilities by the system
+    file."""
+    peak, memory, link = (
+        found.value if (found := machine.limits.get(key)) else None
+        for key in (("fp64_tensor", "gpu"), ("memory", "gpu"), ("gpu_link", "pair"))
+    )
+    links, a_cycle = machine.links_per_pair, FP64_A_CYCLE.get(device.compute_capability)
+    for names, factors, sheet, apart, unit in (
+        (("l2_bytes",), (1,), machine.gpu_l2_bytes, CACHE_APART, "B"),
+        (("multiprocessors", "sm_clock_max_mhz"), (a_cycle, 1e-6), peak, CLOCKS_APART, "TFLOP/s of FP64"),
+        (("memory_bus_bits", "memory_clock_max_mhz"), (2e-3 / 8,), memory, CLOCKS_APART, "GB/s"),
+        (("nvlink_gbs_per_link",), (links,), link, CLOCKS_APART, f"GB/s by {links} links"),
+    ):
+        parts = [*(getattr(device, name) for name in names), *factors]
+        if sheet and all(parts) and abs((reached := math.prod(parts)) - sheet) > apart * sheet:
+            said = " and ".join(f"{name} {getattr(device, name):.6g}" for name in names)
+            yield f"{place} has {said}, which give {reached:.4g} {unit}; {machine.gpu} has {sheet:.6g}"
     for capability, name in (
         ("managed", "managed_memory"),
         ("managed", "concurrent_managed_access"),
@@ -274,19 +232,12 @@ def _against_reading(device: Device, job: JobAccount | None, nvml: bool) -> Iter
     card = next((card for card in job.cards if card.uuid == device.uuid), None) if job is not None else None
     if card is None:
         return
-    place = f"GPU {device.index}"
-    for name in ("driver", "vbios", "serial"):
+    for name in ("driver", "vbios", "serial", "pci_bus_id", "mig_enabled", "ecc_enabled", "persistence_mode"):
         said, seen = getattr(device, name), getattr(card, name)
-        if seen and (said or nvml) and (said or "").lower() != seen.lower():
-            yield f"{place} has {name} {said!r}; nvidia-smi in the job reports {seen!r}"
-    if card.pci_bus_id and _bus(device.pci_bus_id or "") != _bus(card.pci_bus_id):
-        yield f"{place} has pci_bus_id {device.pci_bus_id!r}; nvidia-smi in the job reports {card.pci_bus_id!r}"
-    for name in ("mig_enabled", "ecc_enabled", "persistence_mode"):
-        said, seen = getattr(device, name), getattr(card, name)
-        if seen is not None and (said is not None or nvml) and said != seen:
-            yield f"{place} has {name} {said}; nvidia-smi in the job reports {seen}"
+        if seen not in (None, "") and (nvml or said not in (None, "")) and _plain(said) != _plain(seen):
+            yield f"GPU {device.index} has {name} {said!r}; nvidia-smi in the job reports {seen!r}"
 
 
-def _bus(text: str) -> str:
-    """A PCI address without the zeros before its domain: 00000000:1B:00.0 and 0000:1b:00.0 are one."""
-    return text.lower().lstrip("0")
+def _plain(value: object) -> str:
+    """Without the zeros before a domain: 00000000:1B:00.0 and 0000:1b:00.0 are one PCI address."""
+    return str(value).lower().lstrip("0")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tenken.model.catalogue import Metric, Program
 from tenken.model.engine import Run
-from tenken.model.judgement import CEILING, DEVICE, FLOOR, REFERENCE, Criterion, Finding, JudgedMetric, Limit
+from tenken.model.judgement import CEILING, DEVICE, FLOOR, KIND, REFERENCE, Criterion, Finding, JudgedMetric, Limit
+from tenken.model.kinds import NEAREST, Known
 from tenken.model.machine import Machine
 from tenken.model.result import Device, DeviceHealth, MetricValue, Result
+from tenken.model.subject import Subject
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
 
 #: A value this much above a physical limit means cached data or miscounted bytes: wrong, not fast.
@@ -40,6 +42,17 @@ MEETING = 0.25
 ENOUGH = 8
 
 
+def say(
+    verdict: str, result: Result, text: str, of: MetricValue | Subject | None = None, kind: str | None = None
+) -> Finding:
+    """A finding on a result, or `of` a value or subject of it: node and place come before the text. Without a `kind`
+    what is only recorded is a note."""
+    subject, metric = (of.subject, of.id) if isinstance(of, MetricValue) else (of, None)
+    where = f"{result.node} {subject.place}" if subject else result.node
+    note = NOTE if verdict == RECORDED else ""
+    return Finding(verdict, f"{where}: {text}", metric, subject, result.node, kind=note if kind is None else kind)
+
+
 def limit_of(result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit]) -> Limit:
     """The yardstick of a value: of data sheet and device the one that permits less, else the result's own claim."""
     return _limits(result, metric, declared, sheets)[0]
@@ -65,22 +78,25 @@ def _limits(
     return less, more.value
 
 
-def differing(result: Result, program: Program, sheets: Mapping[tuple[str, str], Limit]) -> list[Finding]:
-    """Notes on limits that a device reports otherwise than its data sheet, each once."""
-    texts: dict[str, MetricValue] = {}
-    for metric in result.metrics:
-        declared, claim = program.metrics[metric.name], result.limits[metric.id]
-        sheet = sheets.get((declared.data_sheet or "", metric.kind))
-        if sheet is None or not sheet.value or claim.value is None or claim.said_by != DEVICE:
-            continue
+def notes(run: Run, machine: Machine, judged: Mapping[str, JudgedMetric]) -> list[Finding]:
+    """Once each: limits that a device reports otherwise than its data sheet; why a value has no criterion, if a limit
+    of the machine is not known; GPUs to which no floor applies, after which a run passes nothing by other values."""
+    found: dict[str, Finding] = {}
+    for metric in run.result.metrics:
+        declared, claim = run.program.metrics[metric.name], run.result.limits[metric.id]
+        key = (declared.data_sheet or "", metric.kind)
+        sheet, unknown = machine.limits.get(key), machine.unknown.get(key)
         apart = LINK_APART if declared.data_sheet == "gpu_link" else CLAIM_APART
-        if claim.unit == sheet.unit and abs(claim.value - sheet.value) > apart * sheet.value:
-            text = (
-                f"{result.node} {metric.place}: the limit is {sheet.value:.6g} {sheet.unit} by {sheet.basis}, "
-                f"{claim.value:.6g} {claim.unit} by {claim.basis}"
-            )
-            texts.setdefault(text, metric)
-    return [Finding(RECORDED, text, None, metric.subject, result.node, kind=NOTE) for text, metric in texts.items()]
+        less, more = sheet.value if sheet else None, claim.value if claim.said_by == DEVICE else None
+        if sheet and less and more and claim.unit == sheet.unit and abs(more - less) > apart * less:
+            text = f"the limit is {less:.6g} {sheet.unit} by {sheet.basis}, {more:.6g} {claim.unit} by {claim.basis}"
+            found.setdefault(f"{metric.place}: {text}", say(RECORDED, run.result, text, metric.subject))
+        if unknown and judged[metric.id].criterion is None:
+            found.setdefault(unknown, say(RECORDED, run.result, f"no limit: {unknown}", metric.subject))
+        if text := limited(run.result, metric, declared, machine):
+            no_floor = Finding(RECORDED, f"{run.result.node} {text}: no floor applies", node=run.result.node)
+            found.setdefault(text, replace(no_floor, kind=LIMITED_BY_OPERATOR))
+    return list(found.values())
 
 
 def floor_of(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -> tuple[float, str] | None:
@@ -124,28 +140,6 @@ def limited(result: Result, metric: MetricValue, declared: Metric, machine: Mach
     return ""
 
 
-def unlimited(result: Result, program: Program, machine: Machine, without: Collection[str]) -> list[Finding]:
-    """Notes on values `without` a criterion, by their ids, because a limit of the machine is not known."""
-    found: dict[str, MetricValue] = {}
-    for metric in result.metrics:
-        reason = machine.unknown.get((program.metrics[metric.name].data_sheet or "", metric.kind))
-        if reason and metric.id in without:
-            found.setdefault(reason, metric)
-    return [
-        Finding(RECORDED, f"{result.node} {one.place}: no limit: {reason}", None, one.subject, result.node, kind=NOTE)
-        for reason, one in found.items()
-    ]
-
-
-def limits_set(result: Result, program: Program, machine: Machine) -> list[Finding]:
-    """Notes on GPUs whose floors do not apply: such a run passes nothing by its other values."""
-    found = {limited(result, m, program.metrics[m.name], machine) for m in result.metrics} - {""}
-    return [
-        Finding(RECORDED, f"{result.node} {text}: no floor applies", None, None, result.node, kind=LIMITED_BY_OPERATOR)
-        for text in sorted(found)
-    ]
-
-
 def locked(entry: DeviceHealth, device: Device) -> float | None:
     """The clock of a GPU that has it below its highest before, during and after the run: a setting, no throttling."""
     clocks = [one.sm_clock_mhz for one in (entry.before, entry.worst, entry.after)]
@@ -173,18 +167,16 @@ def hold(
     limit itself may be exceeded (`yardstick`). `floor`: the minimum efficiency (`floor_of`) and its source. `kind`:
     what other devices of the model reached, which counts where it permits less.
     """
-    where = f"{result.node} {metric.place}"
     limit, highest = _limits(result, metric, declared, sheets)
     for unit, name in ((limit.unit or metric.unit, "limit"), (known.unit if known else metric.unit, "reference")):
         if unit != metric.unit:
-            text = f"{where}: {metric.id} is in {metric.unit} but its {name} in {unit}"
-            judged = _judged(FAIL, metric, metric.value, metric.statistic, None, Limit(None, unknown=text), None)
-            return judged, [Finding(FAIL, text, metric.id, metric.subject, result.node)]
+            found = say(FAIL, result, f"{metric.id} is in {metric.unit} but its {name} in {unit}", metric)
+            without = Limit(None, unknown=found.message)
+            return _judged(FAIL, metric, metric.value, metric.statistic, None, without, None), [found]
 
     higher = metric.direction == "higher"
-    ceiling = _beyond(highest, higher)
-    if ceiling is not None and higher:
-        ceiling *= reach
+    # beyond it a measurement is impossible
+    ceiling = None if highest is None else highest * LIMIT_HEADROOM * reach if higher else highest / LIMIT_HEADROOM
     criterion = known
     if criterion is None and limit.value is not None and floor:
         share, why = floor
@@ -200,7 +192,7 @@ def hold(
     findings: list[Finding] = []
     if ceiling is not None and ((metric.value > ceiling) if higher else (metric.value < ceiling)):
         text = (
-            f"{where}: {metric.id} = {metric.value:.6g} {metric.unit} is beyond {LIMIT_HEADROOM} of the physical "
+            f"{metric.id} = {metric.value:.6g} {metric.unit} is beyond {LIMIT_HEADROOM} of the physical "
             f"limit {reach * (highest or 0.0):.6g} {limit.unit} ({limit.basis}): cached data or miscounted bytes"
         )
         findings.append(miss(result, metric, text, metric.value, ceiling, CEILING))
@@ -221,8 +213,8 @@ def _held(result: Result, metric: MetricValue, criterion: Criterion, number: flo
         return []
     missed = abs(number - bound) / abs(bound) if bound else float("inf")
     text = (
-        f"{result.node} {metric.place}: {metric.id} = {number:.6g} {metric.unit} ({statistic}) is {side} "
-        f"{bound:.6g} {metric.unit} by {100 * missed:.1f} % ({in_words(criterion)})"
+        f"{metric.id} = {number:.6g} {metric.unit} ({statistic}) is {side} {bound:.6g} {metric.unit} by "
+        f"{100 * missed:.1f} % ({in_words(criterion)})"
     )
     return [miss(result, metric, text, number, bound, criterion.kind)]
 
@@ -256,19 +248,33 @@ def in_words(criterion: Criterion) -> str:
     return f"{name} {criterion.value:.6g} {criterion.unit}, {criterion.source}"
 
 
+def of_kind(known: Known | None, metric: MetricValue, name: str) -> Criterion | None:
+    """The least value of a further device, where enough devices of enough sites are known. `name`: of the model."""
+    if known is None or not known.decides or known.bound is None:
+        return None
+    of = f"{len(known.values)} {name}, {len(known.machines)} machines, {known.sites} sites"
+    return Criterion(
+        KIND, known.middle, known.bound, None, metric.unit, metric.statistic, f"prediction interval of {of}"
+    )
+
+
+def below_kind(known: Known | None, result: Result, metric: MetricValue, name: str) -> list[Finding]:
+    """A note on a value below all known devices, where they are too few for a criterion."""
+    if known is None or known.decides or not metric.value < (1 - NEAREST) * min(known.values):
+        return []
+    below = 100 * (1 - metric.value / known.middle)
+    text = (
+        f"{metric.id} = {metric.value:.6g} {metric.unit} is {below:.1f} % below the {len(known.values)} {name} known, "
+        f"whose middle is {known.middle:.6g} and whose least is {min(known.values):.6g}"
+    )
+    return [say(RECORDED, result, text, metric)]
+
+
 def miss(result: Result, metric: MetricValue, text: str, number: float, bound: float, kind: str = "") -> Finding:
     """A FAIL of one value against a bound."""
     missed = abs(number - bound) / abs(bound) if bound else None
-    return Finding(
-        FAIL, text, metric.id, metric.subject, result.node, number, metric.unit, bound, missed, kind
-    )  # fmt: skip
-
-
-def _beyond(limit: float | None, higher: bool) -> float | None:
-    """The value above which a measurement is impossible; None without a known limit."""
-    if limit is None:
-        return None
-    return limit * LIMIT_HEADROOM if higher else limit / LIMIT_HEADROOM
+    found = say(FAIL, result, text, metric, kind)
+    return replace(found, value=number, unit=metric.unit, bound=bound, miss=missed)
 
 
 def yardstick(result: Result, metric: MetricValue, program: Program, sheets: Mapping[tuple[str, str], Limit]) -> float:

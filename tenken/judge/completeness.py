@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from tenken.judge.bounds import say
 from tenken.model.catalogue import Program
 from tenken.model.contract import JOINED, Contract, Counted, Listed, Points, Sweep, Verified, With
 from tenken.model.judgement import Finding
@@ -47,12 +48,10 @@ def asked(arguments: tuple[str, ...], contract: Contract) -> dict[str, Any]:
     return found
 
 
-def parameter(result: Result, contract: Contract, name: str) -> Any:
-    """A parameter of the result by its current or a former name; KeyError if there is none."""
-    for known in (name, *(former for former, now in contract.was_options.items() if now == name)):
-        if known in result.parameters:
-            return result.parameters[known]
-    raise KeyError(name)
+def stated(result: Result, contract: Contract) -> dict[str, Any]:
+    """The parameters of a result, those with a former name by their current one too."""
+    was = contract.was_options
+    return {**{was[name]: value for name, value in result.parameters.items() if name in was}, **result.parameters}
 
 
 def parameters(result: Result, request: Request) -> Iterator[str]:
@@ -70,28 +69,21 @@ def _same(said: object, asked: object) -> bool:
 def arguments(result: Result, program: Program, request: Request) -> Iterator[str]:
     """Options that are missing in the result or differ from the request, and others that differ from their default."""
     contract = program.contract
-    wanted = asked(request.arguments, contract)
+    wanted, said = asked(request.arguments, contract), stated(result, contract)
     for name, value in wanted.items():
-        try:
-            said = parameter(result, contract, name)
-        except KeyError:
+        if name not in said:
             yield f"parameter {name} is missing; requested: {value!r}"
-            continue
-        if not same(said, value):
-            yield f"parameter {name} is {said!r}; requested: {value!r}"
+        elif not same(said[name], value):
+            yield f"parameter {name} is {said[name]!r}; requested: {value!r}"
     if request.token is None or request.foreign or result.by_others:
         return
     for name, default in {**contract.defaults, **contract.defaults_if_stated}.items():
         if name in wanted or name in request.parameters:
             continue
-        try:
-            said = parameter(result, contract, name)
-        except KeyError:
-            if name in contract.defaults:
-                yield f"parameter {name} is missing; its default is {default!r}"
-            continue
-        if not same(said, default):
-            yield f"parameter {name} is {said!r}; it was not requested, and its default is {default!r}"
+        if name in said and not same(said[name], default):
+            yield f"parameter {name} is {said[name]!r}; it was not requested, and its default is {default!r}"
+        elif name not in said and name in contract.defaults:
+            yield f"parameter {name} is missing; its default is {default!r}"
 
 
 # ---- points --------------------------------------------------------------------------------------------------
@@ -140,10 +132,7 @@ def _of_run(result: Result, contract: Contract, entry: Points) -> Points:
 
 def _count(result: Result, contract: Contract, name: str) -> int | None:
     """A parameter that counts; None if it is absent or cannot be a count of points in a document."""
-    try:
-        count = plain(parameter(result, contract, name))
-    except KeyError:
-        return None
+    count = plain(stated(result, contract).get(name))
     return int(count) if isinstance(count, float) and 1 <= count <= 10_000 else None
 
 
@@ -180,16 +169,26 @@ def _of_subjects(
     for subject in expected:
         if subject not in by_subject:
             yield f"metric {name} of {subject} is missing"
-    union = set().union(*by_subject.values())
-    for subject, found in by_subject.items():
+    yield from _uneven({f"{name} of {subject}": found for subject, found in by_subject.items()}, tuple(entry.at))
+
+
+def _first(texts: Iterable[str], by: str = ", ") -> str:
+    """The first of several texts, and how many more there are."""
+    known = [*texts]
+    return by.join(known[:NAMED]) + (f" and {len(known) - NAMED} more" if len(known) > NAMED else "")
+
+
+def _uneven(what: Mapping[str, set[At]], keys: tuple[str, ...]) -> Iterator[str]:
+    """Of metrics that are to be reported at the same points: what is missing of each."""
+    union = set().union(*what.values())
+    for name, found in what.items():
         if union - found:
-            yield f"metric {name} of {subject} is missing at {_some(union - found, tuple(entry.at))}"
+            yield f"metric {name} is missing at {_places(union - found, keys)}"
 
 
-def _some(missing: set[At], keys: tuple[str, ...]) -> str:
-    texts = [", ".join(f"{k}={_text(v)}" for k, v in zip(keys, at, strict=True)) for at in missing]
-    shown = "; ".join(sorted(texts)[:NAMED])
-    return shown + (f"; and {len(texts) - NAMED} more" if len(texts) > NAMED else "")
+def _places(missing: set[At], keys: tuple[str, ...]) -> str:
+    texts = (", ".join(f"{k}={_text(v)}" for k, v in zip(keys, at, strict=True)) for at in missing)
+    return _first(sorted(texts), "; ")
 
 
 def _text(value: Any) -> str:
@@ -200,16 +199,16 @@ def _expected(result: Result, contract: Contract, values: Any) -> set[Any] | Non
     """The required values of a coordinate; None if the program determines them."""
     if isinstance(values, tuple):
         return {plain(v) for v in values}
+    said = stated(result, contract)
     try:
         if isinstance(values, Listed):
-            words = [word.strip() for word in str(parameter(result, contract, values.parameter)).split(",")]
+            words = [word.strip() for word in str(said[values.parameter]).split(",")]
             return None if not words or set(words) & set(values.own) else {plain(word) for word in words}
         if isinstance(values, Counted):
             return {float(i) for i in range(1, (_count(result, contract, values.parameter) or 0) + 1)}
         if isinstance(values, Sweep):
             start, end, factor = (
-                plain(parameter(result, contract, one) if isinstance(one, str) else one)
-                for one in (values.start, values.end, values.factor)
+                plain(said[one] if isinstance(one, str) else one) for one in (values.start, values.end, values.factor)
             )
             if not all(isinstance(one, float) for one in (start, end, factor)) or factor <= 1 or start <= 0:
                 return None
@@ -232,25 +231,22 @@ def _on_grid(result: Result, contract: Contract, what: str, found: set[At], entr
         said = {at[i] for at in found} - ({None} if entry.ragged else set())
         for name, which in (("missing", allowed - said), ("not requested", said - allowed)):
             if which:
-                texts = sorted(map(_text, which))
-                shown = ", ".join(texts[:NAMED]) + (f" and {len(texts) - NAMED} more" if len(texts) > NAMED else "")
-                yield f"metric {what}: {keys[i]} {shown} {'is' if len(texts) == 1 else 'are'} {name}"
+                shown = _first(sorted(map(_text, which)))
+                yield f"metric {what}: {keys[i]} {shown} {'is' if len(which) == 1 else 'are'} {name}"
     if entry.ragged or not keys:
         return
     for i, values in enumerate(entry.at.values()):
         lost = {plain(v) for v in values.values} - {at[i] for at in found} if isinstance(values, With) else set()
         if lost:
             yield f"metric {what}: {keys[i]} {', '.join(sorted(map(_text, lost)))} is missing"
-    own = {tuple(at[i] for i in range(len(keys)) if i not in known) for at in found}
-    fixed = product(*({at[i] for at in found} for i in known))
-    whole = set()
-    for values in fixed:
-        for rest in own:
-            by_index = dict(zip(known, values, strict=True))
-            left = iter(rest)
-            whole.add(tuple(by_index[i] if i in by_index else next(left) for i in range(len(keys))))
+    # each combination that the program determines, at every required one
+    own = {tuple(None if i in known else at[i] for i in range(len(keys))) for at in found}
+    fixed = product(*({at[i] for at in found} if i in known else (None,) for i in range(len(keys))))
+    whole = {
+        tuple(b if a is None else a for a, b in zip(values, rest, strict=True)) for values, rest in product(fixed, own)
+    }
     if whole - found:
-        yield f"metric {what} is missing at {_some(whole - found, keys)}"
+        yield f"metric {what} is missing at {_places(whole - found, keys)}"
 
 
 def _alike(entry: Points, have: Mapping[tuple[str, str], Mapping[str, set[At]]]) -> Iterator[str]:
@@ -263,10 +259,7 @@ def _alike(entry: Points, have: Mapping[tuple[str, str], Mapping[str, set[At]]])
     for (_, subject), by_name in by_place.items():
         if entry.together:
             yield from (f"metric {name} of {subject} is missing" for name in entry.metrics if name not in by_name)
-        union = set().union(*by_name.values())
-        for name, found in by_name.items():
-            if union - found:
-                yield f"metric {name} of {subject} is missing at {_some(union - found, tuple(entry.at))}"
+        yield from _uneven({f"{name} of {subject}": found for name, found in by_name.items()}, tuple(entry.at))
 
 
 # ---- verifications -------------------------------------------------------------------------------------------
@@ -300,7 +293,7 @@ def verifications(result: Result, program: Program) -> Iterator[str]:
     for i, one in enumerate(declared):
         came = matched[i]
         measured = [m for m in result.metrics if m.name in one.of]
-        if not _comes(result, program.contract, one):
+        if not where_holds(result, program.contract, one.where):
             if came:
                 where = ", ".join(f"{k} {' or '.join(map(str, v))}" for k, v in one.where.items())
                 yield f"verification {came[0][0].what!r} requires {where}"
@@ -312,24 +305,13 @@ def verifications(result: Result, program: Program) -> Iterator[str]:
             yield from _each_count(result, program.contract, one, came)
 
 
-def _comes(result: Result, contract: Contract, one: Verified) -> bool:
-    return where_holds(result, contract, one.where)
-
-
 def where_holds(result: Result, contract: Contract, where: Mapping[str, tuple[Any, ...]]) -> bool:
     """Whether the parameters of a run have the values of `where`."""
-    for name, allowed in where.items():
-        if name == SUBJECT:
-            if not {metric.kind for metric in result.metrics} & set(allowed):
-                return False
-            continue
-        try:
-            said = parameter(result, contract, name)
-        except KeyError:
-            return False
-        if not any(same(said, value) for value in allowed):
-            return False
-    return True
+    said, kinds = stated(result, contract), {metric.kind for metric in result.metrics}
+    return all(
+        kinds & set(allowed) if name == SUBJECT else name in said and any(same(said[name], one) for one in allowed)
+        for name, allowed in where.items()
+    )
 
 
 def by_compiler(result: Result, program: Program) -> bool:
@@ -347,13 +329,12 @@ def must_come(result: Result, program: Program) -> Iterator[str]:
 
 def _brings(result: Result, contract: Contract, name: str, values: tuple[Any, ...]) -> bool:
     """A program of this suite that does not state the parameter has none of its metrics."""
-    try:
-        said = parameter(result, contract, name)
-    except KeyError:
+    if name not in (parameters := stated(result, contract)):
         return not result.by_others
-    stated = [plain(word) for word in said.split(",")] if isinstance(said, str) else [plain(said)]
+    said = parameters[name]
+    given = [plain(word) for word in said.split(",")] if isinstance(said, str) else [plain(said)]
     words = [value if isinstance(value, tuple) else (value,) for value in values]
-    return "all" in stated or any(all(plain(word) in stated for word in those) for those in words)
+    return "all" in given or any(all(plain(word) in given for word in those) for those in words)
 
 
 def _each_point(
@@ -383,12 +364,10 @@ def _each_point(
         if len(hits) < max(1, one.count * len(for_it)):
             missing.append(metric.id)
     if missing:
-        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-        yield f"verification {one.what!r} is missing for {', '.join(missing[:NAMED])}{more}"
+        yield f"verification {one.what!r} is missing for {_first(missing)}"
     stray = [check.what for check, _ in came if check.what not in answered] if measured and not one.others else []
     if stray:
-        more = f" and {len(stray) - NAMED} more" if len(stray) > NAMED else ""
-        yield f"verified, but without any metric: {'; '.join(stray[:NAMED])}{more}"
+        yield f"verified, but without any metric: {_first(stray, '; ')}"
 
 
 def _of_check(name: str, text: Any) -> Any:
@@ -489,24 +468,16 @@ def _missing(result: Result, program: Program, request: Request) -> list[str]:
     named = request.metrics if request.metrics is not None else declared_ones
     its_gpus = sorted({m.subject.first for m in result.metrics if m.kind == "gpu"}) or [0]
     wanted = dict.fromkeys([*named, *must_come(result, program)])
-    have: dict[str, set[tuple[str, int | None]]] = {}
-    for metric in result.metrics:
-        gpu = metric.subject.first if metric.kind == "gpu" else None
-        have.setdefault(metric.name, set()).add((metric.kind, gpu))
+    have = {(m.name, m.kind, m.subject.first if m.kind == "gpu" else None) for m in result.metrics}
     wrong = []
     for name in wanted:
-        declared = program.metrics[name]
-        for kind in kinds:
-            if kind not in declared.per:
-                continue
+        for kind in (kind for kind in kinds if kind in program.metrics[name].per):
             if kind == "gpu":
                 indices = its_gpus if unlisted else [d.index for d in result.devices]
-                wrong += [
-                    f"metric {name} of GPU {i} is missing" for i in indices if ("gpu", i) not in have.get(name, set())
-                ]
+                wrong += [f"metric {name} of GPU {i} is missing" for i in indices if (name, "gpu", i) not in have]
                 if not indices:
                     wrong.append(f"metric {name} is missing: the result lists no GPU")
-            elif not any(k == kind for k, _ in have.get(name, set())):
+            elif (name, kind, None) not in have:
                 wrong.append(f"metric {name} of {kind} is missing")
     for name, kind, at in request.points:
         if not any(
@@ -535,5 +506,6 @@ def choices(result: Result, program: Program, request: Request, machine: Machine
                 allowed = ", ".join(map(str, choice.allowed)) or "nothing"
                 claims = f"; the system file claims {choice.claimed!r}" if choice.claimed else ""
                 why = "".join(f"; {k}: {v}" for k, v in result.path.items() if k.startswith(f"{key}_"))
-                text = f"{result.node}: path {name} is {str(said)[:100]!r}; allowed: {allowed}{claims}{why}"
-                yield Finding(choice.verdict, text, None, Subject.in_id(name.partition(".")[2]), result.node)
+                text = f"path {name} is {str(said)[:100]!r}; allowed: {allowed}{claims}{why}"
+                found = say(choice.verdict, result, text, kind="")
+                yield replace(found, subject=Subject.in_id(name.partition(".")[2]))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
-from tenken.judge import times
-from tenken.judge.bounds import NOTE, locked
+from tenken.judge.bounds import locked, say
 from tenken.judge.completeness import by_compiler
-from tenken.judge.times import BY_DEVICE, SECONDS
 from tenken.model.catalogue import Program
 from tenken.model.judgement import Finding
 from tenken.model.machine import Machine
 from tenken.model.request import Request
-from tenken.model.result import Device, DeviceHealth, HealthSample, MetricValue, Result
+from tenken.model.result import Device, DeviceHealth, MetricValue, Result
 from tenken.model.subject import Subject
 from tenken.model.verdicts import FAIL, INVALID, RECORDED
 from tenken.model.xids import HARDWARE_XIDS, PROGRAM_XIDS, UNDECIDED_XIDS, events
@@ -56,68 +54,67 @@ RISE_W = 15.0
 #: Other processes that use fewer CPUs than this are not named: system daemons.
 CPUS_NAMED = 0.2
 
-Condition = tuple[str, str]
+Condition = tuple[str, Subject | None, str]
 
 
 def of(result: Result, program: Program, request: Request, machine: Machine) -> list[Finding]:
     """Conditions that invalidate the run (INVALID) and hardware faults (FAIL), each with node and GPU."""
-    node = result.node
-    found: list[Finding] = []
+    found = [say(verdict, result, text, subject) for verdict, subject, text in _all(result, program, request)]
+    return [*found, *_falls(result, program), *_links(result, machine), *_peers(result)]
 
-    def note(verdict: str, subject: Subject | None, text: str) -> None:
-        where = f"{node} {subject.place}" if subject else node
-        kind = NOTE if verdict == RECORDED else ""
-        found.append(Finding(verdict, f"{where}: {text}", None, subject, node, kind=kind))
 
-    cores = result.placement.cores
+def _all(result: Result, program: Program, request: Request) -> Iterator[Condition]:
+    cores, health = result.placement.cores, result.health
     if request.cores is not None and cores < request.cores:
-        note(INVALID, None, f"bound to {cores} cores; the system file claims {request.cores}")
+        yield INVALID, None, f"bound to {cores} cores; the system file claims {request.cores}"
     if not request.foreign and not result.by_others:
-        for text in (*_threads(result), *_few_threads(result, request), *times.of(result, program)):
-            note(INVALID, None, text)
+        for text in (*_threads(result, request), *times(result, program)):
+            yield INVALID, None, text
     if request.gpus is not None and len(result.devices) < request.gpus:
-        note(FAIL, None, f"{len(result.devices)} GPUs found; expected {request.gpus}")
+        yield FAIL, None, f"{len(result.devices)} GPUs found; expected {request.gpus}"
     watched = [d for d in result.devices if not d.integrated]
-    if watched and not result.health.available:
-        why = result.health.reason or "no reason given"
-        note(RECORDED, None, f"the health of the GPUs could not be read: {why}")
+    if watched and not health.available:
+        yield RECORDED, None, f"the health of the GPUs could not be read: {health.reason or 'no reason given'}"
     elif watched:
-        for verdict, gpu, text in _listed(result, watched):
-            note(verdict, Subject("gpu", gpu), text)
-    seconds = _seconds(result)
+        entries = Counter(entry.index for entry in health.devices)
+        for gpu in (d.index for d in watched if entries[d.index] != 1):
+            yield INVALID, Subject("gpu", gpu), f"health has {entries[gpu]} entries of it; expected 1"
+        for gpu in sorted(set(entries) - {device.index for device in result.devices}):
+            yield INVALID, Subject("gpu", gpu), "health contains it, but the result does not list it"
+    begin, end = result.moments
+    seconds = max(0.0, end - begin) if begin is not None and end is not None else 0.0
     of_first_rank = program.contract.watched_by == FIRST_RANK and result.placement.ranks > 1
     # copies by the CPU in memory that a GPU pinned: the GPU itself has no timed part
     of_host = bool(request.subjects) and set(request.subjects) <= {"host"}
     by_pcie = any(program.metrics[metric.name].crosses_pcie for metric in result.metrics)
     timed = {gpu for metric in result.metrics if metric.clock == BY_DEVICE for gpu in metric.subject.gpus}
     measured = {gpu for metric in result.metrics for gpu in metric.subject.gpus}
-    for entry in result.health.devices:
+    for entry in health.devices:
         unwatched = entry.samples == 0 and entry.index not in measured
         during = not (unwatched and (of_first_rank or of_host))
-        for verdict, text in _of_device(
-            entry, result.device(entry.index), seconds, during, by_pcie, entry.index in timed,
-            result.host.virtual_machine,
+        device, subject = result.device(entry.index), Subject("gpu", entry.index)
+        if device is None or not device.integrated:
+            yield from ((verdict, subject, text) for verdict, text in _unread(entry, device, during))
+        if during and entry.index in timed and _idle(entry):
+            yield INVALID, subject, "it was idle during the timed part: neither its utilisation nor its power rose"
+        for verdict, text in (
+            *_clocks(entry, device), *_errors(entry, seconds), *_xids(entry.xids), *_others(entry, device),
+            *_pcie(entry, device, by_pcie, result.host.virtual_machine),
         ):  # fmt: skip
-            note(verdict, Subject("gpu", entry.index), text)
-    for subject, name, text in _falls(result, program):
-        found.append(Finding(INVALID, f"{node} {subject.place}: {text}", name, subject, node))
-    return [*found, *_links(result, machine), *_peers(result), *_locks(result, request)]
+            yield verdict, subject, text
+    yield from _locks(result, request)
 
 
 def _peers(result: Result) -> Iterator[Finding]:
-    """GPUs with fewer active NVLinks than others of their model, and pairs joined by fewer links of one switch."""
-    models: dict[str, list[Device]] = {}
-    for device in result.devices:
-        if device.nvlinks_active is not None and not device.mig_enabled:
-            models.setdefault(device.name, []).append(device)
-    for devices in models.values():
-        most = max(device.nvlinks_active or 0 for device in devices)
-        for device in devices:
-            if (device.nvlinks_active or 0) < most:
-                text = (
-                    f"{result.node} GPU {device.index}: {device.nvlinks_active} NVLinks are active, {most} of its peers"
-                )
-                yield Finding(FAIL, f"{text}: hardware", None, Subject("gpu", device.index), result.node, kind="links")
+    """GPUs with fewer active NVLinks than others of their model."""
+    most: dict[str, int] = {}
+    counted = [one for one in result.devices if one.nvlinks_active is not None and not one.mig_enabled]
+    for device in counted:
+        most[device.name] = max(device.nvlinks_active or 0, most.get(device.name, 0))
+    for device in counted:
+        if (device.nvlinks_active or 0) < most[device.name]:
+            text = f"{device.nvlinks_active} NVLinks are active, {most[device.name]} of its peers: hardware"
+            yield say(FAIL, result, text, Subject("gpu", device.index), kind="links")
 
 
 def _links(result: Result, machine: Machine) -> Iterator[Finding]:
@@ -129,101 +126,81 @@ def _links(result: Result, machine: Machine) -> Iterator[Finding]:
             continue
         subject = Subject("pair", link.first, link.second)
         down = [f"link {found} of GPU {gpu}" for gpu in subject.gpus if (found := result.inactive_links(gpu))]
-        named = f"; inactive: {'; '.join(down)}" if down else ""
-        text = f"{result.node} {subject.place}: {link.text}, the system file has {needed} links{named}"
-        missed = (needed - link.count) / needed
-        yield Finding(FAIL, text, None, subject, result.node, link.count, "1", needed, missed, "links")
-
-
-def _listed(result: Result, watched: list[Device]) -> Iterator[tuple[str, int, str]]:
-    """GPUs without an entry in health, entries without a GPU, duplicate entries."""
-    entries = [entry.index for entry in result.health.devices]
-    for device in watched:
-        if entries.count(device.index) != 1:
-            yield INVALID, device.index, f"health has {entries.count(device.index)} entries of it; expected 1"
-    known = {device.index for device in result.devices}
-    for index in sorted(set(entries) - known):
-        yield INVALID, index, "health contains it, but the result does not list it"
-
-
-def _seconds(result: Result) -> float:
-    """Duration of the program; 0 if its times cannot be read (which is a separate finding)."""
-    try:
-        first, last = (datetime.fromisoformat(text.rstrip("Z")[:19]) for text in (result.started, result.finished))
-    except ValueError:
-        return 0.0
-    return max(0.0, (last - first).total_seconds())
+        text = f"{link.text}, the system file has {needed} links{'; inactive: ' if down else ''}{'; '.join(down)}"
+        lost = say(FAIL, result, text, subject, kind="links")
+        yield replace(lost, value=link.count, unit="1", bound=needed, miss=(needed - link.count) / needed)
 
 
 def _idle(entry: DeviceHealth) -> bool:
     """Whether a GPU did nothing, as far as its driver reports utilisation and power."""
-    parts = (entry.before, entry.worst, entry.after)
-    powers, busy = [one.power_w for one in parts], [entry.worst.utilization_percent, entry.after.utilization_percent]
-    if None in powers or None in busy or entry.samples < 1:
+    powers = [one.power_w for one in (entry.before, entry.worst, entry.after) if one.power_w is not None]
+    busy = [one for one in (entry.worst.utilization_percent, entry.after.utilization_percent) if one is not None]
+    if len(powers) < 3 or len(busy) < 2 or entry.samples < 1:
         return False
-    known = [power for power in powers if power is not None]
-    return max(known) - min(known) < RISE_W and max(one or 0 for one in busy) <= IDLE_PERCENT
+    return max(powers) - min(powers) < RISE_W and max(busy) <= IDLE_PERCENT
 
 
-def _quiet(entry: DeviceHealth, device: Device | None) -> bool:
-    """Whether nothing else was at work on a GPU before the run; the parts of one under MIG have neighbours."""
-    if device is not None and device.mig_enabled:
-        return True
+def _others(entry: DeviceHealth, device: Device | None) -> Iterator[tuple[str, str]]:
+    """Other processes on a GPU: a note if it was quiet before the run; the parts of one under MIG have neighbours."""
+    before, *later = [sample.other_processes or 0 for sample in (entry.before, entry.worst, entry.after)]
+    others = max(before, *later)
+    if not others:
+        return
     busy, used = entry.before.utilization_percent, entry.before.memory_used_bytes
-    others = max(sample.other_processes or 0 for sample in (entry.worst, entry.after))
-    if busy is None or used is None or device is None or others > (entry.before.other_processes or 0):
-        return False
-    return busy <= IDLE_PERCENT and used <= max(HELD_BYTES, HELD_SHARE * device.memory_bytes)
+    if device is None or busy is None or used is None or max(later) > before:
+        quiet = False
+    else:
+        quiet = busy <= IDLE_PERCENT and used <= max(HELD_BYTES, HELD_SHARE * device.memory_bytes)
+    quiet = quiet or (device is not None and bool(device.mig_enabled))
+    done = ", which did nothing on it before the run" if quiet else ""
+    yield RECORDED if quiet else INVALID, f"shared with {others} other processes{done}"
 
 
-def _of_device(
-    entry: DeviceHealth, device: Device | None, seconds: float, during: bool, by_pcie: bool = True,
-    worked: bool = False, virtual: str | None = None,
-) -> list[Condition]:  # fmt: skip
+def _clocks(entry: DeviceHealth, device: Device | None) -> Iterator[tuple[str, str]]:
+    """A GPU that was throttled, whatever its driver says of it, and clocks of its memory."""
     worst = entry.worst
-    found: list[Condition] = []
-    if device is None or not device.integrated:
-        found += _unread(entry, device, during)
     slow = [r for r in worst.reasons or () if r in SLOWDOWN_REASONS]
     if slow:
-        found.append((INVALID, f"throttled during the timed part: {', '.join(slow)}"))
+        yield INVALID, f"throttled during the timed part: {', '.join(slow)}"
     for when, sample in (("before", entry.before), ("during the timed part", worst), ("after", entry.after)):
         unknown = sorted(set(sample.reasons or ()) - {*SLOWDOWN_REASONS, *RECORDED_REASONS})
         if unknown:
-            found.append((RECORDED, f"clock event reasons {when} that are not known here: {', '.join(unknown)}"))
+            yield RECORDED, f"clock event reasons {when} that are not known here: {', '.join(unknown)}"
     clock, top = worst.memory_clock_mhz, device.memory_clock_max_mhz if device else None
     if clock is not None and (clock <= 0 or (top and clock < MEMORY_CLOCK_FLOOR * top)):
-        found.append((INVALID, f"memory clock {clock:g} MHz during the timed part; the maximum is {top or 0:g} MHz"))
-    found += _sm_clock(entry, device)
-    if during and worked and _idle(entry):
-        found.append((INVALID, "it was idle during the timed part: neither its utilisation nor its power rose"))
-    found += _errors(entry, seconds)
-    found += _xids(entry.xids)
-    found += _remapping(entry)
-    others = max((sample.other_processes or 0 for sample in (entry.before, worst, entry.after)), default=0)
-    if others:
-        quiet = _quiet(entry, device)
-        done = ", which did nothing on it before the run" if quiet else ""
-        found.append((RECORDED if quiet else INVALID, f"shared with {others} other processes{done}"))
-    found += _pcie(entry, device, by_pcie, virtual)
-    links, expected = worst.nvlinks_active, device.nvlinks_active if device else None
-    if links is not None and expected is not None and links < expected:
-        found.append((FAIL, f"{links} NVLinks were active during the run, {expected} before it"))
-    return found
+        yield INVALID, f"memory clock {clock:g} MHz during the timed part; the maximum is {top or 0:g} MHz"
+    clock, top = worst.sm_clock_mhz, device.sm_clock_max_mhz if device else None
+    if device is None or not clock or not top or entry.samples < 1 or device.integrated or locked(entry, device):
+        return
+    # reasons that could not be read are no reasons that were not given
+    if worst.reasons == () and clock < CLOCK_WITHOUT_REASON * top:
+        yield (
+            INVALID,
+            (
+                f"sm_clock_mhz fell to {clock:g} of {top:g} during the timed part, and reasons contains none for it; "
+                f"required without a reason: at least {CLOCK_WITHOUT_REASON * top:g}"
+            ),
+        )
+    lowest = CLOCK_IDLE if "gpu_idle" in (worst.reasons or ()) else CLOCK_WITH_REASON
+    if worst.reasons and clock < lowest * top:
+        yield INVALID, f"sm_clock_mhz during the timed part is {clock:g}; minimum: {lowest * top:g} of {top:g}"
 
 
-def _pcie(entry: DeviceHealth, device: Device | None, by_pcie: bool, virtual: str | None) -> Iterator[Condition]:
+def _pcie(entry: DeviceHealth, device: Device | None, by_pcie: bool, virtual: str | None) -> Iterator[tuple[str, str]]:
     """A link slower than both of its ends can be is a fault; below what the driver expects, it voids what it carries.
 
-    The bridge of a guest is emulated, and tells nothing of the real one.
+    The bridge of a guest is emulated, and tells nothing of the real one. NVLinks that failed during the run, too.
     """
-    if device is None or device.integrated:
+    if device is None:
         return
-    for name, now, most, gpu, bridge in (
-        ("generation", entry.worst.pcie_generation, device.pcie_generation_max, device.pcie_generation_gpu,
-         device.pcie_generation_bridge),
-        ("width", entry.worst.pcie_width, device.pcie_width_max, device.pcie_width_gpu, device.pcie_width_bridge),
-    ):  # fmt: skip
+    links, expected = entry.worst.nvlinks_active, device.nvlinks_active
+    if links is not None and expected is not None and links < expected:
+        yield FAIL, f"{links} NVLinks were active during the run, {expected} before it"
+    if device.integrated:
+        return
+    for name in ("generation", "width"):
+        now = getattr(entry.worst, f"pcie_{name}")
+        most, gpu, bridge = (getattr(device, f"pcie_{name}_{end}") for end in ("max", "gpu", "bridge"))
         both = min(gpu, bridge) if gpu and bridge and not virtual else None
         if now is not None and both is not None and now < both:
             ends = f"the GPU ({device.pci_bus_id}) can {gpu}, its bridge ({device.pcie_bridge}) {bridge}"
@@ -244,12 +221,12 @@ FALLS, FALLS_CAPPED = 0.92, 0.70
 QUARTERS = 12
 
 
-def _falls(result: Result, program: Program) -> Iterator[tuple[Subject, str, str]]:
+def _falls(result: Result, program: Program) -> Iterator[Finding]:
     """Rates of GPUs that fall over the run as clocks do: throttled, whatever the driver reports."""
     entries = {entry.index: entry for entry in result.health.devices}
     for metric in result.metrics:
         declared, samples = program.metrics[metric.name], metric.samples
-        if metric.clock != times.BY_DEVICE or metric.derived or declared.crosses_pcie or len(samples) < QUARTERS:
+        if metric.clock != BY_DEVICE or metric.derived or declared.crosses_pcie or len(samples) < QUARTERS:
             continue
         entry = entries.get(metric.subject.first) if metric.kind == "gpu" else None
         device = result.device(metric.subject.first)
@@ -262,22 +239,22 @@ def _falls(result: Result, program: Program) -> Iterator[tuple[Subject, str, str
             clock = entry.worst.sm_clock_mhz
             told = "is not reported" if clock is None else f"is reported as {clock:g} MHz at least"
             given = "not readable" if reasons is None else ", ".join(reasons) or "none"
-            yield (
-                metric.subject, metric.id,
+            text = (
                 f"{metric.id} fell by {100 * (1 - last / first):.0f} % over the run, as with its clock, which {told} "
-                f"(reasons of the driver: {given})",
-            )  # fmt: skip
+                f"(reasons of the driver: {given})"
+            )
+            yield say(INVALID, result, text, metric)
 
 
 #: Values reported by every discrete GPU: without any of them nothing was monitored.
 _ALWAYS = ("memory_clock_mhz", "temperature_c", "reasons", "other_processes")
 
 
-def _unread(entry: DeviceHealth, device: Device | None, during: bool) -> list[Condition]:
+def _unread(entry: DeviceHealth, device: Device | None, during: bool) -> Iterator[tuple[str, str]]:
     """A GPU that nobody watched is no evidence; what its driver does not report, or no sensor can, is noted."""
     if during and entry.samples < 1:
-        return [(INVALID, "health was not sampled during the timed part (samples is 0)")]
-    found: list[Condition] = []
+        yield INVALID, "health was not sampled during the timed part (samples is 0)"
+        return
     for when, sample in (("before", entry.before), ("during the timed part", entry.worst), ("after", entry.after)):
         if sample is entry.worst and not during:
             continue
@@ -285,43 +262,20 @@ def _unread(entry: DeviceHealth, device: Device | None, during: bool) -> list[Co
         if device is not None and device.ecc_enabled:
             silent += [name for name in ("ecc_corrected", "ecc_uncorrected") if getattr(sample, name) is None]
         if silent:
-            found.append((RECORDED, f"health {when} does not report {', '.join(silent)}"))
-        found += [
-            (RECORDED, f"{name} {when} is {value:g}: a sensor is broken, or its driver")
-            for name, low, high in _SENSIBLE
-            if (value := getattr(sample, name)) is not None and not low <= value <= high
-        ]
-    return found
+            yield RECORDED, f"health {when} does not report {', '.join(silent)}"
+        for name, low, high in _SENSIBLE:
+            value = getattr(sample, name)
+            if value is not None and not low <= value <= high:
+                yield RECORDED, f"{name} {when} is {value:g}: a sensor is broken, or its driver"
 
 
 #: Range of a sensor: silicon works from -20 to 125 C, no board draws 5 kW.
 _SENSIBLE = (("temperature_c", -20, 150), ("power_w", 0, 5000), ("utilization_percent", 0, 100))
 
 
-def _sm_clock(entry: DeviceHealth, device: Device | None) -> Iterator[Condition]:
-    """A GPU that was throttled, whatever its driver says of it."""
-    worst = entry.worst
-    clock, top = worst.sm_clock_mhz, device.sm_clock_max_mhz if device else None
-    if not clock or not top or entry.samples < 1 or (device is not None and device.integrated):
-        return
-    if device is not None and locked(entry, device):
-        return
-    # reasons that could not be read are no reasons that were not given
-    if worst.reasons == () and clock < CLOCK_WITHOUT_REASON * top:
-        yield (
-            INVALID,
-            (
-                f"sm_clock_mhz fell to {clock:g} of {top:g} during the timed part, and reasons contains none for it; "
-                f"required without a reason: at least {CLOCK_WITHOUT_REASON * top:g}"
-            ),
-        )
-    lowest = CLOCK_IDLE if "gpu_idle" in (worst.reasons or ()) else CLOCK_WITH_REASON
-    if worst.reasons and clock < lowest * top:
-        yield INVALID, f"sm_clock_mhz during the timed part is {clock:g}; minimum: {lowest * top:g} of {top:g}"
-
-
-def _threads(result: Result) -> Iterator[str]:
-    """Threads of a launcher that starts more of them than there are CPUs, or moves them off those it gave."""
+def _threads(result: Result, request: Request) -> Iterator[str]:
+    """Threads of a launcher that starts more of them than there are CPUs, or moves them off those it gave; a variable
+    of the environment that takes threads away, unless a number was requested; ranks share the cores."""
     place, cpus = result.placement, result.host.logical_cpus
     if cpus is not None and place.threads > cpus:
         yield f"placement.threads: {place.threads}; the host has {cpus} logical CPUs"
@@ -332,75 +286,45 @@ def _threads(result: Result) -> Iterator[str]:
     outside = sorted(set(place.thread_cpus) - set(place.allowed_cpus) - {-1})
     if outside and place.allowed_cpus:
         yield f"placement.thread_cpus has CPU {outside[0]}, which is not in allowed_cpus"
-
-
-def _few_threads(result: Result, request: Request) -> Iterator[str]:
-    """A variable of the environment that takes threads away, unless a number was requested; ranks share the cores."""
-    place, asked = result.placement, (*request.arguments, *(f"--{key}" for key in request.parameters))
-    if place.ranks > 1 or result.devices or any(word.startswith(THREADS) for word in asked):
-        return
-    if place.threads < place.cores:
+    requested = any(word.startswith(THREADS) for word in (*request.arguments, *(f"--{k}" for k in request.parameters)))
+    if place.ranks == 1 and not result.devices and not requested and place.threads < place.cores:
         yield f"placement.threads: {place.threads}; {place.cores} cores are available, and no number was requested"
 
 
-def _rise(entry: DeviceHealth, name: str) -> tuple[int, str | None]:
-    """The increase of a count over the run, and its errors."""
-    readings = [getattr(sample, name) for sample in (entry.before, entry.worst, entry.after)]
-    known = [count for count in readings if count is not None]
-    if not known:
-        return 0, None
-    if readings[0] is None:
-        return 0, None
-    for earlier, later in pairwise(known):
-        if later < earlier:
-            return 0, f"{name} went from {earlier} back to {later} during the run: a counter was reset"
-    return max(known) - readings[0], None
-
-
-def _errors(entry: DeviceHealth, seconds: float) -> list[Condition]:
-    """Memory errors during the run: uncorrected ones are a hardware fault."""
-    found: list[Condition] = []
-    for name, verdict in (("ecc_corrected", INVALID), ("ecc_uncorrected", FAIL)):
-        rise, wrong = _rise(entry, name)
-        kind = name.removeprefix("ecc_")
-        allowed = max(CORRECTED_OF_RUN, CORRECTED_PER_HOUR * seconds / 3600) if verdict == INVALID else 0
-        if wrong:
-            found.append((INVALID, wrong))
-        elif rise > allowed:
-            more = f"; at most {allowed:g} in {seconds:g} s" if verdict == INVALID else ""
-            found.append((verdict, f"{rise} {kind} ECC errors during the run{more}"))
-    return found
-
-
-def _xids(xids: tuple[int, ...]) -> Iterator[Condition]:
-    xids = events(xids)
-    hardware = [x for x in xids if x in HARDWARE_XIDS]
-    program = [x for x in xids if x in PROGRAM_XIDS]
-    other = [x for x in xids if x not in HARDWARE_XIDS and x not in PROGRAM_XIDS]
-    if hardware:
-        said = ", ".join(f"{x} ({HARDWARE_XIDS[x]})" for x in hardware)
-        yield FAIL, f"hardware: XID {said} during the run"
-    if program:
-        said = ", ".join(f"{x} ({PROGRAM_XIDS[x]})" for x in program)
-        yield FAIL, f"program: XID {said} during the run"
-    if other:
-        said = ", ".join(f"{x} ({UNDECIDED_XIDS[x]})" if x in UNDECIDED_XIDS else str(x) for x in other)
-        yield INVALID, f"XID {said} during the run"
-
-
-def _remapping(entry: DeviceHealth) -> Iterator[Condition]:
-    """Memory rows replaced because of errors: pending or failed replacements require intervention."""
-    samples: tuple[HealthSample, ...] = (entry.before, entry.worst, entry.after)
+def _errors(entry: DeviceHealth, seconds: float) -> Iterator[tuple[str, str]]:
+    """Memory errors and replaced rows: counts that rise during the run, replacements that failed or are pending."""
+    samples = (entry.before, entry.worst, entry.after)
+    for name, verdict, what in (
+        ("ecc_corrected", INVALID, "corrected ECC errors during the run"),
+        ("ecc_uncorrected", FAIL, "uncorrected ECC errors during the run"),
+        ("remapped_rows_uncorrectable", FAIL, "further rows in remapped_rows_uncorrectable since the run began"),
+        ("remapped_rows_correctable", INVALID, "further rows in remapped_rows_correctable since the run began"),
+    ):
+        counts = [count for sample in samples if (count := getattr(sample, name)) is not None]
+        if getattr(entry.before, name) is None:
+            continue
+        fell = next(((early, late) for early, late in pairwise(counts) if late < early), None)
+        allowed = max(CORRECTED_OF_RUN, CORRECTED_PER_HOUR * seconds / 3600) if name == "ecc_corrected" else 0
+        if fell:
+            yield INVALID, f"{name} went from {fell[0]} back to {fell[1]} during the run: a counter was reset"
+        elif (rise := max(counts) - counts[0]) > allowed:
+            yield verdict, f"{rise} {what}{f'; at most {allowed:g} in {seconds:g} s' if allowed else ''}"
     if any(sample.remapping_failed for sample in samples):
         yield FAIL, "hardware: row remapping has failed (remapping_failed)"
     if any(sample.remapping_pending for sample in samples):
         yield FAIL, "hardware: row remapping is pending (remapping_pending): the GPU needs a reset"
-    for name, verdict in (("remapped_rows_uncorrectable", FAIL), ("remapped_rows_correctable", INVALID)):
-        rise, wrong = _rise(entry, name)
-        if wrong:
-            yield INVALID, wrong
-        elif rise:
-            yield verdict, f"{rise} further rows in {name} since the run began"
+
+
+def _xids(xids: tuple[int, ...]) -> Iterator[tuple[str, str]]:
+    """Errors in the driver's log; one of unknown kind is undecided."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for xid in sorted(events(xids), key=lambda xid: (xid not in HARDWARE_XIDS, xid not in PROGRAM_XIDS)):
+        known = {**UNDECIDED_XIDS, **PROGRAM_XIDS, **HARDWARE_XIDS}.get(xid)
+        whose = "hardware: " if xid in HARDWARE_XIDS else "program: " if xid in PROGRAM_XIDS else ""
+        said = str(xid) if known is None else f"{xid} ({known})"
+        groups.setdefault((FAIL if whose else INVALID, whose), []).append(said)
+    for (verdict, whose), known_as in groups.items():
+        yield verdict, f"{whose}XID {', '.join(known_as)} during the run"
 
 
 # ---- alone on the machine ---------------------------------------------------------------------------------------
@@ -410,33 +334,28 @@ def gave_up(result: Result) -> Finding | None:
     """For a run that measured nothing because another measurement held the machine."""
     if result.status != "failed" or result.locks is None or result.locks.shared_with is None:
         return None
-    return Finding(INVALID, f"{result.node}: {result.locks.shared_with}", node=result.node)
+    return say(INVALID, result, result.locks.shared_with)
 
 
-def _locks(result: Result, request: Request) -> list[Finding]:
+def _locks(result: Result, request: Request) -> Iterator[Condition]:
     """INVALID without evidence that no other measurement ran at the same time. Results that predate locks contain
     none.
     """
-    locks, node = result.locks, result.node
+    locks = result.locks
     if locks is None:
-        return []
+        return
     if locks.shared_with is not None:
-        text = locks.shared_with
+        yield INVALID, None, locks.shared_with
     elif locks.none_because is not None:
-        text = (
-            f"no lock against other measurements could be taken: {locks.none_because}; set TENKEN_LOCKS to a folder "
-            f"that all users of the node may write to"
-        )
+        text = f"no lock against other measurements could be taken: {locks.none_because}; set TENKEN_LOCKS to a folder "
+        yield INVALID, None, f"{text}that all users of the node may write to"
     else:
-        wanted = ["host"]
         # with several ranks reported by the first one, for a third-party program by the script of the first node
-        if result.placement.ranks == 1 and not request.foreign:
-            wanted += [device.uuid for device in result.devices if device.uuid]
-        missing = [name for name in wanted if name not in locks.held]
-        if not missing:
-            return []
-        text = f"no lock on {', '.join(missing)} was held: other measurements may have run at the same time"
-    return [Finding(INVALID, f"{node}: {text}", node=node)]
+        all_gpus = result.placement.ranks == 1 and not request.foreign
+        wanted = ["host", *(device.uuid for device in result.devices if device.uuid and all_gpus)]
+        missing = ", ".join(name for name in wanted if name not in locks.held)
+        if missing:
+            yield INVALID, None, f"no lock on {missing} was held: other measurements may have run at the same time"
 
 
 def named(result: Result, found: Sequence[Finding]) -> list[Finding]:
@@ -446,7 +365,77 @@ def named(result: Result, found: Sequence[Finding]) -> list[Finding]:
         return []
     if load.others_cpu_seconds + load.steal_cpu_seconds < CPUS_NAMED * load.seconds:
         return []
-    return [Finding(INVALID, f"{result.node}: load from elsewhere: {load.text()}", node=result.node)]
+    return [say(INVALID, result, f"load from elsewhere: {load.text()}")]
+
+
+# ---- times --------------------------------------------------------------------------------------------------------
+
+#: Samples that are seconds, and what they are of one.
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+#: Samples of a metric may take this much longer than the run: older results have whole seconds, others milliseconds.
+ROUNDED_S, SLACK_S = 1.0, 0.1
+#: All device times of a GPU may take so much of its timed part; kernels of two streams overlap (kept runs: 0.9).
+OF_TIMED = 1.5
+#: Least share of the timed part that is measured: kept runs have 0.38 (HPL, which verifies in between) to 2.2 (Himeno,
+#: by two clocks) of the interval of health readings times their number, 0.05 s, which a slow NVML makes shorter still.
+OF_READINGS, READING_S, ENOUGH_READINGS = 0.1, 0.05, 5
+#: Least share of the whole run that is measured: kept runs have 0.08 (a stencil with a second of warm-up) to 1.5.
+#: Of one process: launchers may take minutes.
+OF_RUN = 0.002
+#: The clock of what a GPU itself did.
+BY_DEVICE = "device"
+
+
+def times(result: Result, program: Program) -> Iterator[str]:
+    """Sentences on times that do not fit into the run and its timed part, by the clock of another kind: of the run, of
+    the readings of health. A clock that is wrong, or a count of repetitions, shows there by a factor."""
+    begin, end = result.moments
+    if begin is None or end is None:
+        return
+    run, slack = end - begin, SLACK_S if "." in result.started and "." in result.finished else ROUNDED_S
+    for where, total, count in _spans(result):
+        if total > run + slack:
+            yield f"{where}: its {count} samples take {total:.4g} s together; the run took {run:.4g} s"
+    timed = [one for one in result.series if one.seconds and one.samples]
+    units = {program.metrics[one.name].unit for one in result.series if not one.seconds and one.name in program.metrics}
+    # of rates without times, of files, and beside a separate pass for power the times are not all stated
+    short = bool(timed) and program.contract.timed
+    whole = short and not result.file_system and not any("/s" in unit or unit == "W" for unit in units)
+    for entry in result.health.devices:
+        mine = [one for one in timed if entry.index in one.subject.gpus]
+        device = sum(sum(one.samples) for one in mine if one.clock == BY_DEVICE)
+        if entry.seconds and device > OF_TIMED * entry.seconds + slack:
+            yield (
+                f"GPU {entry.index}: its samples take {device:.4g} s by its own clock; its timed part took "
+                f"{entry.seconds:.4g} s"
+            )
+        # what ranks share has no GPU of its own
+        total = sum(sum(one.samples) for one in timed if entry.index in one.subject.gpus or not one.subject.gpus)
+        least = OF_READINGS * READING_S * entry.samples
+        if whole and mine and entry.samples >= ENOUGH_READINGS and total < least:
+            yield (
+                f"GPU {entry.index}: its samples take {total:.4g} s together; health was read {entry.samples} times "
+                f"in its timed part, which took {READING_S * entry.samples:.4g} s or more"
+            )
+    total = sum(sum(one.samples) for one in timed)
+    if short and result.placement.ranks == 1 and total < OF_RUN * run:
+        yield f"all samples take {total:.4g} s together; the run took {run:.4g} s"
+
+
+def _spans(result: Result) -> Iterator[tuple[str, float, int]]:
+    """What was measured one after another: name, seconds, samples. Points of one metric are; of results that state
+    values alone, the samples of each value."""
+    if not result.series:
+        for metric in result.metrics:
+            if metric.unit in SECONDS:
+                yield f"{metric.place}: {metric.id}", sum(metric.samples) * SECONDS[metric.unit], metric.count
+        return
+    found: dict[str, list[float]] = defaultdict(list)
+    for one in result.series:
+        if one.seconds:
+            found[f"{one.subject.place}: {one.name} by the clock of the {one.clock or 'host'}"] += one.samples
+    for where, samples in found.items():
+        yield where, sum(samples), len(samples)
 
 
 # ---- samples ---------------------------------------------------------------------------------------------------
@@ -466,19 +455,17 @@ def samples(result: Result, program: Program) -> list[Finding]:
     compiled = by_compiler(result, program)
     for metric in result.metrics:
         declared = program.metrics[metric.name]
-        where = f"{result.node} {metric.place}"
-        text = ""
         needed = declared.min_count.get(metric.kind, 1)
         if metric.count < needed:
-            text = f"{where}: {metric.id} has {metric.count} samples; at least {needed} are required"
-            found.append(Finding(INVALID, text, metric.id, metric.subject, result.node))
+            text = f"{metric.id} has {metric.count} samples; at least {needed} are required"
+            found.append(say(INVALID, result, text, metric))
         spread = declared.allowed_spread("host" if compiled else metric.kind, metric.at)
         if spread is not None and metric.spread > spread:
             text = (
-                f"{where}: {metric.id} varies too much: median {metric.median:.6g}, best {metric.best:.6g} "
+                f"{metric.id} varies too much: median {metric.median:.6g}, best {metric.best:.6g} "
                 f"{metric.unit}, {100 * metric.spread:.1f} % apart; at most {100 * spread:.1f} %"
             )
-            found.append(Finding(INVALID, text, metric.id, metric.subject, result.node))
+            found.append(say(INVALID, result, text, metric))
     return found + _trains(result, program)
 
 
@@ -503,9 +490,7 @@ def _trains(result: Result, program: Program) -> list[Finding]:
         else:
             text = f"its {len(samples)} samples equal those of {twin.id}"
         if text:
-            where = f"{result.node} {metric.place}"
-            message = f"{where}: {metric.id}: {text}: they were not measured"
-            found.append(Finding(INVALID, message, metric.id, metric.subject, result.node))
+            found.append(say(INVALID, result, f"{metric.id}: {text}: they were not measured", metric))
     return found
 
 

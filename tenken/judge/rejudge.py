@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tenken import counters
 from tenken.errors import CatalogueError
-from tenken.judge import attempt, ports, verdict
-from tenken.judge.bounds import NOTE
+from tenken.judge import attempt, verdict
+from tenken.judge.bounds import say
 from tenken.model import engine, job_exit, verdicts
-from tenken.model.catalogue import Program
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.job import JobAccount, short
 from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Finding, Judgement, Limit
@@ -53,18 +53,23 @@ def of_record(record: Record, machine: Machine | None = None, job: JobFacts | No
     where = ",".join(job.nodes) or record.where
     if how := job_exit.lost(record.job.facts):
         return verdict.invalid(f"{where}: {how}", where)
-    cut = job_exit.killed(job.state)
-    if cut:
+    if cut := job_exit.killed(job.state):
         return verdict.failed(f"{where}: {cut}", where)
     if record.result is None:
-        return _without_result(record, where)
+        # a check that was waived when it was set up, for a reason of the closed list, has no job and no result
+        waived = record.verdict == verdicts.WAIVED
+        if waived and any(f": {known}" in f": {record.judgement.message()}" for known in WAIVER_REASONS):
+            return Judgement(verdicts.WAIVED, record.findings)
+        why = record.result_error or "the run left no result"
+        return verdict.failed(f"{where}: {record.program}: {why}", where)
     if record.version == RECORD and not (job.nodes or job.account):
         return verdict.failed(f"{where}: nodes is empty: the record names no node on which its job ran", where)
     request = record.request or _request_of(record, record.result)
     judgement = of_result(record.result, request, machine or as_archived(record), job)
+    further = [*verdict.of_ports(counters.read(record.job.facts))]
     if how := job_exit.disturbed(record.job.facts):
-        judgement = verdict.extended(judgement, [Finding(verdicts.INVALID, f"{where}: {how}", node=where)])
-    return ports.judged(judgement, ports.read(record.job.facts))
+        further.append(Finding(verdicts.INVALID, f"{where}: {how}", node=where))
+    return verdict.extended(judgement, further)
 
 
 def of_result(result: Result, request: Request | None, machine: Machine, job: JobFacts) -> Judgement:
@@ -80,38 +85,16 @@ def of_result(result: Result, request: Request | None, machine: Machine, job: Jo
     except CatalogueError as error:
         return verdict.failed(f"{result.node}: {error}", result.node)
     result = engine.completed(result, declared)
-    if request is not None:
-        return _noted(verdict.judge(result, declared, request, machine, job.marked, job.held()), result, declared)
-    asked = Request(None, result.program, subjects=_kinds(result), arguments=attempt.without_files(result.command[1:]))
-    judgement = verdict.judge(result, declared, asked, machine, job.marked, job.held())
-    return _noted(verdict.unrequested(judgement), result, declared)
-
-
-def _noted(judgement: Judgement, result: Result, program: Program) -> Judgement:
-    """With a note on a build whose catalogue was another one, as that of every older record is."""
-    stale = engine.stale(result, program)
-    if stale is None:
-        return judgement
-    note = Finding(verdicts.RECORDED, f"{result.node}: {stale}", node=result.node, kind=NOTE)
-    return replace(judgement, findings=(*judgement.findings, note))
+    bare = Request(None, result.program, subjects=_kinds(result), arguments=attempt.without_files(result.command[1:]))
+    judgement = verdict.judge(result, declared, request or bare, machine, job.marked, job.held())
+    judgement = judgement if request is not None else verdict.unrequested(judgement)
+    # the catalogue of its build was another one, as that of every older record is
+    stale = engine.stale(result, declared)
+    return verdict.extended(judgement, [say(verdicts.RECORDED, result, stale)] if stale else [])
 
 
 def _kinds(result: Result) -> tuple[str, ...]:
     return tuple(dict.fromkeys(metric.kind for metric in result.metrics))
-
-
-def _waived_before_start(record: Record) -> bool:
-    """Whether a check was waived when it was set up, for a reason of the closed list: it has no job and no result."""
-    reason = record.judgement.message()
-    return record.verdict == verdicts.WAIVED and any(f": {known}" in f": {reason}" for known in WAIVER_REASONS)
-
-
-def _without_result(record: Record, where: str) -> Judgement:
-    """A case waived during setup stays waived; others without a result failed."""
-    if _waived_before_start(record):
-        return Judgement(verdicts.WAIVED, record.findings)
-    why = record.result_error or "the run left no result"
-    return verdict.failed(f"{where}: {record.program}: {why}", where)
 
 
 def _request_of(record: Record, result: Result) -> Request:

@@ -11,14 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from tenken.judge.bounds import NOTE, miss
+from tenken.errors import ResultError
+from tenken.judge.bounds import NOTE, miss, say
 from tenken.model.engine import Run
 from tenken.model.expectation import BEST, Bounds, Expectation
+from tenken.model.fingerprint import Comparison, Key, by_key, compare, stated
 from tenken.model.judgement import RELATION, Criterion, Finding
 from tenken.model.machine import Machine
 from tenken.model.numbers import enough, interval, quantile, surely_below
 from tenken.model.request import Request
-from tenken.model.result import MetricValue
+from tenken.model.result import MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID, RECORDED
 
 #: The median of the pairs is beyond either end of the reported interval with this probability.
@@ -135,15 +137,12 @@ def _missed(
         side, bound, least = "most", high, False
     else:
         return []
-    text = (
-        f"{run.result.node} {metric.place}: {name} = {value:.6g}{unit}; at {side} {bound:.6g} is required: "
-        f"{expected.source}"
-    )
+    text = f"{name} = {value:.6g}{unit}; at {side} {bound:.6g} is required: {expected.source}"
     found = miss(run.result, metric, text, value, bound, RELATION)
     if expected.verdict != FAIL:
         return [replace(found, verdict=expected.verdict, kind=RELATION if expected.verdict == INVALID else NOTE)]
     open_ = _undecided(metric, expected, bound, least)
-    return [replace(found, verdict=RECORDED, message=f"{text}; {open_}", kind=NOTE)] if open_ else [found]
+    return [replace(found, verdict=RECORDED, message=f"{found.message}; {open_}", kind=NOTE)] if open_ else [found]
 
 
 def _decides(metric: MetricValue, expected: Expectation) -> bool:
@@ -208,8 +207,8 @@ def _behind(run: Run, metric: MetricValue, group: Sequence[MetricValue], allowed
         bound = max(allowed * (DIRECTION if what == OPPOSITE else 1), 3 * metric.spread)
         if lag > bound:
             text = (
-                f"{run.result.node} {metric.place}: {metric.id} = {metric.value:.6g} {metric.unit} is "
-                f"{100 * lag:.1f} % behind {what} (median {typical:.6g} {metric.unit}); at most {100 * bound:.1f} %"
+                f"{metric.id} = {metric.value:.6g} {metric.unit} is {100 * lag:.1f} % behind {what} (median "
+                f"{typical:.6g} {metric.unit}); at most {100 * bound:.1f} %"
             )
             yield miss(run.result, metric, text, metric.value, typical, "siblings")
 
@@ -225,3 +224,43 @@ def _joined(run: Run, metric: MetricValue) -> object:
     link = next((one for one in run.result.links if (one.first, one.second) == (first, second)), None)
     nodes = {device.numa_node for gpu in (first, second) if (device := run.result.device(gpu)) is not None}
     return (None if link is None else (link.kind, link.count), len(nodes), _model(run, metric))
+
+
+# ---- fingerprints ----------------------------------------------------------------------------------------------
+
+
+def fingerprints(result: Result) -> Iterator[Finding]:
+    """The same seed gives the same bits on devices of one kind, or one of them is wrong; and which of them cannot be
+    compared."""
+    try:
+        groups = by_key(stated(result.path))
+    except ResultError as error:
+        yield say(FAIL, result, str(error))
+        return
+    versions: dict[object, list[Key]] = {}
+    for key, members in groups:
+        versions.setdefault(key.but_versions, []).append(key)
+        # of one step devices may state different tensors, their own shards: who stopped before others lacks a step
+        steps = {step for one in members for step, _, _ in one.prints}
+        for one in members:
+            if lacking := sorted(steps - {step for step, _, _ in one.prints}):
+                text = f"{one.trace.text()} has no fingerprint of {key.algorithm} at step {lacking[0]}"
+                where = one.node or result.node
+                yield Finding(FAIL, f"{where}: {text}; another device of this run has", node=where)
+        yield from differing(key, compare([one.trace for one in members]))
+    for keys in versions.values():
+        if len(keys) > 1:
+            text = "; ".join(key.versions_text() for key in keys)
+            what = f"fingerprints of {keys[0].algorithm} are not compared between versions"
+            yield say(RECORDED, result, f"{what}: {text}")
+
+
+def differing(key: Key, comparison: Comparison) -> list[Finding]:
+    """A finding for each device of this run that differs, or may: where there is no majority, an archived one may be
+    wrong as well. An archived device in the minority was wrong then."""
+    what = f"fingerprints of {key.algorithm}, seed {key.seed}, differ between devices of the kind {key.kind}"
+    return [
+        Finding(FAIL, f"{one.trace.node}: {what}: {one.text()}", node=one.trace.node)
+        for one in comparison.deviations
+        if not one.trace.since
+    ]

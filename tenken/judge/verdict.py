@@ -5,21 +5,13 @@ Nothing here reads a file or depends on ReFrame; checks call `judge`, archive it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
-from tenken.judge import attempt, completeness, conditions, fingerprints, kinds, relations, waivers
-from tenken.judge.bounds import (
-    LIMITED_BY_OPERATOR,
-    UNSTEADY,
-    differing,
-    floor_of,
-    hold,
-    limited,
-    limits_set,
-    unlimited,
-    yardstick,
-)
+from tenken.counters import Change
+from tenken.judge import attempt, bounds, completeness, conditions, relations, waivers
+from tenken.judge.bounds import LIMITED_BY_OPERATOR, NOTE, UNSTEADY, say
 from tenken.model import engine
 from tenken.model.catalogue import Program
 from tenken.model.job import JobAccount
@@ -30,16 +22,14 @@ from tenken.model.result import WAIVER_REASONS, MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, WAIVED, of_criteria, worst
 
 
-def failed(message: str, node: str = "") -> Judgement:
-    """The judgement of a run without a result."""
-    finding = Finding(FAIL, message, node=node)
-    return Judgement(FAIL, (finding,), (finding,))
+def alone(verdict: str, message: str, node: str = "") -> Judgement:
+    """A judgement by one finding."""
+    finding = Finding(verdict, message, node=node)
+    return Judgement(verdict, (finding,), (finding,))
 
 
-def invalid(message: str, node: str = "") -> Judgement:
-    """The judgement of a run that measured nothing for a reason unrelated to the machine: run it again."""
-    finding = Finding(INVALID, message, node=node)
-    return Judgement(INVALID, (finding,), (finding,))
+#: The judgement of a run without a result; of one that measured nothing for a reason unrelated to the machine.
+failed, invalid = partial(alone, FAIL), partial(alone, INVALID)
 
 
 def waived(reason: str, node: str) -> Judgement:
@@ -70,15 +60,7 @@ def judge(
         result = engine.completed(result, program)
     try:
         return _judge(result, program, request, machine, exit_status, job)
-    except (
-        ArithmeticError,
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        RecursionError,
-        AssertionError,
-    ) as error:
+    except Exception as error:
         return failed(f"{result.node}: cannot be judged: {type(error).__name__}: {error}", result.node)
 
 
@@ -90,17 +72,13 @@ def _judge(
     exit_status: int | None,
     job: JobAccount | None,
 ) -> Judgement:
-    node = result.node
-    structural = [
-        Finding(FAIL, f"{node}: {text}", node=node) for text in _structure(result, program, request, machine, job)
-    ]
-    structural += [Finding(FAIL, f"{node}: {text}", node=node) for text in attempt.ended(result, exit_status)]
-    asked = result.program == program.name and request.token in (None, result.token)
+    wrong = [*_structure(result, program, request, machine, job), *attempt.ended(result, exit_status)]
     alone = conditions.gave_up(result)
+    asked = result.program == program.name and request.token in (None, result.token)
     if alone is not None and asked and exit_status in (None, 1):
         return Judgement(INVALID, (alone,), (alone,))
-    if structural:
-        return Judgement(FAIL, tuple(structural), tuple(structural))
+    if structural := tuple(say(FAIL, result, text) for text in wrong):
+        return Judgement(FAIL, structural, structural)
     if result.status == "waived":
         return waivers.judge(result, program, request, machine)
 
@@ -108,38 +86,33 @@ def _judge(
         *conditions.of(result, program, request, machine),
         *completeness.choices(result, program, request, machine),
         *conditions.samples(result, program),
-        *fingerprints.of(result),
+        *relations.fingerprints(result),
     ]
     judged: dict[str, JudgedMetric] = {}
     misses: list[Finding] = []
     run = engine.Run(result, program, again=False)
     compiled = completeness.by_compiler(result, program)
     names = {device.index: device.name for device in result.devices}
-    notes: list[Finding | None] = []
     for metric in result.metrics:
-        known = machine.criterion(result, metric)
-        reach = yardstick(result, metric, program, machine.limits)
-        declared = program.metrics[metric.name]
-        floor = None if compiled else floor_of(run, metric, declared, machine)
-        others = None if compiled or limited(result, metric, declared, machine) else machine.kind(result, metric)
-        kind = kinds.criterion(others, metric, names.get(metric.subject.first, ""))
-        one, findings = hold(result, metric, declared, machine.limits, known, reach, floor, kind)
-        notes += [kinds.note(others, result, metric, names.get(metric.subject.first, ""))] if known is None else []
-        judged[metric.id] = one
+        known, declared = machine.criterion(result, metric), program.metrics[metric.name]
+        reach = bounds.yardstick(result, metric, program, machine.limits)
+        floor = None if compiled else bounds.floor_of(run, metric, declared, machine)
+        others = None if compiled or bounds.limited(result, metric, declared, machine) else machine.kind(result, metric)
+        model = names.get(metric.subject.first, "")
+        kind = bounds.of_kind(others, metric, model)
+        judged[metric.id], findings = bounds.hold(result, metric, declared, machine.limits, known, reach, floor, kind)
+        found += bounds.below_kind(others, result, metric, model) if known is None else []
         misses += findings
-    related, bounds = relations.of(run, request, machine)
+    related, floors = relations.of(run, request, machine)
     misses += related
-    judged |= _in_run(judged, bounds, misses)
-    found += [*differing(result, program, machine.limits), *limits_set(result, program, machine)]
-    found += [one for one in notes if one is not None]
-    found += unlimited(result, program, machine, {name for name, one in judged.items() if one.criterion is None})
+    judged |= _in_run(judged, floors, misses)
+    found += bounds.notes(run, machine, judged)
     found += conditions.named(result, [*found, *misses])
-    judgement = Judgement(PASS, (*found, *misses), (), judged)
     for finding in misses:
-        if finding.metric is not None and finding.verdict == FAIL:
-            judgement = judgement.failed_metric(finding.metric)
-    judgement = replace(judgement, verdict=_verdict(found, misses, judgement.judged))
-    return replace(judgement, findings=(*judgement.findings, *_unmatched(result, machine, judged)))
+        if finding.metric in judged and finding.verdict == FAIL:
+            judged[finding.metric] = replace(judged[finding.metric], verdict=FAIL)
+    unmatched = _unmatched(result, machine, judged)
+    return Judgement(_verdict(found, misses, judged), (*found, *misses, *unmatched), (), judged)
 
 
 def _in_run(
@@ -174,9 +147,7 @@ def _unmatched(result: Result, machine: Machine, judged: Mapping[str, JudgedMetr
         if text := machine.unmatched(result, metric):
             by_text.setdefault(text, []).append(f"{metric.name} ({metric.kind})")
     return [
-        Finding(
-            RECORDED, f"{result.node}: no reference of {', '.join(names)} {text}", node=result.node, kind="reference"
-        )
+        say(RECORDED, result, f"no reference of {', '.join(names)} {text}", kind="reference")
         for text, names in by_text.items()
     ]
 
@@ -197,13 +168,29 @@ def _verdict(found: Sequence[Finding], misses: Sequence[Finding], judged: Mappin
 
 
 def extended(judgement: Judgement, further: Sequence[Finding]) -> Judgement:
-    """A judgement with the findings on the job; a run that failed or was waived stays so."""
+    """A judgement with further findings, of which notes decide nothing; a run that failed or was waived stays so."""
     if not further:
         return judgement
     verdict = judgement.verdict
     if verdict != WAIVED:
-        verdict = worst([verdict, *(f.verdict for f in further)])
+        verdict = worst([verdict, *(f.verdict for f in further if f.kind != NOTE)])
     return replace(judgement, verdict=verdict, findings=(*judgement.findings, *further))
+
+
+def of_ports(changes: Iterable[Change], unread: bool = False) -> Iterator[Finding]:
+    """What the ports of a job's nodes counted while its command ran: errors are FAIL, counters that are missing, were
+    reset or stand at their maximum a note. `unread`: the job could not read them at some time."""
+    for one in changes:
+        place = f"{one.node}: port {one.port}"
+        if faults := one.faults():
+            text = f"{place}: hardware: {'; '.join(faults)} while it ran"
+            yield Finding(FAIL, text, node=one.node, kind="ports")
+        if unknown := one.unknown():
+            text = f"{place}: unknown (missing, saturated or reset): {', '.join(unknown)}"
+            yield Finding(RECORDED, text, node=one.node, kind=NOTE)
+    if unread:
+        text = "not read by a rank (no python3 on its node, or its launcher failed): errors of links are not known"
+        yield Finding(RECORDED, f"ports: {text}", kind=NOTE)
 
 
 def unrequested(judgement: Judgement) -> Judgement:

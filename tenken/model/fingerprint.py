@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -160,6 +160,18 @@ class Stated:
 
     def key(self, sheet: str = "") -> Key:
         return Key(self.kind, sheet, self.versions, self.algorithm, self.seed)
+
+
+def by_key(traces: Iterable[Stated]) -> list[tuple[Key, list[Stated]]]:
+    """What may be compared: kind of device, versions, algorithm and seed."""
+    found: list[tuple[Key, list[Stated]]] = []
+    for one in traces:
+        key = one.key()
+        members = next((members for other, members in found if other == key), None)
+        if members is None:
+            found.append((key, members := []))
+        members.append(one)
+    return found
 
 
 def stated(provenance: Mapping[str, Any]) -> tuple[Stated, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any
 
@@ -214,9 +214,3 @@ class Judgement:
             "findings": [f.as_json() for f in self.findings],
             "judged": {name: j.as_json() for name, j in self.judged.items()},
         }
-
-    def failed_metric(self, metric: str) -> Judgement:
-        """The same, with the verdict FAIL for one value."""
-        if metric not in self.judged:
-            return self
-        return replace(self, judged={**self.judged, metric: replace(self.judged[metric], verdict=verdicts.FAIL)})

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -289,6 +290,11 @@ class Result:
         return self.host.name
 
     @property
+    def moments(self) -> tuple[float | None, float | None]:
+        """When it began and ended, in seconds since 1970; None for one that is not a valid time."""
+        return _moment(self.started), _moment(self.finished)
+
+    @property
     def by_others(self) -> bool:
         """Whether a program that is not of this suite wrote it, by way of a parser."""
         return "implementation" in self.parameters
@@ -322,6 +328,15 @@ class Result:
             if ends:
                 found.append(_link(int(ends[1]), int(ends[2]), str(claim), self.path))
         return tuple(found)
+
+
+def _moment(text: str) -> float | None:
+    whole, _, fraction = text.rstrip("Z").partition(".")
+    try:
+        seconds = datetime.fromisoformat(whole).replace(tzinfo=timezone.utc).timestamp()
+        return seconds + (float(f"0.{fraction}") if fraction else 0.0)
+    except ValueError:
+        return None
 
 
 _ACCESS = "peer_access."

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from tenken.archive import fingerprints as archive
 from tenken.errors import ArchiveError, ResultError
-from tenken.judge.fingerprints import by_key, differing, note
+from tenken.judge.bounds import say
+from tenken.judge.relations import differing
 from tenken.machines import hardware
-from tenken.model.fingerprint import Key, Stated, Trace, compare, stated
+from tenken.model.fingerprint import Key, Stated, Trace, by_key, compare, stated
 from tenken.model.judgement import Finding
 from tenken.model.result import Result
+from tenken.model.verdicts import RECORDED
 
 
 def recalled(result: Result, run: str, root: Path) -> list[Finding]:
@@ -33,7 +35,7 @@ def _of_key(result: Result, key: Key, members: list[Stated], run: str, root: Pat
     known = archive.known(root, key, run)
     present = [one.trace for one in members]
     alone = {(one.trace.device, one.step) for one in compare(present).deviations if one.expected}
-    found = [note(result.node, f"fingerprints without a vote: {one}") for one in known.damaged]
+    found = [say(RECORDED, result, f"fingerprints without a vote: {one}") for one in known.damaged]
     if known.traces:
         against = compare([*known.traces, *present])
         # those in the minority within the run are named by the judge, which knows this run alone
@@ -41,15 +43,15 @@ def _of_key(result: Result, key: Key, members: list[Stated], run: str, root: Pat
         found += differing(key, replace(against, deviations=more))
         if against.equal:
             text = f"fingerprints of {key.algorithm} equal those of {len(known.traces)} archived devices"
-            found.append(note(result.node, f"{text}, {against.positions} compared"))
+            found.append(say(RECORDED, result, f"{text}, {against.positions} compared"))
     else:
-        found.append(note(result.node, _first(root, key, present)))
+        found.append(say(RECORDED, result, _first(root, key, present)))
     if result.parameters.get("inject_fault", "none") == "none":
         for trace in present:
             try:
                 archive.add(root, key, trace, run)
             except ArchiveError as error:
-                found.append(note(result.node, f"fingerprints were not archived: {error}"))
+                found.append(say(RECORDED, result, f"fingerprints were not archived: {error}"))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from typing import Any
 from reframe.utility import nodelist_expand
 
 from tenken.archive import disk, seal
-from tenken.counters import UNREAD, changes_of
+from tenken.counters import FACT, UNREAD, changes_of
 from tenken.errors import CatalogueError, ResultError
-from tenken.judge import ports, verdict
+from tenken.judge import verdict
 from tenken.judge.bounds import NOTE
 from tenken.model import engine, job_exit, verdicts
 from tenken.model import result as results
@@ -140,7 +140,7 @@ class Outcome:
         """What a record stores about the job besides the scheduler's report."""
         found: dict[str, Any] = {"may_run_again": True} if self.may_run_again else {}
         if changes := changes_of(self.text().splitlines()):
-            found[ports.FACT] = ports.kept(changes)
+            found[FACT] = [one.as_json() for one in changes]
         attempts = self.told.attempts
         if len(attempts) > 1:
             found["attempts"] = len(attempts)
@@ -229,11 +229,9 @@ class Outcome:
         recalled = fingerprints.recalled(result, self.token or "", archive_root())
         lines = self.text().splitlines()
         unread = any(line.startswith(UNREAD) for line in lines)
-        judgement = ports.judged(judgement, changes_of(lines), unread)
-        beside = [*recalled, *node_errors.findings(self.folder, result.node)]
-        judgement = verdict.extended(judgement, [*built, *self.disturbance(), *(f for f in beside if f.kind != NOTE)])
-        notes = tuple(one for one in beside if one.kind == NOTE)
-        return replace(judgement, findings=(*judgement.findings, *notes)), result, error, text
+        ports, counted = verdict.of_ports(changes_of(lines), unread), node_errors.findings(self.folder, result.node)
+        judgement = verdict.extended(judgement, [*built, *self.disturbance(), *recalled, *counted, *ports])
+        return judgement, result, error, text
 
 
 def captured(folder: Path, facts: Mapping[str, Any]) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tenken.judge import completeness, fingerprints, verdict
+from tenken.judge import completeness, relations, verdict
 from tenken.model import catalogue, engine, result
 from tenken.model.machine import Machine
 from tenken.model.request import Request
@@ -88,7 +88,7 @@ def with_steps(document: dict[str, Any], milliseconds: list[float]) -> dict[str,
 @pytest.mark.parametrize("name", ["host", "data", "tensor"])
 def test_kept_results_are_complete(name: str) -> None:
     assert incomplete(kept(name)) == []
-    assert fingerprints.of(result.validate(kept(name), name)) == []
+    assert [*relations.fingerprints(result.validate(kept(name), name))] == []
 
 
 def test_what_follows_from_steps_by_hand() -> None:
@@ -191,7 +191,7 @@ def test_ranks_of_which_one_has_another_bit_are_named() -> None:
     place = next(i for i, (step, name, _) in enumerate(said[1]["prints"]) if (step, name) == (2, "blocks.1.qkv"))
     for step in range(place, len(said[1]["prints"])):
         said[1]["prints"][step][2] = "0" * 16
-    found = fingerprints.of(result.validate(document, "x"))
+    found = [*relations.fingerprints(result.validate(document, "x"))]
     assert len(found) == 2 and all(one.verdict == FAIL for one in found)
     assert "process 1" in found[1].message and "first differs at step 2, blocks.1.qkv" in found[1].message
 
@@ -299,11 +299,11 @@ def test_a_planted_bit_fails_and_both_parallel_forms_agree(pytorch: Path, tmp_pa
     data = run(pytorch, tmp_path, "--parallel", "data", "--processes", "2", "--inject-fault", "gradient")
     wrong = {one["name"]: one for one in data["verification"]}["repeats"]
     assert wrong["error"] > 0 and wrong["first_wrong"]["rank"] == 1
-    named = [one.message for one in fingerprints.of(result.validate(data, "x"))]
+    named = [one.message for one in relations.fingerprints(result.validate(data, "x"))]
     assert any("process 1" in text and "gradient of" not in text for text in named)
     tensor = run(pytorch, tmp_path, "--parallel", "tensor", nodes=2)
     assert tensor["placement"]["ranks"] == 2
-    assert incomplete(tensor) == [] and fingerprints.of(result.validate(tensor, "x")) == []
+    assert incomplete(tensor) == [] and [*relations.fingerprints(result.validate(tensor, "x"))] == []
     # rank 0 of the data-parallel run has the tokens of the divided one, and the same weights at first
     first = data["provenance"]["loss_first"]
     assert tensor["provenance"]["loss_first"] == pytest.approx(first, rel=1e-3)

@@ -11,7 +11,7 @@ import pytest
 
 from tenken import counters
 from tenken.counters import AFTER, BEFORE, IDLE, Change, changes_of
-from tenken.judge import ports
+from tenken.judge import verdict
 from tenken.model.judgement import Judgement
 
 MLX = "sys/class/infiniband/mlx5_0/ports/1"
@@ -87,13 +87,13 @@ def test_errors_name_the_port(
     assert [said.startswith(start) for said, start in zip(change.faults(), faults, strict=True)] == [True] * len(faults)
     assert change.unknown() == unknown
     honest = Judgement("PASS", ())
-    judged = ports.judged(honest, [replace(change, node="n7")])
+    judged = verdict.extended(honest, [*verdict.of_ports([replace(change, node="n7")])])
     assert judged.verdict == ("FAIL" if faults else "PASS")
     assert all(f.message.startswith("n7: port mlx5_0/1: ") for f in judged.findings)
     assert len(judged.findings) == len(unknown[:1]) + len(faults[:1])
     # a record keeps what is needed to judge it again
-    again = ports.judged(honest, ports.read({"ports": ports.kept([replace(change, node="n7")])}))
-    assert again == judged
+    kept = counters.read({"ports": [replace(change, node="n7").as_json()]})
+    assert verdict.extended(honest, [*verdict.of_ports(kept)]) == judged
 
 
 def test_ports_that_no_rank_could_read_are_said(tmp_path: Path) -> None:
@@ -114,9 +114,8 @@ def test_ports_that_no_rank_could_read_are_said(tmp_path: Path) -> None:
     )
     assert run.stdout.splitlines() == [f"{counters.UNREAD} {when}" for when in (IDLE, BEFORE, AFTER)]
     assert list(changes_of(run.stdout.splitlines())) == []
-    honest = Judgement("PASS", (), ())
-    assert "not read" in ports.judged(honest, [], unread=True).findings[-1].message
-    assert not ports.judged(honest, []).findings
+    (lost,) = verdict.of_ports([], unread=True)
+    assert "not read" in lost.message and not [*verdict.of_ports([])]
 
 
 def test_errors_at_rest_are_said(tmp_path: Path) -> None:

@@ -299,7 +299,7 @@ def test_the_judge_names_no_program_and_no_figure() -> None:
         names |= {name, *program.metrics, *program.identity, *said.paths, *said.defaults, *said.defaults_if_stated}
         names |= {key for entry in said.points for key in entry.at}
     # a subject, a reading of health, the kernel of the host, a figure of a data sheet
-    names -= {"ranks", "before", "kernel", "memory"}
+    names -= {"ranks", "before", "kernel", "memory", "cpu"}
     found = [
         f"{file.name}:{node.lineno}: {node.value}"
         for file in (ROOT / "tenken" / "judge").glob("*.py")

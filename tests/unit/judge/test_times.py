@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tenken.judge import times
+from tenken.judge import conditions
 from tenken.model.catalogue import program
 from tenken.model.result import Device, DeviceHealth, Result
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
@@ -42,7 +42,7 @@ def seen(factor: float) -> set[str]:
     return {
         check.split()[0]
         for check, record in runs().items()
-        if any(times.of(slower(record.result, factor), program(record.program)))
+        if any(conditions.times(slower(record.result, factor), program(record.program)))
     }
 
 
@@ -78,7 +78,7 @@ def test_device_times_fit_into_the_timed_part(name: str) -> None:
     for factor, fits in ((1.0, True), (10.0, False)):
         # of a result that states it: readings come every 0.05 s and take 0.02
         timed = changed(record.result, same, lambda entry: replace(entry, seconds=0.07 * entry.samples))
-        found = list(times.of(slower(timed, factor), program(record.program)))
+        found = list(conditions.times(slower(timed, factor), program(record.program)))
         assert (found == []) is fits, found
         assert fits or "its timed part took" in " ".join(found)
 

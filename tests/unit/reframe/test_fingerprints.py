@@ -9,7 +9,7 @@ import pytest
 
 from tenken.archive import fingerprints as archive
 from tenken.errors import ArchiveError
-from tenken.judge import fingerprints as judge
+from tenken.judge import relations
 from tenken.model.result import Result, typed
 from tenken.model.verdicts import FAIL
 from tenken.reframe.fingerprints import recalled
@@ -47,16 +47,16 @@ WITHIN = {
 @pytest.mark.parametrize("what", WITHIN)
 def test_devices_of_one_run(what: str) -> None:
     devices, words = WITHIN[what]
-    found = failures(judge.of(result(*devices)))
+    found = failures([*relations.fingerprints(result(*devices))])
     assert len(found) == len(words) and all(word in text for word, text in zip(words, found, strict=True))
 
 
 def test_what_is_malformed_is_a_failure_and_other_versions_are_not_compared() -> None:
-    (found,) = failures(judge.of(result("A:")))
+    (found,) = failures([*relations.fingerprints(result("A:"))])
     assert "(A): train has no fingerprint" in found
     one, other = result("A:a"), result("B:b", versions="2.12.0")
     both = replace(one, path={"fingerprints": one.path["fingerprints"] + other.path["fingerprints"]})
-    (note,) = judge.of(both)
+    (note,) = relations.fingerprints(both)
     assert note.kind and "not compared between versions: torch 2.11.0; torch 2.12.0" in note.message
 
 
