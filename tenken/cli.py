@@ -33,7 +33,7 @@ tenken acceptance run lot1 --hours 8
 tenken node check --gpus 0,1 --seconds 3
 tenken node accept
 tenken node return node17
-tenken node expect --system h200 --partition gpu
+tenken node expect --system my-cluster --partition gpu
 tenken accept --contract lot1 --sessions last
 tenken accept --verify output/acceptance/lot1/lot1.tar
 tenken archive verify

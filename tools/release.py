@@ -1,4 +1,4 @@
-"""Checks that all statements of a release agree: `python -m tools.release 0.2.0`, before tagging.
+"""Checks that all statements of a release agree: `python -m tools.release 0.3.0`, before tagging.
 
 pyproject.toml contains the version; CITATION.cff and CHANGELOG.md repeat it with the date.
 """
@@ -69,7 +69,7 @@ def problems(root: Path = ROOT, asked: str | None = None) -> list[str]:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.release", description=__doc__.splitlines()[0])
-    parser.add_argument("version", help="the release that is to be tagged, as 0.2.0")
+    parser.add_argument("version", help="the release that is to be tagged, as 0.3.0")
     found = problems(asked=parser.parse_args(argv).version)
     for line in found:
         print(line, file=sys.stderr)

@@ -201,7 +201,7 @@ def _gpus(node: Node) -> str:
     if node.gpu_count == 0:
         return "none"
     name = node.gpu.name if node.gpu else ", ".join(dict.fromkeys(node.gpu_names)) or "not known"
-    return f"{'found by looking' if node.gpu_count is None else node.gpu_count} x {name}"
+    return f"{name}, count detected" if node.gpu_count is None else f"{node.gpu_count} x {name}"
 
 
 def _known(value: int | None) -> str:

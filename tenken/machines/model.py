@@ -1,7 +1,7 @@
 """What a machine is, as typed objects; `tenken.machines.loader` makes them from `systems/<name>.yaml`.
 
 Units: GB = 10^9 bytes, GiB = 2^30 bytes, GB/s of one direction, TFLOP/s of FP64 unless said otherwise. `None`
-always means "not known" (or, for a count that is found by looking, "not found on the machine where we are").
+always means "not known" (or, for a count that is detected, "not found on the machine where we are").
 
 The way in for other packages:
 

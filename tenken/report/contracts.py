@@ -431,7 +431,7 @@ def _undecidable(document: Document, catalogue: Mapping[str, Program], machine: 
             example = ", ".join(f"{key}: ..." for key in sizes)
             wrong(
                 "metric",
-                f"{shown}: {clause['metric']} is measured at several {', '.join(sizes)}; state which counts: "
+                f"{shown}: {clause['metric']} has several values of {', '.join(sizes)}; state which counts: "
                 f"'at: {{{example}}}', 'over: {WORST}' or 'over: {BEST}'",
             )
         limit = physical(machine.system, clause.get("partition"), metric, clause)

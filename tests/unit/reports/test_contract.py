@@ -117,7 +117,7 @@ CHECKS = (
         ("nccl.all_reduce, subject: ranks, target: 380, unit: GB/s, at: {bytes: 1073741824}", None),
         ("nccl.all_reduce, subject: ranks, target: 380, unit: GB/s, over: best", None),
         ("nccl.all_reduce, subject: ranks, target: 380, unit: GB/s",
-         "c.yaml:5: clause 1 (C): nccl.all_reduce is measured at several bytes; state which counts: "
+         "c.yaml:5: clause 1 (C): nccl.all_reduce has several values of bytes; state which counts: "
          "'at: {bytes: ...}', 'over: worst' or 'over: best'"),
         ("nccl.all_reduce, subject: ranks, target: 380, unit: GB/s, over: best, nodes: 64", None),
         ("hpl.hpl, subject: ranks, target: 350, unit: TFLOP/s, over: best",
