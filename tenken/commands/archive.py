@@ -21,8 +21,7 @@ def register(subparsers: Any) -> None:
     """Adds the subcommand `archive`."""
     parser = subparsers.add_parser(
         "archive",
-        help="verify: files against their manifests; prune: remove old samples, retain every figure; export: records "
-        "for a vendor, without names",
+        help="verify the archive, remove old samples, or export records for a vendor",
         description="Exit status: 0 done, 1 something was left out, a file is not what its manifest lists, or "
         "no manifest lists a file, 2 usage error or archive not readable or writable.",
     )

@@ -25,7 +25,7 @@ from tenken.report.contracts import ContractError, Machine, Offered
 
 def register(subparsers: Any) -> None:
     """Adds the subcommand `contract` to the `tenken` command."""
-    parser = subparsers.add_parser("contract", help="contracts of acceptance: list, validate, new")
+    parser = subparsers.add_parser("contract", help="draft, validate and list contracts")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     add = actions.add_parser("list", help="the contracts in reports/contracts/")

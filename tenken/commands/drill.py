@@ -30,7 +30,7 @@ def register(subparsers: Any) -> None:
     """Adds the subcommand `drill` to the `tenken` command."""
     parser = subparsers.add_parser(
         "drill",
-        help="a drill: every check runs with an injected fault and must fail",
+        help="run every check with an injected fault, which it must detect",
         description="Runs the checks of a system with one bit of the output flipped (--inject-fault element) and "
         "reports which of them detected it. Pass the session to `tenken accept` with those of the acceptance: the "
         "report then includes it. Exit status: 0 all detected, 1 at least one not detected, 2 usage error, 3 no run "

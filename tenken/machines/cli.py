@@ -27,7 +27,7 @@ TEMPLATES = {file.stem: file for file in sorted((Path(__file__).parent / "templa
 
 def register(subparsers: Any) -> None:
     """Add `systems` to the `tenken` command."""
-    parser = subparsers.add_parser("systems", help="machines: list, describe, validate, new, tonight")
+    parser = subparsers.add_parser("systems", help="describe machines: new, describe, validate, check, list")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     add = actions.add_parser("list", help="all machines that have a file, and this one")

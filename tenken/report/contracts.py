@@ -455,8 +455,8 @@ def _unmeasured(clause: Mapping[str, Any], shown: str, program: str, checks: tup
     asked = str(clause.get("check") or "")
     named = [one for one in checks if asked in ("", one.name, one.base)]
     if not named:
-        names = sorted({one.base for one in checks} | {one.name for one in checks})
-        wrong("check", f"{shown}: unknown check '{asked}'; {validation.choices(asked, names)}")
+        names = sorted({name for one in checks if one.program == program for name in (one.base, one.name)})
+        wrong("check", f"{shown}: '{asked}' is not a check of this system and mode; {validation.choices(asked, names)}")
         return
     fitting = [one for one in named if one.program == program]
     if not fitting:

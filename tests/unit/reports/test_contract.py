@@ -132,7 +132,7 @@ CHECKS = (
         ("stream.triad, subject: gpu, target: 4.9, unit: TB/s", "4900 GB/s is above the physical limit, 4800 GB/s"),
         ("stream.triad, subject: gpu, target: 4, unit: TB/s, check: StreamCuda", None),
         ("stream.triad, subject: gpu, target: 4, unit: TB/s, check: NoSuchCheck",
-         "unknown check 'NoSuchCheck'; allowed: Gemm"),
+         "'NoSuchCheck' is not a check of this system and mode; allowed: StreamCuda"),
         ("stream.triad, subject: gpu, target: 4, unit: TB/s, check: Nccl",
          "check 'Nccl' is of program 'nccl' and does not measure stream.triad"),
         ("himeno.iteration, subject: gpu, target: 4, unit: TFLOP/s, over: worst",
