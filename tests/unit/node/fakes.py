@@ -323,6 +323,11 @@ class Node:
                 answer.error = f"{type(error).__name__}: {error}"
         return answers | self.answers
 
+    @property
+    def last_time(self) -> float:
+        """When the last good state was."""
+        return float((self.last or {"time": 0})["time"])
+
     def findings(self) -> list[Finding]:
         seen = Seen(self.expect, self.last, self.read(), time.time(), self.mine, self.waited, self.root_user)
         return findings(seen)

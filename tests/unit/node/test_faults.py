@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from tenken.node.probe import Answer
 from tenken.node.verdict import BAD, LINE, NOTE, UNSURE, status
+from tests.unit.node import replay
 from tests.unit.node.fakes import AER, IB, Node, bus, files
 
 Plant = Callable[[Node], Any]
@@ -315,16 +315,16 @@ def test_fields_that_a_gpu_does_not_have_are_unknown_and_no_fault(node: Node) ->
         node.nvml.gpus[3] = kept
 
 
-def test_healthy_readings_that_move_as_they_do_are_good(node: Node) -> None:
-    """Temperatures, clocks, idle links, single corrected errors, counters of traffic: seeded, whole readings."""
-    noise = random.Random(46)
-    for _ in range(20):
-        for gpu in node.nvml.gpus:
-            idle = noise.random() < 0.5
-            gpu |= {
-                "temperature": noise.randint(24, 60), "pstate": 8 if idle else 0, "generation": 1 if idle else 5,
-                "clock": 345 if idle else 1980, "replay": 4 + noise.randint(0, 3), "used": noise.randint(0, 64) << 20,
-                "reasons": noise.choice((0, 1, 4)), "ecc_corrected": 3 + noise.randint(0, 2),
-            }  # fmt: skip
-        node.put(f"{IB}/counters/symbol_error", f"{noise.randint(0, 5)}\n")
-        assert status(node.findings()) == 0, node.findings()
+@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_no_healthy_check_is_an_alarm(node: Node, count: int) -> None:
+    """Whole checks of eight GPUs, readings and measured values, as they scattered on real ones."""
+    assert list(replay.alarms(node, count, seed=46)) == []
+
+
+def test_the_replay_finds_what_is_no_noise(node: Node) -> None:
+    node.nvml.gpus[5]["fields"][180] = 1
+    line = "tenken: gpu 5: PCIe: 1 new fatal errors"
+    assert list(replay.alarms(node, 2, seed=46)) == [(0, line), (1, line)]
+    node.heal()
+    found = list(replay.alarms(node, 2, seed=46, lost={"stream.triad.gpu3": 0.96}))
+    assert [(number, line.split()[0]) for number, line in found] == [(0, "stream.triad.gpu3"), (1, "stream.triad.gpu3")]

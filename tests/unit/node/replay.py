@@ -1,0 +1,86 @@
+"""Healthy checks of a node of eight GPUs, one after the other, with the noise that real machines had.
+
+Measured values are drawn from what 60 processes on one H200 reached (tools/bench/h200_run_to_run.csv), each as a share
+of their median, around a level of its own for each GPU; the host's triad from eight checks on a node of two H100.
+Readings move as they did there: temperatures, clocks and links of idle cards, one to three CRC errors of each NVLink
+between two checks, single replays and corrected errors, traffic of ports.
+"""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Iterator, Mapping
+from statistics import median
+from typing import Any
+
+from tenken.node.verdict import BAD, ENOUGH, KEPT, UNSURE, Seen, findings, low
+from tenken.paths import ROOT
+from tests.unit.node.fakes import Node
+
+GPUS = 8
+#: Column of the kept runs by the values whose noise it is; PAIRS: a peer copy of each GPU.
+COLUMNS = {"stream.triad": "triad_median", "transfer.htod_pinned": "h2d_median", "transfer.dtoh_pinned": "d2h_median",
+           "p2p.peer": "p2p_median", "gemm.gemm": "dgemm_median_tf"}  # fmt: skip
+#: GB/s of the host's triad in eight checks of one node.
+HOST = (173.8, 174.9, 176.2, 177.5, 178.1, 179.4, 180.6, 182.0)
+
+
+def noise() -> dict[str, list[float]]:
+    """Shares of the median, by program and metric."""
+    with (ROOT / "tools" / "bench" / "h200_run_to_run.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    found = {name: [float(row[column]) for row in rows] for name, column in COLUMNS.items()} | {
+        "stream.triad.": [*HOST]
+    }
+    return {name: [value / median(values) for value in values] for name, values in found.items()}
+
+
+def values(random_: random.Random, of: Mapping[str, list[float]]) -> dict[str, float]:
+    """What one check measures."""
+    result = {}
+    for name, shares in of.items():
+        for gpu in range(GPUS if name in COLUMNS else 1):
+            subject = f"gpu{gpu}-gpu{(gpu + 4) % GPUS}" if name == "p2p.peer" else f"gpu{gpu}"
+            key = f"{name}.{subject}" if name in COLUMNS else f"{name}host"
+            result[key] = (1000 + 2 * gpu) * random_.choice(shares)
+    return result
+
+
+def history(random_: random.Random) -> dict[str, list[float]]:
+    """The first good checks of a node."""
+    of = noise()
+    checks = [values(random_, of) for _ in range(KEPT)]
+    return {name: [check[name] for check in checks] for name in checks[0]}
+
+
+def alarms(node: Node, count: int, seed: int, lost: Mapping[str, float] | None = None) -> Iterator[tuple[int, str]]:
+    """Number and line of each check that would not have ended with 0, of which a low value is measured twice.
+    `lost`: shares that values really fell to."""
+    chance, of = random.Random(seed), noise()
+    known = {name: of_name[: chance.randint(ENOUGH, KEPT)] for name, of_name in history(chance).items()}
+    answers = node.read()
+    gpus = [part for name, part in answers["gpus"].parts.items() if name != "driver"]
+    before = [(dict(gpu["nvlink_errors"]), gpu["pcie_replay"], gpu["ecc_corrected"]) for gpu in gpus]
+    port: dict[str, Any] = answers["host"].value["ports"]["mlx5_0/1"]["counters"]
+    for number in range(count):
+        for gpu, (links, replays, corrected) in zip(gpus, before, strict=True):
+            idle = chance.random() < 0.5
+            crc = {f"crc_flit.{link}": links[f"crc_flit.{link}"] + int(4 * chance.random()) for link in range(0, 18, 6)}
+            gpu |= {
+                "temperature_c": 24 + int(37 * chance.random()), "pstate": 8 if idle else 0,
+                "pcie_generation": 1 if idle else 5, "clock_mhz": 345 if idle else 1980,
+                "pcie_replay": replays + int(4 * chance.random()), "slowdowns": [],
+                "memory_used_bytes": int(64 * chance.random()) << 20,
+                "ecc_corrected": corrected + int(3 * chance.random()), "nvlink_errors": links | crc,
+            }  # fmt: skip
+        port["symbol_error"] = int(6 * chance.random())
+        port["port_xmit_discards"] = 9 + int(500 * chance.random())
+        seen = Seen(node.expect, node.last, answers, node.last_time + 300, node.mine, node.waited, node.root_user)
+        yield from ((number, one.line) for one in findings(seen) if one.severity in (BAD, UNSURE))
+        measured = values(chance, of)
+        measured |= {name: measured[name] * share for name, share in (lost or {}).items()}
+        if slow := dict(low(measured, {}, known)):
+            again = values(chance, of)
+            again |= {name: again[name] * share for name, share in (lost or {}).items()}
+            yield from ((number, f"{name} {why}") for name, why in low(again, {}, known) if name in slow)
