@@ -4,7 +4,9 @@
 #     qmgr -c "import hook tenken application/x-python default /opt/tenken/hooks/pbs_hook.py"
 #
 # The alarm (30 s by default) must be above the 40 s after which node-check ends itself; beyond it PBS rejects the job.
-# It imports nothing of ours, and is written for any Python 3.
+# It imports nothing of ours, and is written for any Python 3. PBS takes an exception for a rejection: whatever fails
+# here lets the job start.
+import contextlib
 import subprocess
 
 import pbs
@@ -17,23 +19,26 @@ def bad(options):
     process = subprocess.Popen([CHECK, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     said = process.communicate()[0].decode("utf-8", "replace").strip()
     if process.returncode == 2:
-        pbs.logmsg(pbs.EVENT_DEBUG, said or "tenken: cannot tell")
+        with contextlib.suppress(Exception):  # OpenPBS 23.06 built with Python 3.10 or later cannot log
+            pbs.logmsg(pbs.EVENT_DEBUG, said or "tenken: cannot tell")
     return said if process.returncode == 1 and said.startswith("tenken: ") else None
 
 
 event = pbs.event()
-name = pbs.get_local_nodename()
-options = ["--node", name, "--seconds", "10"]
-if event.type == pbs.EXECHOST_PERIODIC:
-    line = bad([*options, "--no-measure"])
-else:
-    line = bad([*options, "--job", event.job.id])
-if line:
-    node = event.vnode_list[name]
-    node.state = pbs.ND_OFFLINE
-    node.comment = line
+try:
+    name = pbs.get_local_nodename()
+    options = ["--node", name, "--seconds", "10"]
     if event.type == pbs.EXECHOST_PERIODIC:
-        event.accept()
-    event.job.rerun()
+        line = bad([*options, "--no-measure"])
+    else:
+        line = bad([*options, "--job", event.job.id])
+    if line:
+        node = event.vnode_list[name]
+        node.state = pbs.ND_OFFLINE
+        node.comment = line
+except Exception:
+    line = None
+if line and event.type != pbs.EXECHOST_PERIODIC:
+    # puts the job back into the queue; after event.job.rerun() OpenPBS would run it again each time that it ended
     event.reject(line)
 event.accept()

@@ -34,14 +34,16 @@ STAGGER_S = 5.0
 
 @dataclass(frozen=True)
 class Partition:
-    """The nodes of a partition, and those that were drained for our reasons: (when, node), the oldest first."""
+    """The nodes of a partition, and those that were drained for our reasons: (when, node), the oldest first. `others`:
+    nodes that are out for another reason, where the reader tells."""
 
     nodes: int
     ours: tuple[tuple[float, str], ...]
+    others: frozenset[str] = frozenset()
 
 
 def runner(configured: Mapping[str, Any]) -> Runner:
-    """Runs a scheduler's commands, each within 3 s: those of the folder `commands`, or of FOLDERS. `conf`: Slurm's
+    """Runs a scheduler's commands, each within 3 s: those of the folder `commands`, or of FOLDERS. `conf`: its
     configuration where it is not in its usual place. One that others than root could replace is not run."""
     folders = [configured["commands"]] if "commands" in configured else FOLDERS
     environment = {
@@ -49,7 +51,8 @@ def runner(configured: Mapping[str, Any]) -> Runner:
         "LC_ALL": "C",
         "SLURM_TIME_FORMAT": "%Y-%m-%dT%H:%M:%S",
     }
-    environment |= {"SLURM_CONF": configured["conf"]} if "conf" in configured else {}
+    if "conf" in configured:
+        environment[CONFIGURATION[configured["scheduler"]]] = configured["conf"]
 
     def run(command: Sequence[str]) -> str | None:
         def call(say: probe.Say) -> str | None:
@@ -96,15 +99,15 @@ def pbs(partition: str, run: Runner) -> Partition | None:
     if not nodes:
         return None
     chosen = {name: one for name, one in nodes.items() if not partition or one.get("queue") in (None, partition)}
-    ours = {
-        (float(one.get("last_state_change_time") or 0), name)
-        for name, one in chosen.items()
-        if str(one.get("comment", "")).startswith(PREFIX.strip()) and "offline" in str(one.get("state", ""))
-    }
-    return Partition(len(chosen), tuple(sorted(ours)))
+    out = {name: one for name, one in chosen.items() if "offline" in str(one.get("state", ""))}
+    of_us = {name for name, one in out.items() if str(one.get("comment", "")).startswith(PREFIX.strip())}
+    ours = {(float(out[name].get("last_state_change_time") or 0), name) for name in of_us}
+    return Partition(len(chosen), tuple(sorted(ours)), frozenset(out) - of_us)
 
 
 READERS = {"slurm": slurm, "pbs": pbs}
+#: Variable that names a scheduler's configuration to its commands.
+CONFIGURATION = {"slurm": "SLURM_CONF", "pbs": "PBS_CONF_FILE"}
 
 
 def _time(text: str) -> float:
@@ -128,6 +131,8 @@ def holds(partition: Partition | None, node: str, share: float, now: float) -> s
     """Why this node must not be drained too; None: it may be. One whose scheduler does not answer may not."""
     if partition is None:
         return "the scheduler does not answer: not drained"
+    if node in partition.others:
+        return "it is out for another reason, which is kept"
     out = [name for name in recent(partition, now) if name != node]
     if len(out) < allowed(partition.nodes, share):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import subprocess
 import sys
@@ -32,15 +33,15 @@ def hooks(folder: Path, body: str) -> Path:
     (folder / "hooks").mkdir(exist_ok=True)
     for file in NODE.iterdir():
         text = file.read_text().replace("/opt/tenken/hooks", str(folder / "hooks"))
-        text = text.replace("/opt/tenken/bin/python", str(folder / "python")).replace(
-            "/opt/sge/bin/lx-amd64", str(folder)
-        )
+        text = text.replace("/opt/tenken/bin/python", str(folder / "python")).replace("/opt/sge", str(folder))
         (folder / "hooks" / file.name).write_text(text)
         (folder / "hooks" / file.name).chmod(0o755)
     (folder / "python").write_text(f'#!/bin/sh\necho "$@" > {folder}/called\nenv > {folder}/env\n{body}\n')
-    (folder / "qmod").write_text(f'#!/bin/sh\necho "$@" > {folder}/disabled\n')
-    for name in ("python", "qmod"):
-        (folder / name).chmod(0o755)
+    qmod = folder / "bin" / "lx-amd64" / "qmod"
+    qmod.parent.mkdir(parents=True, exist_ok=True)
+    qmod.write_text(f'#!/bin/sh\necho "$@ $SGE_ROOT $SGE_CELL" > {folder}/disabled\n')
+    for file in (folder / "python", qmod):
+        file.chmod(0o755)
     return folder / "hooks"
 
 
@@ -59,8 +60,11 @@ def test_only_a_line_of_the_check_s_own_takes_a_node_out(tmp_path: Path, end: st
     assert call(folder / "slurm-prolog").returncode == prolog
     assert call(folder / "slurm-epilog").returncode == 0
     assert call(folder / "slurm-health").returncode == 0
-    assert call(folder / "sge-prolog", "9", "gpu.q").returncode == (99 if prolog else 0)
+    job = {"SGE_ROOT": "/home/user", "SGE_CELL": "mine"}
+    assert call(folder / "sge-prolog", "9", "gpu.q", **job).returncode == (99 if prolog else 0)
     assert (tmp_path / "disabled").exists() == bool(prolog)
+    if prolog:
+        assert (tmp_path / "disabled").read_text() == f"-d gpu.q@{os.uname().nodename} {tmp_path} default\n"
 
 
 def test_what_the_check_is_told_and_what_it_does_not_see(tmp_path: Path) -> None:
@@ -88,7 +92,7 @@ class Pbs(types.ModuleType):
         self.now = types.SimpleNamespace(
             type=kind, vnode_list={"n1": self.node}, accept=lambda: self._end("accept"),
             reject=lambda why: self._end(f"reject {why}"),
-            job=types.SimpleNamespace(id="5.server", rerun=lambda: self.said.append("rerun")),
+            job=types.SimpleNamespace(id="5.server"),
         )  # fmt: skip
 
     def _end(self, what: str) -> None:
@@ -103,13 +107,14 @@ class Pbs(types.ModuleType):
 
     def logmsg(self, level: int, text: str) -> None:
         self.said.append(text)
+        raise SystemError("PY_SSIZE_T_CLEAN macro must be defined for '#' formats")  # OpenPBS 23.06 on Python 3.11
 
 
 @pytest.mark.parametrize(
     ("end", "kind", "said", "state"),
     [
         ("good", Pbs.EXECJOB_BEGIN, ["accept"], "free"),
-        ("bad", Pbs.EXECJOB_BEGIN, ["rerun", f"reject {BAD}"], "offline"),
+        ("bad", Pbs.EXECJOB_BEGIN, [f"reject {BAD}"], "offline"),
         ("bad", Pbs.EXECHOST_PERIODIC, ["accept"], "offline"),
         ("cannot tell", Pbs.EXECJOB_BEGIN, ["tenken: driver: 590.10, was 580.159.04", "accept"], "free"),
         ("broken installation", Pbs.EXECJOB_BEGIN, ["tenken: cannot tell", "accept"], "free"),

@@ -299,7 +299,11 @@ def test_pbs_counts_offline_nodes_with_our_comment() -> None:
         "c": {"state": "offline", "comment": "fan", "last_state_change_time": 1000, "queue": "gpu"},
         "d": {"state": "free", "queue": "other"},
     }
-    assert brake.pbs("gpu", lambda _: json.dumps({"nodes": nodes})) == Partition(3, ((1000.0, "a"),))
+    assert brake.pbs("gpu", lambda _: json.dumps({"nodes": nodes})) == Partition(3, ((1000.0, "a"),), frozenset("c"))
+    # what an operator wrote is not overwritten by a hook that would set its own comment
+    known = brake.pbs("gpu", lambda _: json.dumps({"nodes": nodes}))
+    assert brake.holds(known, "c", 1.0, 5000.0) == "it is out for another reason, which is kept"
+    assert brake.holds(known, "a", 1.0, 5000.0) is None
     assert brake.pbs("", lambda _: "no JSON") is None and brake.pbs("", lambda _: None) is None
 
 
