@@ -56,11 +56,6 @@ _KEPT_ADDRESSES = ("127.0.0.1", "0.0.0.0", "255.255.255.255", "255.255.255.0")
 _ROOT = "\ue000"
 
 
-def _pattern(word: str) -> str:
-    """A name as a pattern; `:root {` of a style sheet names no user."""
-    return rf"(?<!^:)(?<![\s{{}};,>]:){word}" if word == "root" else re.escape(word)
-
-
 class Redactor:
     """Replaces names consistently in all texts. `hosts` and `users` are names to replace in addition to those of this
     machine and user. Hosts become node1, node2, ... in order of appearance. With `devices` False, UUIDs and bus ids

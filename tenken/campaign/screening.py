@@ -17,9 +17,8 @@ import numpy as np
 
 from tenken.campaign import extreme_value
 
-#: Chance that a campaign of a healthy fleet accuses anybody, and how it is shared out: half of what is promised, since
-#: tails are estimated.
-FALSE_CHANCE = 0.01
+#: How the chance that a campaign of a healthy fleet accuses anybody, 0.01, is shared out: half of it, since tails are
+#: estimated.
 _DEVICES, _NODES, _GROUPS = 0.0025, 0.001, 0.0015
 #: Members that a group needs before its effect is taken off, and groups before one of them can be the odd one.
 _LEAST_MEMBERS, _LEAST_GROUPS = 8, 8

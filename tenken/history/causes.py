@@ -10,7 +10,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 
 import numpy as np
 
@@ -575,8 +574,3 @@ def _whole_nodes(history: History, by_place: dict[tuple[str, str], list[int]]) -
         else:
             out += places
     return out
-
-
-def shown_night(history: History, night: int) -> date:
-    """The date of a column; the last one for a number beyond it."""
-    return history.nights[min(max(night, 0), len(history.nights) - 1)]

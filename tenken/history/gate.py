@@ -10,7 +10,6 @@ from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tenken.errors import TenkenError
 from tenken.history.ingest import Ingested, NoArchive, ingest, require, store_of
 from tenken.history.store import open_store
 from tenken.model import node_groups
@@ -309,7 +308,3 @@ def _renamed(history: History) -> list[str]:
         if not series.gpu:
             silent[series.node] = silent.get(series.node, True) and not bool(recent[row])
     return [f"node {name} has not run for at least {WEEK} nights" for name, quiet in sorted(silent.items()) if quiet]
-
-
-class GateError(TenkenError):
-    """An incomplete gate."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tenken.model.catalogue import Metric, Program
 from tenken.model.engine import Run
-from tenken.model.judgement import CEILING, DEVICE, FLOOR, KIND, REFERENCE, Criterion, Finding, JudgedMetric, Limit
+from tenken.model.judgement import CEILING, DEVICE, FLOOR, REFERENCE, Criterion, Finding, JudgedMetric, Limit
 from tenken.model.kinds import NEAREST, Known
 from tenken.model.machine import Machine
 from tenken.model.result import Device, DeviceHealth, MetricValue, Result
@@ -246,16 +246,6 @@ def in_words(criterion: Criterion) -> str:
     if criterion.kind == FLOOR:
         return f"{name}: {criterion.source}: {criterion.value:.6g} {criterion.unit}"
     return f"{name} {criterion.value:.6g} {criterion.unit}, {criterion.source}"
-
-
-def of_kind(known: Known | None, metric: MetricValue, name: str) -> Criterion | None:
-    """The least value of a further device, where enough devices of enough sites are known. `name`: of the model."""
-    if known is None or not known.decides or known.bound is None:
-        return None
-    of = f"{len(known.values)} {name}, {len(known.machines)} machines, {known.sites} sites"
-    return Criterion(
-        KIND, known.middle, known.bound, None, metric.unit, metric.statistic, f"prediction interval of {of}"
-    )
 
 
 def below_kind(known: Known | None, result: Result, metric: MetricValue, name: str) -> list[Finding]:

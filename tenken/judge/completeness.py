@@ -15,7 +15,7 @@ from typing import Any
 
 from tenken.judge.bounds import say
 from tenken.model.catalogue import Program
-from tenken.model.contract import JOINED, Contract, Counted, Listed, Points, Sweep, Verified, With
+from tenken.model.contract import JOINED, Contract, Counted, Points, Verified, With, count, required
 from tenken.model.judgement import Finding
 from tenken.model.machine import Machine
 from tenken.model.quantities import plain, same
@@ -125,15 +125,9 @@ def _of_run(result: Result, contract: Contract, entry: Points) -> Points:
     """Without the coordinates that count to 1 in this run."""
     single = {
         key for key, values in entry.at.items()
-        if isinstance(values, Counted) and _count(result, contract, values.parameter) in (None, 1)
+        if isinstance(values, Counted) and count(stated(result, contract), values.parameter) in (None, 1)
     }  # fmt: skip
     return replace(entry, at={k: v for k, v in entry.at.items() if k not in single}) if single else entry
-
-
-def _count(result: Result, contract: Contract, name: str) -> int | None:
-    """A parameter that counts; None if it is absent or cannot be a count of points in a document."""
-    count = plain(stated(result, contract).get(name))
-    return int(count) if isinstance(count, float) and 1 <= count <= 10_000 else None
 
 
 def _today(metric: MetricValue, contract: Contract) -> dict[str, Any]:
@@ -195,36 +189,10 @@ def _text(value: Any) -> str:
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
-def _expected(result: Result, contract: Contract, values: Any) -> set[Any] | None:
-    """The required values of a coordinate; None if the program determines them."""
-    if isinstance(values, tuple):
-        return {plain(v) for v in values}
-    said = stated(result, contract)
-    try:
-        if isinstance(values, Listed):
-            words = [word.strip() for word in str(said[values.parameter]).split(",")]
-            return None if not words or set(words) & set(values.own) else {plain(word) for word in words}
-        if isinstance(values, Counted):
-            return {float(i) for i in range(1, (_count(result, contract, values.parameter) or 0) + 1)}
-        if isinstance(values, Sweep):
-            start, end, factor = (
-                plain(said[one] if isinstance(one, str) else one) for one in (values.start, values.end, values.factor)
-            )
-            if not all(isinstance(one, float) for one in (start, end, factor)) or factor <= 1 or start <= 0:
-                return None
-            sizes: list[float] = []
-            while start < end and len(sizes) < 1000:
-                sizes.append(start)
-                start *= factor
-            return {*sizes, end}
-    except KeyError:
-        return set()
-    return None
-
-
 def _on_grid(result: Result, contract: Contract, what: str, found: set[At], entry: Points) -> Iterator[str]:
     keys = tuple(entry.at)
-    expected = {key: _expected(result, contract, values) for key, values in entry.at.items()}
+    said_of = stated(result, contract)
+    expected = {key: required(values, said_of) for key, values in entry.at.items()}
     known = [i for i, key in enumerate(keys) if expected[key] is not None]
     for i in known:
         allowed = expected[keys[i]] or set()
@@ -389,20 +357,20 @@ def _each_count(
 ) -> Iterator[str]:
     """Every repetition, every trial: from 1 to the parameter."""
     for name, counter in one.each.items():
-        count = _count(result, contract, counter)
-        if count is None:
+        number_of = count(stated(result, contract), counter)
+        if number_of is None:
             continue
         groups: dict[tuple[tuple[str, Any], ...], set[float]] = {}
         for _, said in came:
             rest = tuple(sorted((k, v) for k, v in said.items() if k != name))
             number = plain(said[name])
             groups.setdefault(rest, set()).add(number if isinstance(number, float) else -1.0)
-        expected = {float(i) for i in range(1, count + 1)}
+        expected = {float(i) for i in range(1, number_of + 1)}
         for rest, numbers in groups.items():
             if numbers != expected:
                 lost = ", ".join(_text(n) for n in sorted(expected - numbers)[:NAMED]) or "none"
                 place = ", ".join(f"{k} {v}" for k, v in rest)
-                yield f"verification {one.what!r} ({place}): {name} {lost} of {count} are missing"
+                yield f"verification {one.what!r} ({place}): {name} {lost} of {number_of} are missing"
 
 
 # ---- values ----------------------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def _judge(
         floor = None if compiled else bounds.floor_of(run, metric, declared, machine)
         others = None if compiled or bounds.limited(result, metric, declared, machine) else machine.kind(result, metric)
         model = names.get(metric.subject.first, "")
-        kind = bounds.of_kind(others, metric, model)
+        kind = others.criterion(metric, model) if others else None
         judged[metric.id], findings = bounds.hold(result, metric, declared, machine.limits, known, reach, floor, kind)
         found += bounds.below_kind(others, result, metric, model) if known is None else []
         misses += findings

@@ -1,9 +1,9 @@
 """What a machine can physically do, by the data sheets: a metric's limit where the program finds none itself.
 
-Each function takes a partition and returns a `Limit`, or `Unknown` with the reason; `as_document()` of either
-is an entry of `limits` in the result document. A basis begins `data sheet: ` and names the sheet and its source, or
-where none is known `attribute: ` (a memory clock and bus width) or `driver: ` (links): the device's own claim. Of a
-GPU that a system file describes without a figure the program asks the device, and that claim counts.
+Each function takes a partition and returns a `Limit`, or `Unknown` with the reason. A basis begins `data sheet: ` and
+names the sheet and its source, or where none is known `attribute: ` (a memory clock and bus width) or `driver: `
+(links): the device's own claim. Of a GPU that a system file describes without a figure the program asks the device, and
+that claim counts.
 """
 
 from __future__ import annotations
@@ -23,18 +23,12 @@ class Limit:
     unit: str
     basis: str
 
-    def as_document(self) -> dict[str, float | str]:
-        return {"value": self.value, "unit": self.unit, "basis": self.basis}
-
 
 @dataclass(frozen=True)
 class Unknown:
     """No bound is known; with the reason."""
 
     reason: str
-
-    def as_document(self) -> dict[str, str]:
-        return {"unknown": self.reason}
 
 
 def of_guest(virtual_machine: str) -> str:

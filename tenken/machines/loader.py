@@ -276,7 +276,6 @@ def _environment(name: str, raw: Mapping[str, Any]) -> Environment:
         modules=tuple(raw.get("modules", ())),
         prepare=tuple(raw.get("prepare", ())),
         env_vars=raw.get("env_vars", {}),
-        cxxflags=tuple(raw.get("cxxflags", ())),
         description=raw.get("description", ""),
     )
 

@@ -256,7 +256,6 @@ class Environment:
     prepare: tuple[str, ...] = ()
     """Shell commands before the modules are loaded."""
     env_vars: Mapping[str, str] = field(default_factory=dict)
-    cxxflags: tuple[str, ...] = ()
     description: str = ""
 
 
@@ -294,14 +293,13 @@ class Patience:
 
 @dataclass(frozen=True)
 class Fabric:
-    """The network between nodes. `rails`: ports of a node, each of `gbit_s`; `tapering`: bandwidth of a leaf's nodes
-    over that of its uplinks; `topology`: what says the leaf of each node (`tenken.machines.topology`); `pairs`: GB/s
-    between two nodes, `within` a leaf and `across` leaves, nothing else running."""
+    """The network between nodes. `rails`: ports of a node, each of `gbit_s`; `topology`: says the leaf of each node
+    (`tenken.machines.topology`); `pairs`: GB/s between two nodes, `within` a leaf and `across` leaves, nothing else
+    running."""
 
     kind: str
     rails: int | None = None
     gbit_s: float | None = None
-    tapering: float = 1.0
     topology: str | None = None
     pairs: Mapping[str, float] = field(default_factory=dict)
 

@@ -31,6 +31,7 @@ from functools import cached_property
 from typing import Any
 
 from tenken.errors import CatalogueError
+from tenken.model.quantities import plain
 from tenken.model.verdicts import FAIL, INVALID
 from tenken.model.verification import Check
 
@@ -50,6 +51,18 @@ class Sweep:
     end: str | float
     factor: str | float
 
+    def required(self, stated: Mapping[str, Any]) -> set[Any] | None:
+        start, end, factor = (
+            plain(stated[one] if isinstance(one, str) else one) for one in (self.start, self.end, self.factor)
+        )
+        if not all(isinstance(one, float) for one in (start, end, factor)) or factor <= 1 or start <= 0:
+            return None
+        sizes: list[float] = []
+        while start < end and len(sizes) < 1000:
+            sizes.append(start)
+            start *= factor
+        return {*sizes, end}
+
 
 @dataclass(frozen=True)
 class Listed:
@@ -58,12 +71,19 @@ class Listed:
     parameter: str
     own: tuple[str, ...] = ("all", "auto")
 
+    def required(self, stated: Mapping[str, Any]) -> set[Any] | None:
+        words = {word.strip() for word in str(stated[self.parameter]).split(",")}
+        return None if words & set(self.own) else {plain(word) for word in words}
+
 
 @dataclass(frozen=True)
 class With:
     """Chosen by the program, but including these."""
 
     values: tuple[Any, ...]
+
+    def required(self, stated: Mapping[str, Any]) -> None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -72,10 +92,29 @@ class Counted:
 
     parameter: str
 
+    def required(self, stated: Mapping[str, Any]) -> set[Any] | None:
+        return {float(i) for i in range(1, (count(stated, self.parameter) or 0) + 1)}
+
+
+def count(stated: Mapping[str, Any], name: str) -> int | None:
+    """A parameter that counts; None if it is absent or cannot be a count of points in a document."""
+    found = plain(stated.get(name))
+    return int(found) if isinstance(found, float) and 1 <= found <= 10_000 else None
+
 
 Values = tuple[Any, ...] | Sweep | Listed | With | Counted | None
 """Of a coordinate: written out, a sweep, a parameter's list or count, or found by the program (None, or with some for
 sure)."""
+
+
+def required(values: Values, stated: Mapping[str, Any]) -> set[Any] | None:
+    """The required values of a coordinate by a run's parameters; None if the program determines them."""
+    if values is None or isinstance(values, tuple):
+        return None if values is None else {plain(value) for value in values}
+    try:
+        return values.required(stated)
+    except KeyError:
+        return set()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from math import sqrt
 from statistics import fmean, median, stdev
 
 from tenken.model.catalogue import Program
+from tenken.model.judgement import KIND, Criterion
 from tenken.model.numbers import student_quantile
 from tenken.model.result import MetricValue, Result
 
@@ -60,6 +61,14 @@ class Known:
         mean = fmean(values)
         apart = student_quantile(1 - CHANCE, len(values) - 1) * stdev(values) * sqrt(1 + 1 / len(values))
         return mean - max(apart, NEAREST * mean) if apart < mean else None
+
+    def criterion(self, metric: MetricValue, model: str) -> Criterion | None:
+        """That value, where enough devices of enough sites are known."""
+        if not self.decides or self.bound is None:
+            return None
+        of = f"{len(self.values)} {model}, {len(self.machines)} machines, {self.sites} sites"
+        source = f"prediction interval of {of}"
+        return Criterion(KIND, self.middle, self.bound, None, metric.unit, metric.statistic, source)
 
 
 def of_device(program: Program, metric: MetricValue) -> bool:

@@ -34,8 +34,3 @@ def of_products(run: Any, one: Any, products: str) -> tuple[float | None, float 
         return None
     rate = found.value if panels is None else min(found.value, panels)
     return (OF_PRODUCTS * rate, None) if rate >= PANELS_PERMIT * found.value else None
-
-
-def of_updates(run: Any, one: Any) -> float | None:
-    """What the updates alone permit."""
-    return permitted(run, one, "update")

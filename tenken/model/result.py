@@ -51,8 +51,6 @@ EVIDENCE: Mapping[str, tuple[tuple[str, Any], ...]] = {
     "not supported by the file system": (("o_direct", "accepted"),),
 }
 
-EXIT_OK, EXIT_FAILED, EXIT_BAD_ARGUMENTS, EXIT_WAIVED = 0, 1, 2, 3
-
 
 @dataclass(frozen=True)
 class Host:

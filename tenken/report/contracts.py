@@ -33,7 +33,7 @@ FOLDER = REPORTS / "contracts"
 
 #: How a clause is decided: by the end of the interval that is nearer to its bound, or only by the measured median.
 INTERVAL, VALUE = "interval", "value"
-ESSENTIAL, MINOR = "essential", "minor"
+ESSENTIAL = "essential"
 #: Which of several points of a sweep counts.
 WORST, BEST = "worst", "best"
 #: Default of the minimum number of runs of a device for a decision: five enclose the median with 93.8 % at most.

@@ -19,13 +19,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from tenken.archive import records as archive
-from tenken.campaign import runner, standin
+from tenken.campaign import runner
 from tenken.campaign.file import Campaign
 from tenken.campaign.queue import JobScript
 from tenken.commands.campaign_queues import SlurmQueue
 from tenken.machines import loader
 from tests.cluster.conftest import bring_up
 from tests.cluster.minislurm import NODES
+from tools.campaign import standin
 
 SECONDS = 2
 

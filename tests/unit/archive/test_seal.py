@@ -19,7 +19,7 @@ import pytest
 
 from tenken.archive import disk, packed, redact, retention, seal, verify
 from tenken.archive import records as archive
-from tenken.campaign import spool, standin
+from tenken.campaign import spool
 from tenken.errors import ArchiveError
 from tenken.model.result import parse
 from tenken.paths import ROOT
@@ -28,6 +28,7 @@ from tests.support import kept
 from tests.support.documents import gpu_document
 from tests.unit.core.test_archive import record
 from tests.unit.core.test_retention import main
+from tools.campaign import standin
 
 ONE, TWO, THREE = (f"2026112{i}T000000Z-abcdef" for i in range(1, 4))
 

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from tenken.archive import records as archive
-from tenken.campaign import findings, standin
+from tenken.campaign import findings
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import State, Unit
 from tenken.campaign.screening import Effect
 from tenken.model.judgement import Finding, Judgement
 from tenken.model.result import typed
 from tenken.report import campaign as report
+from tools.campaign import standin
 
 NODES = tuple(f"n{i:03d}" for i in range(60))
 CAMPAIGN = Campaign(

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tenken.campaign import findings, inventory, nodejob, spool, standin
+from tenken.campaign import findings, inventory, nodejob, spool
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import Unit
 from tenken.paths import ROOT
+from tools.campaign import standin
 
 FILES = {
     "sys/class/dmi/id/product_name": "X1", "sys/class/dmi/id/bios_version": "2.1",

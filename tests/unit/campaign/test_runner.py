@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tenken.archive import records as archive
-from tenken.campaign import findings, journal, plan, runner, spool, standin
+from tenken.campaign import findings, journal, plan, runner, spool
 from tenken.campaign.alive import Alive
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import Chosen, Unit
@@ -25,6 +25,7 @@ from tenken.model.catalogue import load_catalogue
 from tenken.paths import ROOT
 from tenken.report import campaign as report
 from tenken.report import contracts
+from tools.campaign import standin
 
 NODES = tuple(f"n{i:02d}" for i in range(8))
 

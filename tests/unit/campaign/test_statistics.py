@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tenken.campaign import bench, extreme_value, groups, posterior, screening, synthetic
+from tenken.campaign import extreme_value, groups, posterior, screening
 from tenken.campaign.configuration import conformity as configured
-from tenken.campaign.fabric_simulator import NOISES, Fabric
+from tools.campaign import bench, synthetic
+from tools.campaign.fabric_simulator import NOISES, Fabric
 
 
 def test_planted_faults_are_named_and_nobody_else():

@@ -10,10 +10,10 @@ import pytest
 
 from tenken.archive import packed
 from tenken.archive import records as archive
-from tenken.campaign import standin
 from tenken.commands import archive as command
 from tenken.errors import TenkenError
 from tenken.model.result import typed
+from tools.campaign import standin
 
 
 def main(*words):

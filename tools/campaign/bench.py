@@ -1,6 +1,6 @@
 """The tables of docs/measured.md: faults found, false reports, cost.
 
-    python -m tenken.campaign.bench [TABLE ...] [--seeds N] [--first SEED] [--nodes N]
+    python -m tools.campaign.bench [TABLE ...] [--seeds N] [--first SEED] [--nodes N]
 
 Exit status 1 if a figure is worse than required.
 """
@@ -18,11 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from tenken.campaign import findings, groups, runner, screening, standin, synthetic
+from tenken.campaign import findings, groups, runner, screening
 from tenken.campaign.configuration import conformity as configured
-from tenken.campaign.fabric_simulator import LEAF, NOISES, Fabric
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import Chosen, State
+from tools.campaign import standin, synthetic
+from tools.campaign.fabric_simulator import LEAF, NOISES, Fabric
 
 #: A table's rows are text; a value that misses its requirement is a row that begins with this.
 MISSED = "MISSED: "
@@ -239,7 +240,7 @@ TABLES: dict[str, tuple[Table, int, int]] = {
 
 def main(arguments: list[str]) -> int:
     """Prints the requested tables (default: all). Returns 1 if one misses its requirement."""
-    parser = argparse.ArgumentParser(prog="python -m tenken.campaign.bench", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.campaign.bench", description=__doc__.split("\n")[0])
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"of {', '.join(TABLES)} (default: all)")
     parser.add_argument("--seeds", type=int, help="campaigns of each kind")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed (default 0)")

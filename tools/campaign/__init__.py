@@ -1,0 +1,1 @@
+"""Campaigns of simulated nodes: faults found, false reports, cost (docs/measured.md)."""
