@@ -36,7 +36,7 @@ def machine(session: Session) -> list[tuple[str, str]]:
         ("Processor", _counted(processor(host) for host in hosts.values())),
         ("Memory", _counted(words.size(host.memory_bytes) for host in hosts.values() if host.memory_bytes)),
         ("Virtual machine", _counted(host.virtual_machine for host in hosts.values() if host.virtual_machine)),
-        ("GPUs", _counted(_gpu(device) for device in devices.values()) or ("none took part" if results else "")),
+        ("GPUs", _counted(_gpu(device) for device in devices.values()) or ("none used" if results else "")),
         ("Driver, CUDA", _either(_driver(device) for device in devices.values())),
         ("NVLink", _either(_nvlink(device) for device in devices.values())),
         ("PCIe", _either(_pcie(device) for device in devices.values())),

@@ -212,7 +212,11 @@ def in_lines(session: Session, rows: Mapping[int, list[Row]], machine: Iterable[
     """The scorecard for a terminal: at most 25 lines of text, with what is FAIL or INVALID before the figures."""
     found = scores(session, rows)
     facts = dict(machine)
-    short = [re.sub(r", .*", "", facts[key]) for key in ("GPUs", "Processor") if key in facts]
+    short = [
+        re.sub(r", .*", "", facts[key])
+        for key in ("GPUs", "Processor")
+        if not facts.get(key, "none").startswith("none")
+    ]
     head = [" · ".join(short)] if short else []
     head.append(f"{session.verdict if session.verdict in (FAIL, INVALID) else 'OK'}: {sentence(session, found)}")
     bad = [

@@ -62,6 +62,7 @@ UNREAD = {
     "kit/install.sh": "run by the tests of the kit",
     "apptainer": "of Apptainer itself; the recipe is read by tests/programs/test_containers.py",
     "head": "of the shell",
+    "cp": "of the shell",
     "tail": "run by tests/unit/archive/test_seal.py on a record",
     "sha256sum": "run by tests/unit/archive/test_seal.py on a record",
     "ssh-keygen": "of OpenSSH; run by tests/unit/reports/test_sealed_acceptance.py",
