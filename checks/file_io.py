@@ -281,8 +281,8 @@ class OverlapBase(FileCheck):
     def ask_for_repetitions(self):
         """Once the partition is known: steps, repetitions and size of the mode."""
         quick = self.tenken_mode == "quick"
-        # a loop with two snapshots in it shows what one costs; the others have four. Steps of half the time beside
-        # states of half the size leave the same share to hide.
+        # a loop with two snapshots in it shows what one costs; the others have four. Steps of half the time with states
+        # of half the size leave the same fraction to hide.
         few = {"repetitions": 3, "steps": 22, "step-ms": 10} if quick else {"repetitions": 5}
         size = {} if "bytes" in self.arguments else {"bytes": self.states[0 if quick else 1]}
         self.arguments = {**self.arguments, **size, **few}

@@ -10,7 +10,7 @@ from tenken.reframe.foreign import Figure, NamedProgram, first_word
 
 #: Seconds by mode.
 SECONDS = {"quick": 10, "acceptance": 30, "nightly": 60, "published": 300}
-#: Its kernel lies beside the program, and is looked for in the working folder.
+#: Its kernel file is next to the program and is searched in the working folder.
 _KERNEL = (
     '$(d=$(dirname "$(command -v {0})"); for k in "$d"/compare.fatbin "$d"/compare.ptx; '
     'do [ ! -f "$k" ] || {{ echo "-c $k"; break; }}; done)'

@@ -179,7 +179,7 @@ class MpiOsuCollectives(MpiOsu):
     # from 7.1 on the default type of reductions is MPI_CHAR, with which 7.4 fails its own validation from 16 B on
     osu_options = "-c -T mpi_int"
 
-    #: Ranks a node; 0: one for each GPU, or two.
+    #: Ranks per node; 0: one for each GPU, or two.
     osu_ranks = variable(int, value=0)
 
     #: Nodes.

@@ -47,7 +47,7 @@ class HpcgBinary(HpcgBase):
     #: Its options.
     xhpcg_options = variable(str, value="")
 
-    #: Ranks a node; 0: one for each GPU.
+    #: Ranks per node; 0: one for each GPU.
     xhpcg_ranks = variable(int, value=0)
 
     #: Nodes.

@@ -34,7 +34,7 @@ exclude_patterns = [
 # anchors as they are where the repository is shown
 myst_heading_anchors = 4
 
-# docstrings name code between single backticks, and `--option` is no dash
+# docstrings put code between single backticks, and `--option` is not a dash
 default_role = "code"
 smartquotes = False
 autodoc_member_order = "bysource"
@@ -43,7 +43,7 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 html_theme = "furo"
 html_title = f"Tenken {release}"
 html_copy_source = False
-# the first page stands in docs/; whoever opens the folder is sent there
+# the first page is in docs/; a reader who opens the folder is redirected there
 html_extra_path = ["site"]
 
 

@@ -1,4 +1,4 @@
-"""Our host STREAM beside LIKWID's assembly kernels on the same cores, in alternating rounds of one run.
+"""Our host STREAM compared with LIKWID's assembly kernels on the same cores, in alternating rounds of one run.
 
     apt-get install likwid; make run; . .venv/bin/activate
     python scripts/compare_stream.py --rounds 9 --stream .build/local-node-host/bin/stream

@@ -149,7 +149,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one subcommand and return its exit code: 2 for what the user can mend, with one line on stderr."""
+    """Run one subcommand and return its exit code: 2 for what the user can fix, with one line on stderr."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows another one, and continues
             stream.reconfigure(errors="replace")

@@ -3,10 +3,10 @@ this module, which needs the standard library alone.
 
     python3 counters.py line WHEN      one line TENKEN-PORT per port of this node, by one of the node's ranks
 
-A counter that is missing, was reset in between, or stands at its maximum is unknown (None), never 0. The classic
-counters of InfiniBand ports stop at their maximum (InfiniBand Architecture Specification 1.4, 16.1.3.5, PortCounters),
-and many drivers read them from wider registers; so a value counts as saturated only at exactly the largest value of
-its width. All others are 64 bits wide and wrap, which no port does within a node's life.
+A counter that is missing, was reset in between, or is at its maximum is unknown (None), never 0. The classic counters
+of InfiniBand ports stop at their maximum (InfiniBand Architecture Specification 1.4, 16.1.3.5, PortCounters), and many
+drivers read them from wider registers; so a value counts as saturated only at exactly the largest value of its width.
+All others are 64 bits wide and wrap, which no port does within a node's life.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 #: What a rise means: FAULT, any is one of cable, transceiver, port or its firmware; BER, bits that no correction
-#: mended, a fault above MAX_BER; NOTED, congestion and retransmissions do that on a healthy fabric too.
+#: repaired, a fault above MAX_BER; NOTED, congestion and retransmissions, which a healthy fabric has too.
 FAULT, BER, NOTED = "fault", "ber", "noted"
 #: Bit error rate that every link must stay below (InfiniBand Architecture Specification, volume 2).
 MAX_BER = 1e-12
@@ -142,7 +142,7 @@ def names(folder: Path) -> list[str]:
 
 
 def value(name: str, read: int | None) -> int | None:
-    """A reading, None where it stands at the end of its width: how many more there were, nobody knows."""
+    """A reading, None at the maximum of its width: the true number is unknown."""
     bits = SATURATING.get(name.rpartition(".")[2])
     return None if read is None or read < 0 or (bits is not None and read == 2**bits - 1) else read
 
@@ -301,7 +301,7 @@ class Change:
     @property
     def bit_error_rate(self) -> float | None:
         """Effective, after error correction: symbol errors over the bits that the link carried in this time, idle
-        patterns included. None: unknown. What error correction mended is not in it."""
+        patterns included. None: unknown. What error correction repaired is not in it."""
         errors = self.errors.get("symbol_error")
         if errors is None or self.gbit_s is None or self.seconds <= 0:
             return None
@@ -324,7 +324,7 @@ class Change:
         return found
 
     def unknown(self) -> list[str]:
-        """Counters that are there and say nothing: saturated, or reset in between."""
+        """Counters that exist but carry no information: saturated, or reset in between."""
         return sorted(name for name, rise in self.errors.items() if rise is None and COUNTERS[name].rise != NOTED)
 
     def as_json(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The errors that a user meets: each is one line that says what, where and which values are allowed."""
+"""The errors that a user meets: each is one line with what, where and the allowed values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def printable(text: str) -> str:
 
 
 class TenkenError(Exception):
-    """Base of all errors whose text is meant for the user as it stands."""
+    """Base of all errors whose text is shown to the user unchanged."""
 
     def __init__(self, *words: object) -> None:
         super().__init__(*(printable(word) if isinstance(word, str) else word for word in words))

@@ -43,7 +43,7 @@ _USABLE = re.compile(r"[\w./+@%=,-]+")
 
 
 def unusable(folder: Path) -> str | None:
-    """One line that says why nothing can run from a folder of this name; None where it can.
+    """One line with the reason why nothing can run from a folder of this name; None where it can.
 
     ReFrame writes paths without quotes into its job scripts, and PATH and Python's own search path end a name at a
     colon.

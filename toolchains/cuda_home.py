@@ -1,10 +1,10 @@
 """Make a CUDA_HOME without an installer: ``python3 -m toolchains.cuda_home 13.0`` prints its path.
 
 CUDA 13.0 is put together from wheels alone. CUDA 12.4 takes nvcc out of a Debian package, because no wheel of
-CUDA 12 holds it, and headers and libraries from wheels. What the wheels lack is mended: unversioned names of
-libraries for the linker, link stubs of the driver's libraries, ``lib64``, and for 12.4 the static runtime.
+CUDA 12 holds it, and headers and libraries from wheels. What the wheels lack is added: unversioned names of libraries
+for the linker, link stubs of the driver's libraries, ``lib64``, and for 12.4 the static runtime.
 
-The folder is made beside its final place and renamed when it is complete: a half-made one is never used.
+The folder is made next to its final place and renamed when it is complete: a half-made one is never used.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def components_of(home: Path, toolkit: Toolkit) -> tuple[str, ...]:
 
 
 def _pins(toolkit: Toolkit, components: Sequence[str]) -> list[str]:
-    """What the lock file says of ``components``: a home is outdated when that has changed."""
+    """What the lock file states about ``components``: a home is outdated when that has changed."""
     names = toolkit.wheels_of(components)
     return sorted(f"{pin.name}=={pin.version}" for pin in wheels.read_lock(toolkit.lock) if pin.name in names)
 
@@ -282,7 +282,7 @@ def _merge_debian_nvcc(package: Path, home: Path) -> None:
 
 
 def _mend(home: Path) -> None:
-    """Add what the wheels lack; the module's head says what."""
+    """Add what the wheels lack; the module's docstring has the list."""
     lib = home / "lib"
     (lib / "stubs").mkdir(parents=True, exist_ok=True)
     # nvcc 13 looks in lib, CMake's FindCUDAToolkit in lib64.

@@ -55,7 +55,7 @@ def read_debian_lock(path: Path, package: str, arch: str) -> DebianPin:
 
 
 def mirror() -> str:
-    """URI of the Debian archive that this machine's apt uses, or what TENKEN_DEBIAN_MIRROR says.
+    """URI of the Debian archive that this machine's apt uses, or TENKEN_DEBIAN_MIRROR.
 
     Raises ToolchainError when apt has none.
     """

@@ -34,7 +34,7 @@ ROOT = HERE.parent
 #: ReFrame requires polars for its own results database, which Tenken does not use; it is larger than all the rest.
 LEFT_OUT = frozenset({"polars", "polars-runtime-32"})
 
-#: Beside Tenken's dependencies, out of kit.lock.
+#: In addition to Tenken's dependencies, from kit.lock.
 TOOLS = ("setuptools", "pip")
 
 #: Of the extra `build`, what every kit holds: without it nothing runs on a machine that has no cmake.
@@ -132,7 +132,7 @@ def fetch_closure(names: Iterable[str], pins: Sequence[Pin], target: Target, dir
 
 
 def write_kit(settings: Settings, directory: Path) -> None:
-    """Write the kit to ``directory`` (made anew; replaced when it is complete). Raises ToolchainError."""
+    """Write the kit to ``directory`` (generated again; replaced when it is complete). Raises ToolchainError."""
     half = directory.with_name(f".{directory.name}.half")
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
@@ -163,7 +163,7 @@ def _add_compiler(settings: Settings, directory: Path) -> None:
 
 
 def write_nvshmem(settings: Settings, directory: Path) -> None:
-    """Write NVSHMEM without its bitcode (about 50 MB) to a folder of its own, which a run can do without."""
+    """Write NVSHMEM without its bitcode (about 50 MB) to a separate folder, which a run can do without."""
     half = directory.with_name(f".{directory.name}.half")
     shutil.rmtree(half, ignore_errors=True)
     names = settings.toolkit.components["nvshmem"]

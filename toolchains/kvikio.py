@@ -22,7 +22,7 @@ CUDA_MAJORS = ("12", "13")
 
 
 def make(cuda: str, folder: Path) -> str:
-    """Unpack KvikIO for CUDA ``cuda`` into ``folder``; returns what CMake's option TENKEN_KVIKIO_ROOT wants.
+    """Unpack KvikIO for CUDA ``cuda`` into ``folder``; returns the value of CMake's option TENKEN_KVIKIO_ROOT.
 
     Raises ToolchainError.
     """

@@ -56,8 +56,8 @@ if [ "$(id -u)" = 0 ]; then
 fi
 """
 
-#: Added to VENV/bin/activate: a site's own MPI that builds and starts programs is not pushed aside without being
-#: asked (Debian's openmpi-bin, which other packages pull in, has no headers).
+#: Added to VENV/bin/activate: a site's own MPI that builds and starts programs is not replaced unless requested
+#: (Debian's openmpi-bin, which other packages pull in, has no headers).
 ACTIVATE = """
 if ! {{ command -v mpirun && echo '#include <mpi.h>' | mpicxx -E -x c++ -; }} >/dev/null 2>&1; then
     . "{venv}/bin/tenken-mpi.env"

@@ -1,8 +1,8 @@
 """Pinned wheels: read a lock file, fetch what it names for any machine, unpack it.
 
-A lock file is a pip requirements file with hashes (``name==version ; marker --hash=sha256:...``), made by
-``uv pip compile --universal --generate-hashes`` from the ``.in`` file beside it. One lock serves all Python
-versions and both architectures; markers are judged for the *target*, not for the Python that runs this.
+A lock file is a pip requirements file with hashes (``name==version ; marker --hash=sha256:...``), made by ``uv pip
+compile --universal --generate-hashes`` from the ``.in`` file next to it. One lock serves all Python versions and both
+architectures; markers are judged for the *target*, not for the Python that runs this.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ from tenken.model.result import MetricValue, Result
 from tenken.model.verdicts import FAIL, PASS, RECORDED, worst
 from tools import references
 
-#: A criterion that a value so much worse does not miss is none.
+#: A criterion that a value this much worse does not miss is not one.
 WORSE = 0.7
 
 
@@ -81,7 +81,7 @@ def slower(metric: MetricValue) -> MetricValue:
 
 
 def held(system: System, kept: Iterable[Record]) -> list[Held]:
-    """Every value of the records of a system, held against what its file knows."""
+    """Every value of the records of a system, compared with its file."""
     machines: dict[tuple[str, str], Machine] = {}
     catalogue, found = load_catalogue(), []
     for record in kept:

@@ -56,7 +56,7 @@ def scaled(
 
 
 def throttled(factor: float, capped: bool) -> Callable[[Result], Result | None]:
-    """After a third of the samples the clock falls, and the driver reports no clock and no reason of its own."""
+    """After a third of the samples the clock falls, and the driver reports neither a clock nor a reason."""
 
     def slow(one: Series) -> Series:
         if not one.seconds or one.clock != "device" or len(one.samples) < 12:
@@ -197,7 +197,7 @@ def told(record: Record) -> Iterator[tuple[Fault, bool]]:
 
 
 def table(records: list[Record]) -> list[str]:
-    """Lines of Markdown: of each fault how often it was told, and to which checks in vain."""
+    """Lines of Markdown: how often each fault was reported, and which checks missed it."""
     counts: dict[tuple[str, str], tuple[int, list[str]]] = {}
     for record in records:
         for fault, seen in told(record):

@@ -8,9 +8,9 @@
 FORMAT is `asv` (result files of airspeed velocity), `lines` (a JSON object a line and a file a case, as mujoco_warp
 has them), `tsv` (a folder a night with a result.tsv, as PHP has them), `action` (the data.js of
 github-action-benchmark, in all of its commits), `google` (a JSON file of google-benchmark a run, as Kokkos has them) or
-`orun` (a file of JSON lines a run, as OCaml's sandmark has them). An entry of a history is one commit or night
-that was measured; it stands for a night. The file notes source, commit, SHA-256 of the values and the command. No data
-of others is part of this project: the files stay where you write them.
+`orun` (a file of JSON lines a run, as OCaml's sandmark has them). An entry of a history is one commit or night that was
+measured; it represents a night. The file notes source, commit, SHA-256 of the values and the command. No data of others
+is part of this project: the files stay where you write them.
 """
 
 from __future__ import annotations

@@ -4,23 +4,23 @@
     python -m tools.references --leave-out SYSTEM ARCHIVE|DOCUMENT...
 
 A point that at least two sessions measured becomes a reference, its tolerance the end of a prediction interval: of one
-more session, one value in 10,000 lies beyond. Two sessions alone tell next to nothing of their scatter, so the variance
-of the logarithms is that of all sizes of the metric in the same kind of memory, moderated by a prior: four machines'
-worth of 2 %. A machine counts once, by the median of its sessions, which lie closer together than two machines (on one
-the launch of a kernel took 1.8 us more in every session). The degrees of freedom are at most the machines less one, for
-sizes of one machine move together. What the interval asks for is rounded up to 10, 15, 20 or 25 %; beyond, a loss of 30
-% would pass and the point is refused. Ratios have 25 % always. A session that failed by references alone counts like
-any other: left out, it would keep every tolerance as narrow as it was.
+more session, one value in 10,000 lies beyond. Two sessions alone contain almost no information about their scatter, so
+the variance of the logarithms is that of all sizes of the metric in the same kind of memory, moderated by a prior: four
+machines' worth of 2 %. A machine counts once, by the median of its sessions, which lie closer together than two
+machines (on one the launch of a kernel took 1.8 us more in every session). The degrees of freedom are at most the
+machines less one, for sizes of one machine move together. What the interval asks for is rounded up to 10, 15, 20 or 25
+%; beyond, a loss of 30 % would pass and the point is refused. Ratios have 25 % always. A session that failed by
+references alone counts like any other: left out, it would keep every tolerance as narrow as it was.
 
 A record that two archives hold counts once. A session of `local` counts where its GPUs are the system's; a document
-(.json) that a program wrote by hand is a session of its own. Figures of the host, of what its CPU does with a GPU's
+(.json) that a program wrote by hand is a separate session. Figures of the host, of what its CPU does with a GPU's
 memory and of storage are left out: they belong to whatever machine or disk the sessions were lent, and sessions that
 agreed were contradicted by the next one. So are accuracy and shares of one total. Sizes between the points of a sweep
-are held where no kept value misses what the points say (`between`). The rest is told on standard error, by metric and
-reason.
+are included where no kept value misses the value between the points (`between`). The rest is reported on standard
+error, by metric and reason.
 
---leave-out: the points of all machines but one, held against that one's runs, for each in turn: runs that would fail,
-and what shares of the values miss when they are 10, 15, 20 and 30 % worse. The first archive is of sessions on many
+--leave-out: the points of all machines but one, applied to that one's runs, for each in turn: runs that would fail, and
+what shares of the values miss when they are 10, 15, 20 and 30 % worse. The first archive is of sessions on many
 machines, every other file of one.
 """
 
@@ -49,7 +49,7 @@ from tenken.model.record import Record
 from tenken.model.result import MetricValue, Result, typed
 from tenken.model.verdicts import FAIL, INVALID
 
-#: Cards of one kind differ by some per cent, and so do releases of a driver: less than 10 % is no tolerance.
+#: GPUs of one model differ by some percent, and so do releases of a driver: a tolerance below 10 % is too narrow.
 TOLERANCES = (0.1, 0.15, 0.2, 0.25)
 LEAST_SESSIONS, MOST_TOLERANCE = 2, TOLERANCES[-1]
 #: Of what is measured once more, this share lies beyond a bound; what is known of a scatter before it is seen.
@@ -232,7 +232,8 @@ def _defect(run: Run, metric: MetricValue) -> str:
 
 
 def family(key: Key) -> tuple[str, ...]:
-    """What scatters alike: a metric at all its sizes, apart by memory, kernel and all else that is no number."""
+    """What scatters alike: a metric at all its sizes, separated by memory, kernel and everything else that is not a
+    number."""
     parameters = json.loads(key[5])
     return (*key[:3], *(f"{k}={v}" for k, v in sorted(parameters.items()) if isinstance(v, (str, bool))))
 
@@ -373,7 +374,7 @@ def made(system: System, arguments: Iterable[str]) -> tuple[list[str], Counter[s
 
 @dataclass
 class LeftOut:
-    """Runs of machines held against the points of all others: those that fail, and values that a loss would miss."""
+    """Runs of machines compared with the points of all others: those that fail, and values that a loss would miss."""
 
     runs: int = 0
     failed: list[str] = field(default_factory=list)

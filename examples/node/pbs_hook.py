@@ -15,7 +15,7 @@ CHECK = "/opt/tenken/hooks/node-check"
 
 
 def bad(options):
-    """The line of a bad node; None for a good one and for one of which nothing can be told."""
+    """The line of a bad node; None for a good one and for one whose state is unknown."""
     process = subprocess.Popen([CHECK, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     said = process.communicate()[0].decode("utf-8", "replace").strip()
     if process.returncode == 2:

@@ -2,8 +2,8 @@
 
 The loss of a device is its distance from the middle, larger is worse. Its tail is taken as Student's t, whose shape and
 scale are fitted to the worse half of all devices: a normal spread gives a large number of degrees of freedom, a
-heavy-tailed one few. The limit is the largest that any shape and scale which the data do not contradict would give, so
-that few devices, which can say little of their tail, have a wide one.
+heavy-tailed one few. The limit is the largest for any shape and scale that the data do not contradict, so that few
+devices, which contain little information about their tail, have a wide one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SHAPES = np.array(
 _FEW, _HEAVIEST_OF_FEW = 400, 0.35
 #: Scales that are tried, over that of the median.
 _SCALES = np.geomspace(0.5, 2.4, 48)
-#: Shapes and scales whose likelihood is less by so many nats are contradicted by the data: of few devices, of so many
-#: whose tail looks light, and of those whose tail looks heavy, where a little in the shape is much in the limit.
+#: Shapes and scales whose likelihood is lower by this many nats are contradicted by the data: for few devices, for many
+#: devices with a light tail, and for many with a heavy tail, where a small change of the shape moves the limit far.
 _NATS, _NATS_OF_MANY, _NATS_OF_HEAVY, _MANY, _HEAVY = 1.5, 1.0, 7.0, 400, 0.09
-#: Of fewer than so many a normal tail may look as heavy as this by chance.
+#: With fewer devices than this a normal tail may look this heavy by chance.
 _SURE, _HEAVY_IF_UNSURE = 4000, 0.2
-#: The worst so many, and this part, of the devices are known to lie out, not how far: some may be at fault.
+#: The worst devices, this many and this fraction, are known to be outside, but not how far: some may be defective.
 _HIDDEN, _HIDDEN_SHARE = 10, 0.003
 _BINS = 192
 
@@ -65,7 +65,7 @@ def limit(losses: np.ndarray, chance: float) -> float:
     """
     n = len(losses)
     few = n < 40
-    # of few devices both sides tell, of many the worse side alone: its tail may be another one
+    # with few devices both sides count, with many the worse side alone: its tail may differ
     worse = np.sort(np.abs(losses) if few else losses[losses > 0])
     if few:
         worse = worse[: max(n - max(1, n // 8), 1)]

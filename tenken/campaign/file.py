@@ -284,7 +284,7 @@ def _nodes(said: Any, path: tuple[str | int, ...], wrong: Any) -> list[str]:
 
 
 def expand(text: str) -> list[str]:
-    """`n[001-004,7],login1` as names. Raises ValueError that says what is wrong."""
+    """`n[001-004,7],login1` as names. Raises ValueError that states what is wrong."""
     found: list[str] = []
     for part in filter(None, re.split(r",(?![^\[]*\])", text.replace(" ", ""))):
         if not re.fullmatch(r"(?:[\w.-]|\[[^\[\]]+\])+", part):

@@ -66,7 +66,7 @@ class Findings:
     nodes: int = 0
     node_hours: float = 0.0
     damaged: list[str] = field(default_factory=list)
-    #: Nodes without a result and without any other finding that says something of them: no reason to take them out.
+    #: Nodes without a result and without any other finding about them: no reason to take them out.
     unstarted: set[str] = field(default_factory=set)
     #: Nodes by what they are judged with, where that is not the node itself.
     units: dict[str, list[str]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Findings:
         return found
 
     def to_exclude(self) -> dict[str, list[str]]:
-        """Those of them whose reason is the node: a campaign that was killed says nothing of nodes it did not reach."""
+        """Those whose reason is the node: a campaign that was killed proves nothing about nodes it did not reach."""
         return {n: whys for n, whys in self.bad_nodes().items() if len(whys) > 1 or n not in self.unstarted}
 
     def share(self, confidence: float = 0.95) -> float:
@@ -103,7 +103,7 @@ class Findings:
         return lower_share(of - len(self.bad_units() if self.units else self.not_in_order()), of, confidence)
 
     def not_in_order(self) -> set[str]:
-        """Nodes that are not accepted: those with a finding of their own, and those that a check could not judge."""
+        """Nodes that are not accepted: those with a separate finding, and those that a check could not judge."""
         return {*self.bad_nodes(), *self.unjudged}
 
     def bad_units(self) -> dict[str, list[str]]:
@@ -214,7 +214,7 @@ class Table:
             )  # fmt: skip
 
     def never_valid(self, check: str) -> dict[str, list[str]]:
-        """Nodes on which no run of a check was valid, with what each said."""
+        """Nodes on which no run of a check was valid, with the result of each."""
         good = self.valid.get(check, set())
         return {node: whys for node, whys in self.invalid.get(check, {}).items() if node not in good}
 
@@ -307,7 +307,7 @@ def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]
     return table, found
 
 
-#: What an attempt without a result says nothing of its node by: nobody submitted it, or its scheduler forgot it.
+#: Why an attempt without a result is no evidence about its node: it was never submitted, or its scheduler forgot it.
 _NOT_OF_NODE = re.compile(r"never entered the queue|never began \(no longer listed\)|did not start within|already been")
 
 
@@ -330,7 +330,7 @@ def _of_most(check: str, nodes: Mapping[str, Sequence[str]], what: str, table: T
 
 
 def take_hardware(table: Table, found: Findings, hardware: Mapping[str, Hardware], campaign: Campaign) -> None:
-    """What the BMCs of the nodes said; needs to come before `judge`, which compares it."""
+    """What the BMCs of the nodes reported; must precede `judge`, which compares it."""
     for node in campaign.nodes:
         one = hardware.get(node)
         if one is None:
@@ -413,7 +413,7 @@ def judge(table: Table, found: Findings, campaign: Campaign) -> None:
 
 
 def _untold(table: Table) -> Iterator[str]:
-    """Nodes that did not tell how they are set up, where most did."""
+    """Nodes that did not report their configuration, where most did."""
     tested = {node for figures in table.values.values() for of in figures.values() for node, _ in of}
     told = {node for node, _ in table.settings.get("host read", {})} & tested
     if len(told) >= _MAJORITY * len(tested) and len(tested) > 2:

@@ -72,7 +72,8 @@ def commands(between: Between, launch: str, path: str, ranks: int, document: Pat
 
 
 def measured(text: str, nodes: Sequence[str]) -> list[MetricValue]:
-    """The values of a document of just these nodes, once each. Raises ValueError that says why they do not count."""
+    """The values of a document of just these nodes, once each. Raises ValueError with the reason why they do not
+    count."""
     try:
         found = results.parse(text, "document")
         found = engine.completed(found, catalogue.program(PROGRAM))
@@ -90,7 +91,8 @@ def measured(text: str, nodes: Sequence[str]) -> list[MetricValue]:
 
 
 def figure(text: str, nodes: Sequence[str], size: int) -> float:
-    """What each rank moved in GB/s, of a document of just these nodes. Raises ValueError that says why it is none."""
+    """What each rank moved in GB/s, of a document of just these nodes. Raises ValueError with the reason why it is not
+    one."""
     values = [m.value for m in measured(text, nodes) if m.name == "alltoall" and m.unit == "us"]
     if len(values) != 1:
         raise ValueError("it does not have exactly one alltoall metric in us")
@@ -101,7 +103,7 @@ def figure(text: str, nodes: Sequence[str], size: int) -> float:
 
 def of_pair(text: str, nodes: Sequence[str]) -> tuple[float, float]:
     """Bandwidth of the largest message in GB/s and latency of the smallest in us, of a document of just these two
-    nodes. Raises ValueError that says why there are none."""
+    nodes. Raises ValueError with the reason why there are none."""
     by_size = {(m.name, m.at["bytes"]): m.value for m in measured(text, nodes) if "bytes" in m.at}
     sizes = sorted(size for name, size in by_size if name == "bandwidth" and ("latency", size) in by_size)
     if not sizes:
@@ -162,7 +164,7 @@ class GroupJobs:
         return answers
 
     def done(self) -> Path:
-        """Puts the answers of a search that has ended aside: the next one asks anew. Where they lie now."""
+        """Archives the answers of a search that has ended: the next search starts over. Where they lie now."""
         numbers = (int(p.name.removeprefix(f"{self.into}-")) for p in self.folder.glob(f"{self.into}-*[0-9]"))
         aside = self.folder / f"{self.into}-{max(numbers, default=0) + 1}"
         return (self.folder / self.into).rename(aside)
@@ -218,7 +220,7 @@ class GroupJobs:
         return None
 
     def _wait(self, jobs: list[str]) -> None:
-        """Until all have ended; those that cannot begin in time, or that nobody ends, are cancelled. Raises
+        """Until all have ended; those that cannot begin in time, or that no one ends, are cancelled. Raises
         CampaignError after `wait_hours` without an answer.
         """
         began = heard = self.clock()
@@ -275,20 +277,21 @@ LAUNCH_PAIR = {
     "srun": "srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist={nodes}",
     "mpirun": "mpirun -n 2 --host {nodes} --map-by ppr:1:node",
 }
-#: Seconds that a pair may take; what is dead or hung costs so much. Seconds of a pair that is in order, at most.
+#: Maximum time of a pair in seconds; a dead or hanging pair costs this much. Seconds of a pair that is in order, at
+#: most.
 PAIR_S, USUAL_S = 60, 10
 
 
 @dataclass
 class PairJobs(GroupJobs):
-    """Runs the meetings of a tournament's round at once, a job each; in it each pair is a launch of its own."""
+    """Runs the meetings of a tournament's round at once, one job each; in it each pair is a separate launch."""
 
     launch_pair: str = ""
     into: ClassVar[str] = "pairs"
 
     def play(self, meetings: Sequence[Meeting]) -> list[Answer]:
-        """The answers of all pairs of a round, in order; those of a round before an interruption are not asked again.
-        Raises CampaignError where nothing can be submitted."""
+        """The answers of all pairs of a round, in order; those obtained before an interruption are reused. Raises
+        CampaignError where nothing can be submitted."""
         place = self._next_round()
         kept = place / "answers.json"
         pairs = [(one.kind, pair) for one in meetings for step in one.steps for pair in step]

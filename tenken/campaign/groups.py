@@ -1,8 +1,8 @@
 """Group testing: the bad node, leaf switch or pair among many that passed alone, with few jobs between nodes.
 
-A job over a group of nodes is as slow as its worst member. Each leaf is in two groups, with other leaves each time; by
-all answers together it is weighed which leaves hold bad nodes, and what is doubtful is asked again. Then those groups
-of nodes of a bad leaf are asked about that tell most. All groups of one round run at once and share no node. Small
+A job over a group of nodes is as slow as its worst member. Each leaf is in two groups, with other leaves each time; all
+answers together determine which leaves contain bad nodes, and doubtful ones are measured again. Then the groups of
+nodes of a bad leaf that are most informative are measured. All groups of one round run at once and share no node. Small
 groups are filled up with good nodes, of other leaves first: all jobs are of one size (noise and figure depend on it),
 and each crosses the leaf switch of the nodes in question. Jobs that are left prove once more what was found good.
 """
@@ -25,14 +25,14 @@ Leaf = Callable[[int], int]
 _FIRST = 5.0
 #: Leaves, or blocks of several where there are more, whose sets are weighed.
 _MOST_BLOCKS = 32
-#: Chances at which a block is searched, is doubtful, may fill up other groups, and is not asked about again; and at
-#: which the end says that something is open.
+#: Probabilities at which a block is searched, is doubtful, may fill up other groups, and is not measured again; and at
+#: which the report mentions something as open.
 _BAD_BLOCK, _DOUBTFUL, _FILLER, _CLEAR, _OPEN = 0.9, 0.1, 0.02, 0.003, 0.03
-#: Chance that there are so many bad ones at which jobs are spent for them if there are no others.
+#: Probability that this number are bad, at which jobs are spent on them if there are no others.
 _LIKELIER = 0.5
 #: Chance below which one good block is as good as another.
 _CERTAIN = 1e-6
-#: Blocks are asked about together as long as one of them is bad with at most this chance.
+#: Blocks are measured together as long as the probability that one of them is bad is at most this.
 _AS_LIKELY = 0.45
 #: Jobs kept back for each search in a block before others are spent on what is unlikely.
 _TESTS_OF_A_HUNT = 6
@@ -51,7 +51,7 @@ _MOST_TESTS = 60
 
 
 def allowed_jobs(bad: int) -> int:
-    """Jobs that may be spent where so many are bad."""
+    """Jobs that may be spent where this many are bad."""
     return 12 * bad + 24
 
 
@@ -106,7 +106,8 @@ class _Search:
             [sum(len(self.leaves[leaf]) >= 4 for leaf in part) for part in parts if part], self.level,
         )  # fmt: skip
         count = len(parts)
-        # large groups tell more at first; of fewer than eight at once searches in five blocks run out of rounds
+        # large groups are more informative at first; with fewer than eight at once searches in five blocks run out of
+        # rounds
         self.each = max(min(round(math.sqrt(count / 2)), max(count // _AT_ONCE, 2)), 1)
         per = -(-count // self.each)
         first = [range(i * self.each, min((i + 1) * self.each, count)) for i in range(per)]
@@ -147,7 +148,7 @@ class _Search:
         return found
 
     def _take(self, group: tuple[int, ...], question: Question, value: float | None) -> None:
-        """The answer to a question of a search: what it says of the good nodes of the group counts too."""
+        """The answer to a question of a search: it is also evidence about the good nodes of the group."""
         blocks = self.blocks
         inside = set(group) - set(question.nodes)
         places = {blocks.place[n] for n in inside} - {one.block for one in self.hunts} - self._done()
@@ -164,7 +165,7 @@ class _Search:
         return 0.5
 
     def _round(self) -> tuple[list[tuple[int, ...]], list[Question | None]]:
-        """What is asked next: groups that share no node, and whose question each is; None: about blocks."""
+        """The next questions: groups that share no node, and the search of each; None: about blocks."""
         found = self.found
         if found.rounds < len(self.plan):
             plan = self.plan[found.rounds]
@@ -208,7 +209,7 @@ class _Search:
         return [*whole, *sorted(self.found.good.difference(whole))]
 
     def _bad_by_now(self, sure: float = ENOUGH) -> int:
-        """Bad nodes and leaves of which it is so certain that there are so many."""
+        """Bad nodes and leaves whose number is known with this certainty."""
         named = len(self.found.nodes) + len(self.found.leaves)
         blocks = self._done() | {one.block for one in self.hunts}
         hunted = sum(one.bad(sure) for one in self.hunts)
@@ -226,7 +227,7 @@ class _Search:
         }
 
     def _pools(self, hunted: set[int], most: int, allowed: int) -> list[tuple[int, ...]]:
-        """Groups of blocks whose answers tell most of which other blocks are bad."""
+        """Groups of blocks whose answers are most informative about which other blocks are bad."""
         blocks = self.blocks
         done = self._done()
         free = [i for i in range(len(blocks.blocks)) if i not in hunted | done]
@@ -253,7 +254,7 @@ class _Search:
                     pool.append(j)
             taken |= set(pool)
             pools.append(pool)
-        # all jobs are of one size: good ones beside them
+        # all jobs have the same size: good nodes are added
         for pool in pools:
             for j in rest:
                 if len(pool) < self.each and j not in taken and blocks.chance[j] < _FILLER:
@@ -262,8 +263,7 @@ class _Search:
         return [tuple(n for i in pool for n in blocks.blocks[i]) for pool in pools]
 
     def _settle(self) -> None:
-        """Weighs the answers, begins searches in blocks that are bad, and goes on with those whose questions are
-        settled."""
+        """Weighs the answers, begins searches in bad blocks, and continues those whose questions are settled."""
         blocks = self.blocks
         if self.found.rounds < len(self.plan):
             return
@@ -455,7 +455,7 @@ def tournament(leaves: Sequence[int]) -> list[list[tuple[int, int]]]:
 
 
 def pairs(members: Mapping[int, Sequence[int]], ask: Ask, rounds: int) -> Pairs:
-    """Leaves against leaves in so many rounds; those that are slow together are asked until it is sure."""
+    """Leaves against leaves for this many rounds; those that are slow together are measured until it is certain."""
     level, jobs, spent, met = Level(), 0, 0, 0
     bad: list[tuple[int, int]] = []
     schedule = tournament(sorted(members))

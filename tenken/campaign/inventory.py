@@ -2,8 +2,8 @@
 
     python -m tenken.campaign.inventory        prints {"host": {item: value}, "GPU 0": {...}, ...} as JSON
 
-What cannot be read without being root, or is not there, has no item: a node that lacks what others have is told as
-such. Nothing is changed. Runs with the standard library alone.
+What cannot be read without root, or is missing, has no item: a node that lacks what others have is reported. Nothing is
+changed. Runs with the standard library alone.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class Journal:
 
 
 def read(folder: Path) -> State:
-    """What a journal tells, without holding it; a torn last line is left out. Raises CampaignError."""
+    """The contents of a journal, without locking it; a torn last line is left out. Raises CampaignError."""
     state = State()
     for number, line in enumerate(_lines(folder / FILE), 1):
         try:

@@ -71,7 +71,7 @@ def commands(
         'export RFM_CONFIG_PATH=config RFM_COLORIZE=n PYTHONDONTWRITEBYTECODE=1 TENKEN_TERMINAL=brief',
         *(f"export {name}={q(value)}" for name, value in campaign.environment.items()),
         f"cd {q(str(ROOT))} || exit 74",
-        # what cannot be read is left out there; that nothing could be is no reason not to measure
+        # unreadable items are left out there; even if nothing was readable, the measurement continues
         f'mkdir -p "$here/{archive_name}"',
         f'python -m tenken.campaign.inventory > "$here/{archive_name}/{inventory.FILE}" 2> /dev/null < /dev/null',
         f'{" ".join(map(q, reframe))} > "$here/reframe.txt" 2>&1 < /dev/null; status=$?',

@@ -46,7 +46,7 @@ class Plan:
 
 
 def at_once(campaign: Campaign, limits: Limits) -> tuple[int, str]:
-    """Jobs that may be in the queue together, and what says so."""
+    """Jobs that may be in the queue together, and the reason for this number."""
     found = min(campaign.concurrency, len(campaign.nodes))
     why = "'concurrency' of the file" if campaign.concurrency <= len(campaign.nodes) else "all nodes"
     if limits.queued is not None and limits.queued < found:

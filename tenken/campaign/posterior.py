@@ -21,23 +21,23 @@ EFFECT = 0.2
 WAY, NAMED = 3.0, 7.0
 #: Maximum number of blocks of leaves that are bad at the same time, and weight below which a set is excluded.
 MOST_BAD_BLOCKS, _OUT_OF_THE_QUESTION = 5, 1e-10
-#: Chance that there are so many bad ones, at which jobs are spent for as many.
+#: Probability that this many are bad, at which jobs are spent on as many.
 ENOUGH = 0.9
 #: Up to this number of nodes, pairs are weighed as well; up to this number, three: otherwise three behind one switch
 #: resemble a bad switch.
 _PAIRED, _IN_THREES = 128, 40
 #: Prior probabilities of a bad node, of a bad leaf, and of a fault that appears only with all nodes together.
 NODE, LEAF, TOGETHER = 1 / 300, 1 / 100, 1e-4
-#: Weight at which a possibility is taken for true, also when no more can be asked, nobody for bad, and a node for
-#: certainly one of the bad.
+#: Weight at which a possibility is accepted, also when no more can be measured, no node is bad, and a node is certainly
+#: one of the bad.
 _DECIDED, NEARLY, _NOBODY, _CERTAIN = 0.999, 0.98, 0.995, 0.995
 #: Weight above which no further test is run, although jobs are left.
 _PROVED = 0.9999
 #: Maximum evidence of one result for a good and for a bad group: jobs slowed down by other work lie far below the rest,
 #: which a few results cannot show.
 _ONE_GOOD, _ONE_BAD = 6.0, 4.5
-#: What one says that lies by more than so many scales below a bad group, with no other one near it: it is rather a
-#: disturbed job than a larger fault.
+#: An answer that is lower than a bad group by more than this many scales, with no other near it, is rather a disturbed
+#: job than a larger fault.
 _ALONE, _ONE_ALONE = 4.0, 2.5
 #: While more bits than this are open, two or three tests of a slow group run concurrently: rounds cost more than jobs.
 _BITS_FOR_TWO, _BITS_FOR_THREE = 1.5, 7.0
@@ -47,8 +47,8 @@ _ROUNDS_TO_PROVE = 3
 _SHARES = np.array([0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875])
 #: Single nodes of a leaf that are slow before it is proved.
 _OF_A_LEAF = 2
-#: What differs by less is alike, in nats of a chance and in bits of a test, and is taken in the order of its numbers:
-#: answers that say as much as one may make many chances equal, and processors round them differently.
+#: Smaller differences count as equal, in nats of a probability and in bits of a test, and are taken in the order of
+#: their numbers: equally informative answers make many probabilities equal, and processors round them differently.
 _ALIKE, _ALIKE_BITS = 1e-4, 1e-6
 #: Rounding of a sum of chances, which a bound that is met exactly allows for.
 _ROUNDING = 1e-9
@@ -134,7 +134,7 @@ class Level:
 
     def evidence(self, value: float) -> float:
         """Nats for a bad group (a figure less by EFFECT) against a good one, by Student's t of 3 degrees. A figure
-        below that of a bad group is no less bad; one far above that of a good group shows that noise is large."""
+        below that of a bad group is just as bad; one far above that of a good group indicates large noise."""
         centre, scale = self.good()
         off, bad = math.log(max(value, 1e-9 * centre) / centre), math.log(1 - EFFECT)
         from_good, from_bad = off, max(off - bad, 0.0)
@@ -162,7 +162,7 @@ class Level:
         logs = self._logs = np.sort(np.log(np.maximum(self.answers, 1e-300)))
         half = -math.log(1 - EFFECT) / 2
         counts = np.searchsorted(logs, logs + half, "right") - np.searchsorted(logs, logs - half)
-        # the highest level that many agree on: of bad groups there may be as many, a lucky answer stands alone
+        # the highest level that many agree on: there may be as many bad groups, while a lucky answer is alone
         centre = float(logs[np.flatnonzero(counts >= 0.45 * counts.max())[-1]])
         for _ in range(4):
             near = logs[np.abs(logs - centre) <= half]
@@ -173,7 +173,7 @@ class Level:
 
 @cache
 def _sets(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of so many blocks all sets of up to MOST_BAD_BLOCKS as bits, for each two blocks that are slow only together,
+    """Of this many blocks all sets of up to MOST_BAD_BLOCKS as bits, for each two blocks that are slow only together,
     and as (sets, blocks)."""
     ones = np.left_shift(np.uint64(1), np.arange(count, dtype=np.uint64))
     sets = [np.zeros(1, dtype=np.uint64)]
@@ -262,14 +262,14 @@ class Blocks:
 
 @cache
 def _threes(count: int) -> tuple[np.ndarray, ...]:
-    """All sets of three of so many, as three columns."""
+    """All triples of this many, as three columns."""
     sets = np.array(list(combinations(range(count), 3)), dtype=int).reshape(-1, 3)
     return tuple(sets.T)
 
 
 class Suspects:
-    """What may be wrong among the nodes of one slow group, each possibility with its weight after all answers: nobody,
-    one node, two, three of a few, a leaf, a leaf and a node, two leaves, or what shows only where all are together.
+    """What may be wrong among the nodes of one slow group, each possibility with its weight after all answers: no node,
+    one node, two, three of a few, a leaf, a leaf and a node, two leaves, or something that only all together show.
     Nodes that are all but certain (`sure`) are part of every possibility from then on, so that more are found."""
 
     def __init__(
@@ -291,8 +291,8 @@ class Suspects:
         self._possibilities()
 
     def _possibilities(self) -> None:
-        """Which nodes and which leaves each possibility holds for bad; 0 is nobody else than the sure ones, 1 what
-        shows only where all are together."""
+        """Which nodes and leaves each possibility considers bad; 0 is none but the certain ones, 1 something that only
+        all together show."""
         free = np.flatnonzero(~(self.sure | self.inside[self.sure_leaves].any(axis=0)))
         open_leaves = np.flatnonzero(~self.sure_leaves)
         pairs = np.triu_indices(len(free), 1) if len(free) <= _PAIRED else (np.empty(0, int),) * 2

@@ -1,4 +1,4 @@
-"""What a campaign needs of a scheduler; `tenken.commands.campaign_queues` says it in each one's words."""
+"""What a campaign needs from a scheduler; `tenken.commands.campaign_queues` implements it for each one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Seen:
-    """A job at this moment. `dead`: it waits and never will run; `blocked`: it waits for its node, which takes no jobs;
-    `held`: for something else that somebody must mend, such as its partition; `why`: in the scheduler's words.
+    """A job at this moment. `dead`: it waits and will never run; `blocked`: it waits for its node, which takes no jobs;
+    `held`: for something else that somebody must fix, such as its partition; `why`: in the scheduler's words.
     """
 
     running: bool = False

@@ -1,7 +1,7 @@
 """Power supplies, fans and coolant of a node, read from its BMC by Redfish; nothing is changed there.
 
 Only GET requests, within a maximum time per node, over HTTPS with its certificate verified unless the campaign file
-says otherwise. User and password come from the environment or a file that others cannot read. They are sent to the
+states otherwise. User and password come from the environment or a file that others cannot read. They are sent to the
 address of the campaign file alone (redirects and links to other hosts are not followed) and stored nowhere. What of a
 BMC cannot be read voids itself alone, and is named.
 """

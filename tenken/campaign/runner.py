@@ -1,4 +1,4 @@
-"""Runs a campaign: submits node jobs in waves, gathers what they leave, and goes on from wherever it was killed."""
+"""Runs a campaign: submits node jobs in waves, gathers their results, and continues from wherever it was killed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRESS_S = 8.0
 LATE_S = 60.0
 #: Seconds without a submission after the queue refused one.
 _FULL_S = 30.0
-#: Seconds that a job may wait for a node that somebody must mend, and run beyond its time limit.
+#: Seconds that a job may wait for a node that somebody must fix, and run beyond its time limit.
 BLOCKED_S, OVERRUN_S = 1800.0, 900.0
 #: Submissions between two looks at the queue.
 _BATCH = 100
@@ -53,7 +53,7 @@ class Runner:
         self.scripts = folder / "jobs"
         self.ended_since: dict[str, float] = {}
         self.runs_since: dict[str, float] = {}
-        #: Jobs that wait for what somebody must mend: until when at most, and why, by the attempt's token.
+        #: Jobs that wait for a repair: until when at most, and why, by the attempt's token.
         self.blocked: dict[str, tuple[float, str]] = {}
         self.said_at = 0.0
         self.refused = ""
@@ -74,7 +74,7 @@ class Runner:
     # -- the whole --
 
     def run(self) -> bool:
-        """From where it stands to the end. True: every node was tested. Raises CampaignError, ArchiveError."""
+        """From the current state to the end. True: every node was tested. Raises CampaignError, ArchiveError."""
         self.journal.open()
         try:
             with self.alive:
@@ -115,7 +115,7 @@ class Runner:
         self._adopt()
 
     def _adopt(self) -> None:
-        """Jobs that were submitted although nobody wrote it down, and jobs that belong to nobody any more."""
+        """Jobs that were submitted without being recorded, and jobs that belong to no attempt any more."""
         if not self.state.attempts:
             return
         queued = self._patiently(lambda: self.queue.tagged(nodejob.tag(self.campaign.name)))
@@ -233,7 +233,7 @@ class Runner:
         return (self.state.seconds + len(self.state.open()) * self.campaign.seconds) / 3600
 
     def _left_of_budget(self) -> float:
-        """Node hours; a rounding is no reason to stop."""
+        """Node hours; a rounding error must not stop the campaign."""
         budget = self.campaign.budget_node_hours
         return float("inf") if budget is None else budget - self.spent_hours() + 1e-9
 
@@ -338,7 +338,7 @@ class Runner:
         self.journal.note("submitted", token=token, job=job)
 
     def _taken_after_all(self, token: str) -> str | None:
-        """The job of a submission whose answer was lost on its way; None: there is none, or nobody answers."""
+        """The job of a submission whose answer was lost; None: there is none, or the scheduler does not answer."""
         try:
             queued = self.queue.tagged(nodejob.tag(self.campaign.name))
         except Refused:

@@ -395,7 +395,7 @@ def slow_in_general(
 
 
 def _at_least(total: int, sizes: np.ndarray) -> float:
-    """Chance that independent ranks among so many each have this sum or a larger one."""
+    """Probability that independent ranks each have this sum or a larger one."""
     sums = np.ones(1)
     for size in sizes:
         sums = np.convolve(sums, np.r_[0.0, np.full(size, 1 / size)])

@@ -133,7 +133,7 @@ def _put(root: Path, session: str, sealed: Mapping[str, bytes]) -> str | None:
     path = archive.session_folder(root, session) / seal.MANIFEST
     known = path.read_bytes() if path.is_file() else b""
     listed = seal.read(known, path.parent.name).files
-    # what another program printed before the record beside it
+    # output of another program, printed before the record next to it
     for name in sorted(sealed, key=lambda one: one.endswith(".json")):
         if name not in listed:
             archive.put(root, session, root / name, sealed[name])
@@ -143,7 +143,7 @@ def _put(root: Path, session: str, sealed: Mapping[str, bytes]) -> str | None:
 
 
 def configuration(root: Path, session: str, node: str) -> dict[str, dict[str, str]]:
-    """How a node was set up in a session, by `host` or GPU; empty where it did not tell."""
+    """The configuration of a node in a session, by `host` or GPU; empty if it was not reported."""
     stem = Path(inventory.FILE).stem
     path = archive.session_folder(root, session) / f"{stem}-{archive.safe_name(node)}.json"
     try:
@@ -163,7 +163,7 @@ def _meta(packed: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> dict[
 
 
 def _last_line(packed: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> str:
-    """What reframe said last of what looks like an error."""
+    """The last line of reframe that looks like an error."""
     member = members.get("reframe.txt")
     stream = packed.extractfile(member) if member and member.size < 64 << 20 else None
     lines = [line.strip() for line in stream.read().decode("utf-8", "replace").splitlines()] if stream else []

@@ -1,4 +1,4 @@
-"""Pairs of nodes: every node against partners of its own leaf switch and of other ones, alone and all at once.
+"""Pairs of nodes: every node against partners on its own leaf switch and on others, alone and all at once.
 
 Three kinds of rounds, whose figures are never compared with each other: `within` (disjoint pairs of one leaf: no link
 is shared), `across` (isolated: at most `crossing` pairs of a leaf use its uplinks at a time) and `loaded` (all nodes of
@@ -139,7 +139,7 @@ def slow(answers: Iterable[Answer], references: Mapping[str, float] | None = Non
 def accuse(
     answers: Sequence[Answer], leaf_of: Mapping[str, str], references: Mapping[str, float] | None = None
 ) -> Verdict:
-    """Who is behind the slow pairs. The node with most of them first: what it explains accuses nobody else."""
+    """Who is behind the slow pairs. The node with most of them first: no other node is named for what it explains."""
     bad = slow(answers, references)
     verdict = Verdict(levels=dict(_levels(answers)))
     of_node: dict[str, list[Answer]] = {}

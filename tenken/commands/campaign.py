@@ -180,7 +180,7 @@ def _between(campaign: Campaign, folder: Path) -> tuple[State, file.Between]:
 
 
 def _launch(campaign: Campaign, given: str, known: Mapping[str, str], key: str) -> str:
-    """How ranks are started: as the file says, otherwise by the launcher of the system."""
+    """How ranks are started: as in the file, otherwise by the launcher of the system."""
     launcher = loader.load(campaign.system).expand(os.environ).partition(campaign.partition).launcher
     launch = given or known.get(launcher, "")
     if not launch:

@@ -23,7 +23,7 @@ from tenken.reframe.schedulers.polling import Seen as Told
 from tenken.reframe.schedulers.polling import Waiting, hms
 
 _TIMEOUT_S = 60.0
-#: Jobs of PBS that are asked for one by one in one look at the queue.
+#: Jobs of PBS that are queried one by one in one look at the queue.
 _ALONE = 50
 _NEEDLESS = ("unknown job", "job has finished", "no such request", "does not exist", "invalid job id")
 #: Words of a refusal that will not become another answer by waiting.

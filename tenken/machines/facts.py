@@ -95,7 +95,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
 
 
 def of_result(result: Result) -> Machine:
-    """What the data sheets say of the GPUs that a result lists: a machine that no file describes."""
+    """The data sheets of the GPUs that a result lists: a machine that no file describes."""
     sheet = hardware.for_device(result.devices[0].name) if result.devices else None
     guest = result.host.virtual_machine
     unknown = {("memory", "host"): limits.of_guest(guest)} if guest else {}
@@ -137,7 +137,7 @@ def _of_host_link(link: Link | None) -> dict[tuple[str, str], tuple[float, str] 
 
 
 def attained(partition: Partition) -> dict[tuple[str, str], tuple[float, str]]:
-    """The least share of each limit that healthy devices of these GPUs and links reach, and its source."""
+    """The minimum share of each limit that healthy devices of these GPUs and links reach, and its source."""
     node = partition.node
     gpu = node.gpu
     host_link = node.host_link or (gpu.host_link if gpu else None)

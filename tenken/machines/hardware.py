@@ -77,8 +77,8 @@ def for_device(device_name: str) -> GpuSheet | None:
 
 
 def attained(kind: str) -> tuple[float, str] | None:
-    """The least share that healthy devices reach of a memory's or link's peak, and its source; None: not known. PCIe by
-    its generation, without the width."""
+    """The minimum share of a memory's or link's peak that healthy devices reach, and its source; None: not known. PCIe
+    by its generation, without the width."""
     return load().attained.get(" ".join(word for word in kind.split() if not re.fullmatch(r"x\d+", word)))
 
 

@@ -1,7 +1,7 @@
 """References of a sweep between its points: latency + size / bandwidth through the two adjacent points.
 
 A time that grows with a size by a latency and a bandwidth is a line; between two points that are known it is the line
-through both. Below the first a message takes no longer than the first one, beyond the last its rate is no less.
+through both. Below the first a message takes no longer than the first one, beyond the last its rate is no lower.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def fp64(partition: Partition, subject: str, tensor: bool = False) -> Limit | Un
 def rate(partition: Partition, subject: str, precision: str = "", nodes: int = 1) -> Limit | Unknown:
     """Peak dense rate in TFLOP/s in a precision of the data sheets (fp64, fp16, ...; others: the highest of all).
 
-    Of one GPU (`gpu`), of the CPUs of a node (`host`), or of so many nodes: all their GPUs, else all CPUs (`ranks`).
+    Of one GPU (`gpu`), of the CPUs of a node (`host`), or of this many nodes: all their GPUs, else all CPUs (`ranks`).
     """
     node = partition.node
     if subject == "host":

@@ -194,7 +194,7 @@ def _read(file: Path, sheets: Sheets, src: Path, strict: bool) -> Any:
     for at in [*wrong] if references else ():
         program = references[at[1]]["metric"].partition(".")[0]
         if program not in programs():
-            # that its program is not known here says nothing about it: the check declares it
+            # a program that is unknown here may still be right: the check declares it
             wrong[at] = [one for one in wrong[at] if one.path[2:] != ("metric",)]
     if rest := [problem for problem in problems if problem.path[:2] not in wrong]:
         raise SystemFileError(rest)
@@ -250,7 +250,7 @@ def _system(name: str, data: Mapping[str, Any], sheets: Sheets) -> System:
 
 
 def _undeclared(name: str, references: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What a person should be told of references whose program is not of this suite and was never declared here."""
+    """Notices about references whose program is not of this suite and was never declared here."""
     foreign = {raw["metric"].partition(".")[0] for raw in references if not raw["direction"]}
     if not foreign:
         return []

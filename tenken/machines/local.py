@@ -319,7 +319,7 @@ class Looker:
             return count
         if _names_instance(visible):
             return min(count, 1)
-        # CUDA stops at the first entry that is no device.
+        # CUDA stops at the first entry that is not a device.
         there = itertools.takewhile(lambda entry: not entry.isdigit() or int(entry) < count, visible)
         return min(count, len(list(there)))
 
@@ -412,8 +412,8 @@ class Looker:
         return named or any((self.root / name).exists() for name in (".dockerenv", "run/.containerenv"))
 
     def _smi_rows(self) -> list[dict[str, str]]:
-        """Rows of the GPUs in CUDA's PCI order. What the driver does not know or answer for is named in `notes` and
-        left out: a field, or a card that has no handle (`_dead`).
+        """Rows of the GPUs in CUDA's PCI order. Fields that the driver does not know or answer, and GPUs without a
+        handle (`_dead`), are named in `notes` and left out.
         """
         self._dead: list[str] = []
         if self.which("nvidia-smi") is None:
@@ -453,7 +453,7 @@ class Looker:
         ]
 
     def _chosen(self, rows: list[dict[str, str]]) -> list[dict[str, str]]:
-        """Those of CUDA_VISIBLE_DEVICES. Of MIG instances CUDA opens the first one; its GPU stands for it."""
+        """Those of CUDA_VISIBLE_DEVICES. Of MIG instances CUDA opens the first one; its GPU represents it."""
         visible = self._visible()
         if visible is None:
             return rows
@@ -471,7 +471,7 @@ class Looker:
 
     def _from_smi(self, rows: list[dict[str, str]]) -> Gpus:
         first = rows[0]
-        # the board tells modules apart that the driver gives one name: Orin (nvgpu)
+        # the board distinguishes modules to which the driver gives one name: Orin (nvgpu)
         board = self._jetson()
         result = Gpus(names=[board] if board and len(rows) == 1 else [row["name"] for row in rows])
         result.sheet = self._one_sheet(result.names)
@@ -488,8 +488,8 @@ class Looker:
         chip_to_chip = result.sheet is not None and (
             result.sheet.host_link is None or "C2C" in result.sheet.host_link.kind
         )
-        # Of a GPU that shares the CPU's memory the driver reports a link that is not there; no card of CUDA's age has
-        # one of generation 1 at most.
+        # For a GPU that shares the CPU's memory the driver reports a link that does not exist; no GPU of CUDA's age is
+        # limited to generation 1.
         placeholder = generation == "1" or first["memory.total"].startswith("[N")
         known = generation.isdigit() and int(generation) in PCIE_GT_PER_S and width.isdigit() and int(width) > 0
         if known and not chip_to_chip and not placeholder:

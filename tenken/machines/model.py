@@ -29,12 +29,12 @@ from tenken.machines.errors import UnknownSystemError, UnsetVariableError
 #: nodes have CUDA devices, `mpi` when an MPI starts there.
 FEATURES = ("cuda", "openacc", "openmp", "mpi")
 #: Features that follow from the rest of a file and are never written in one. Of partitions: a job there can have
-#: several nodes; its nodes have at least so many GPUs.
+#: several nodes; its nodes have at least this many GPUs.
 NODES = "nodes"
 GPUS = {2: "gpus2", 4: "gpus4", 8: "gpus8"}
-#: There are at least so many nodes.
+#: There are at least this many nodes.
 NODE_COUNTS = {2: NODES, 4: "nodes4", 8: "nodes8", 16: "nodes16", 32: "nodes32", 64: "nodes64"}
-#: Asked for by checks of one mode alone in all others: no partition has it, so that they are listed as not selected.
+#: Required by checks of one mode only, in all others: no partition has it, so that they are listed as not selected.
 OF_MODE = {
     mode: f"mode_{mode.replace('-', '_')}" for mode in ("quick", "acceptance", "nightly", "published", "burn-in")
 }
@@ -167,8 +167,8 @@ class HostSheet:
     """The names are those of its core, which other processors have too: then the number of cores must be the same."""
 
     def fits(self, cpu: str, memory_gib: float, gpu_names: tuple[str, ...], cores: int | None = None) -> bool:
-        """Whether a socket of that CPU, with so much memory, beside these GPUs and with so many cores (None: not
-        looked at), is one of these."""
+        """Whether a socket of that CPU, with this memory, these GPUs and this number of cores (None: not counted), is
+        one of these."""
         return (
             any(re.fullmatch(pattern, cpu) for pattern in self.cpu_names)
             and (cores is None or not self.named_by_core or cores == self.cores)

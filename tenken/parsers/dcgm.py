@@ -104,7 +104,7 @@ def _category(category: Mapping[str, Any]) -> Iterator[Test]:
         if not results:
             raise DcgmFormatError(f"{name}: no result")
         if isinstance(summary, dict) and not any(result.get("status") == summary.get("status") for result in results):
-            results = [*results, summary]  # it is worse than each of them, or says something else
+            results = [*results, summary]  # it is worse than each of them, or states something else
         for result in results:
             said = str(result.get("status", ""))
             state = _STATES.get(said.strip().lower())
@@ -124,7 +124,7 @@ def _where(result: Mapping[str, Any]) -> str:
 
 
 def _warning(result: Mapping[str, Any]) -> tuple[str, str]:
-    """The vendor's error code and words, of all warnings of a result; of DCGM 3 the code may stand beside them."""
+    """The vendor's error code and words, of all warnings of a result; in DCGM 3 the code may be next to them."""
     said = result.get("warnings", result.get("warning"))
     every = said if isinstance(said, list) else [said] if said else []
     codes = [str(one["error_id"]) for one in every if isinstance(one, dict) and "error_id" in one]

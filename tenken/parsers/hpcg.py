@@ -165,7 +165,7 @@ def _is_title(words: str) -> bool:
 
 
 def _same_nz(key: str, first: str, value: str) -> bool:
-    """Whether a repeated key of the processes along z is no contradiction: only their points must agree."""
+    """Whether a repeated key of the processes along z is not a contradiction: only their points must agree."""
     if key.endswith("::nz") and value != first:
         raise HpcgFormatError(f"{key}={first[:20]} and {value[:20]}: parts of different heights; expected one height")
     return True

@@ -193,7 +193,7 @@ def _points(benchmark: str, words: Sequence[str], ranks: int) -> list[Point]:
             low, high = _span(columns[1])
             bus = (low * factor, high * factor)
             _follows(f"{benchmark}: line {shown}: busbw", columns[2], bus, f"algbw x {factor:.6g} for {ranks} ranks")
-            # two decimals of a few bytes are 0.00: what their time says
+            # two decimals of a few bytes are 0.00: their time determines the rate
             busbw = busbw or moved / time / 1e3 * factor
         found.append(Point(size, place, time, busbw, None if wrong is None else int(wrong)))
     return found

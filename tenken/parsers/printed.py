@@ -26,7 +26,7 @@ _LABELS = tuple(
 )
 #: A word before the colon is a label only if it is the same on every line.
 _NAME = re.compile(r"([A-Za-z][\w.-]{0,62}): ?")
-#: So many lines in sequence are no accident.
+#: This many lines in sequence are not a coincidence.
 _LEAST = 4
 
 _NUMERIC = re.compile(r"[-+]?(?:\d[\d.,]*(?:[eE][-+]?\d{0,4})?[KMGT]?i?B?|\.\d+|nan|inf)\b[\d.]*", re.I)
@@ -90,7 +90,7 @@ def like_a_row(words: Sequence[str]) -> bool:
 
 
 def cause(text: str) -> str:
-    """Why a program ended early, as a line of its output says; empty if none does."""
+    """Why a program ended early, as a line of its output states; empty if none does."""
     for what, pattern in (("out of memory", _MEMORY), ("the program ended early", _EARLY)):
         for line in text.splitlines():
             if pattern.search(line):

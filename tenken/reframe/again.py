@@ -19,7 +19,7 @@ from reframe.frontend.executors import Runner
 from tenken.model.verdicts import INVALID
 from tenken.reframe.terminal import own_time
 
-#: Second attempts take at most this share of what the session took until then, and of it at most so much is planned.
+#: Second attempts take at most this share of the session's time until then, and at most this much of it is planned.
 SHARE, PLANNED = 0.25, 0.8
 #: The end of the job in which the session runs, in seconds since 1970: what runs then loses all of its records.
 UNTIL = "TENKEN_UNTIL"
@@ -58,7 +58,7 @@ def measure_again(runner: Any, testcases: Sequence[Any], took: float, once: Call
         getattr(listener, "on_again", lambda tasks: None)(chosen)
     cases = [task.testcase.clone() for task in chosen]
     graph, _ = dependencies.build_deps(cases, testcases)
-    here.next_run()  # a stage folder of its own
+    here.next_run()  # a separate stage folder
     runner.policy.set_expiry(time.time() + seconds)
     try:
         once(runner, dependencies.toposort(graph, is_subgraph=True))
@@ -68,7 +68,7 @@ def measure_again(runner: Any, testcases: Sequence[Any], took: float, once: Call
         runner.policy.set_expiry(None)
         here._current_run -= 1
         second = runner.stats._alltasks.pop() if len(runner.stats._alltasks) > here.current_run + 1 else []
-        # one that could not even be staged (a full disk) says nothing: the first one stands
+        # one that could not even be staged (a full disk) is no evidence: the first one counts
         over = {task.testcase: task for task in second if not task.aborted and hasattr(task.check, "judged")}
         first[:] = [over.get(task.testcase, task) if task in chosen else task for task in first]
 

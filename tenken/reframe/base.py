@@ -145,8 +145,8 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: :default: ``['result.json']``
     outputs = variable(typ.List[str], value=[RESULT_FILE])
 
-    #: The file in the stage folder that contains what a third-party program printed; `captures` says who writes it: the
-    #: job script, or the command itself.
+    #: The file in the stage folder that contains the output of a third-party program; `captures` states who writes it:
+    #: the job script, or the command itself.
     captured, captures = "tenken-output.txt", True
 
     #: Whether its program is built before all others (with `programs = fixture(BuildFirst, ...)`): a first finding.

@@ -34,7 +34,7 @@ _END = "TENKEN-BUILD-END"
 #: The header of the build with the revision, copied next to the programs.
 REVISION_FILE = "tenken_revision.h"
 #: Programs of the checks that this session runs, by partition, environment and whether their check comes first; ReFrame
-#: itself tells no test of it.
+#: itself does not pass them to a test.
 _selected: dict[tuple[str, str, bool], set[str]] = {}
 #: Where an image made by toolchains/container has the programs.
 IMAGE_BUILT = "/opt/tenken/built"

@@ -33,7 +33,7 @@ _VERSION = re.compile(r"^TENKEN-FOREIGN-VERSION (.*)$", re.M)
 #: A comma groups three digits; any other is a decimal sign, of a program that ignored LC_ALL=C.
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])\d+,(?:\d{1,2}|\d{4,})(?![\d,])|(?<![\d.,])0,\d{3}(?![\d,])")
-#: What a program says that found itself wrong, whatever it printed before; not `failed: 0`, `0 failed`.
+#: What a program prints when it found itself wrong, whatever it printed before; not `failed: 0`, `0 failed`.
 _FAILURE = re.compile(r"(?<!\b0 )(?<!\bno )\b(?:failed|invalid|faulty)\b(?!\s*[:=]?\s*\(?0\b)", re.I)
 
 
@@ -132,7 +132,7 @@ class ForeignCheck(JudgedCheck):
     #: Regular expressions: none may match a line of the output.
     forbidden_lines = variable(typ.List[str], value=[])
 
-    #: Whether a line that says `failed`, `invalid` or `faulty`, but for `failed: 0`, is a FAIL despite exit status 0.
+    #: Whether a line with `failed`, `invalid` or `faulty`, but for `failed: 0`, is a FAIL despite exit status 0.
     failure_words = variable(bool, value=True)
 
     #: Further verifications by name, of which `wrong` states which failed.

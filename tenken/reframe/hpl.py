@@ -68,7 +68,7 @@ class OtherHpl(HplBase):
     hpl_p = variable(int, value=1)
     hpl_q = variable(int, value=1)
 
-    #: Ranks a node; 0: all on one.
+    #: Ranks per node; 0: all on one.
     hpl_ranks_per_node = variable(int, value=0)
 
     #: The short name of the implementation, its usual command, the variable that names another, input and output file.

@@ -25,7 +25,7 @@ from tenken.reframe import joblines
 #: In the stage folder: the shell functions, and the host's load before and after.
 FUNCTIONS_FILE = "tenken-locks.sh"
 LOAD_FILES = ("tenken-load.begin", "tenken-load.end")
-#: So many processes of others are named, and less CPU time than this (s) is no load.
+#: This many processes of others are named, and less CPU time than this (s) is not a load.
 _MOST_NAMED, _LEAST = 3, 0.01
 
 FUNCTIONS = r"""# numbers with a decimal point, messages in English, whatever the site's default is

@@ -30,7 +30,7 @@ from tenken.reframe.failure_excerpt import why
 
 RESULT_FILE = "result.json"
 REQUEST_FILE = "request.json"
-#: Of a result that cannot be read the record keeps so many characters.
+#: The record keeps this many characters of an unreadable result.
 _KEPT = 100_000
 #: A job's output of more bytes is not judged; the largest kept one has 0.1 MB. Of it the first and last part are read.
 MAX_OUTPUT, PART = 64 * 2**20, 2**20
@@ -215,7 +215,7 @@ class Outcome:
                 judgement = verdict.invalid(f"{where}: {how}", where)
             room = disk.room(self.folder)
             if room and room in str(what):
-                # a job that cannot write is no evidence about its node
+                # a job that cannot write is not evidence about its node
                 judgement = verdict.invalid(judgement.message(), where)
             return judgement, result, error, text
         try:

@@ -1,7 +1,7 @@
 """The commands that the documentation shows, and what holds each of them against what is there.
 
 A command is read by the parser of the program that it names: options, values and subcommands that do not exist fail.
-What that parser cannot know (systems, checks, tags, modes, variables, files) is looked up beside it.
+What that parser cannot know (systems, checks, tags, modes, variables, files) is looked up separately.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SHELL = ("sh", "bash", "console")
 ALLOWED = "make it ```sh, or ```text, ```yaml, ```python"
 #: A block without a language is commands too, if each of its lines begins with one that is known here.
 NO_LANGUAGE = ""
-#: Spans of code that begin with one of these, and go on, are commands.
+#: Spans of code that begin with one of these, and continue, are commands.
 IN_TEXT = ("tenken", "reframe", "make", "pytest", "python", "python3", "mpirun", "sh", "bash")
 
 #: Names that stand for a reader's own.
@@ -218,16 +218,16 @@ def raising(namespace: argparse.Namespace) -> None:
     raise Read(namespace)
 
 
-#: What is said of a command line that is right as far as it goes: text names a command by its first words.
+#: Messages about a command line that is right as far as it goes: text names a command by its first words.
 _UNFINISHED = re.compile(
     r"the following arguments are required|one of the arguments .* is required|expected one argument"
 )
-#: What is said of a word that stands for the reader's own.
+#: Messages about a word that is the reader's own.
 _FOR_A_WORD = re.compile(r"invalid choice: '[A-Z]+'")
 
 
 def _by_parser(parse: Callable[[list[str]], None], command: Command, begin: int = 1) -> str | None:
-    """What a parser says of a command line; None where it takes it and the system it names is there."""
+    """What a parser reports about a command line; None if it accepts it and the named system exists."""
     wrong = _refusal(parse, _without_marks(command.words[begin:]))
     if wrong and (_FOR_A_WORD.search(wrong) or (command.place.language is None and _UNFINISHED.search(wrong))):
         return None
@@ -325,7 +325,7 @@ def known_checks() -> tuple[set[str], set[str], set[str]]:
 
 
 def make(command: Command) -> str | None:
-    """By make itself, told to run nothing; variables must be the Makefile's or those of a program that it calls."""
+    """By make itself, with nothing run; variables must be the Makefile's or those of a program that it calls."""
     words = [word for word in command.words[1:] if word not in ("...",)]
     for word in words:
         name, is_setting, value = word.partition("=")
@@ -394,7 +394,7 @@ def python(command: Command) -> str | None:
         argparse.ArgumentParser.parse_args = lambda self, *a, **k: raising(original(self, *a, **k))  # type: ignore[method-assign, assignment]
         try:
             with warnings.catch_warnings():
-                # a module that tests have imported before is run beside itself
+                # a module that tests have imported before is run a second time
                 warnings.simplefilter("ignore", RuntimeWarning)
                 if module:
                     runpy.run_module(module, run_name="__main__", alter_sys=False)

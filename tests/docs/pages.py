@@ -16,7 +16,7 @@ from tenken.paths import ROOT
 
 @dataclass(frozen=True)
 class Text:
-    """A block or a span of code, or the target of a link, and where it stands."""
+    """A block or a span of code, or the target of a link, and its place."""
 
     page: Path
     line: int

@@ -109,7 +109,7 @@ def test_a_good_command_passes(text: str) -> None:
 )
 def test_a_block_says_what_it_is(text: str, is_wrong: bool) -> None:
     """A block without a language that is not all commands would never be looked at."""
-    # below the root, which places are counted from; every process of the tests writes a page of its own
+    # below the root, to which places are relative; every process of the tests writes a separate page
     page = ROOT / "output" / f"{uuid.uuid4().hex}.md"
     page.parent.mkdir(exist_ok=True)
     page.write_text(f"# Page\n\n{text}")

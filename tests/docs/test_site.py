@@ -21,7 +21,7 @@ PATHS = ("Accept a machine", "Watch a machine", "Measure", "Extend")
 
 def build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    # no host answers: whatever the build asked for would fail
+    # no host answers: any request of the build would fail
     environment.update(http_proxy="http://127.0.0.1:9", https_proxy="http://127.0.0.1:9", PYTHONPATH=str(source))
     return subprocess.run(
         ["sh", "scripts/site.sh", str(target)], cwd=source, env=environment, capture_output=True, text=True, check=False

@@ -82,7 +82,7 @@ def _change_line(content: bytearray, dice: random.Random, kind: int) -> None:
 
 
 def _change_word(content: bytearray, at: int, dice: random.Random) -> None:
-    """A number or a word in the place of the one that stands there."""
+    """A number or a word that replaces the present one."""
     begin = end = min(at, max(0, len(content) - 1))
     word = frozenset(b"0123456789.+-eEabcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
     while begin > 0 and content[begin - 1] in word:
@@ -93,7 +93,7 @@ def _change_word(content: bytearray, at: int, dice: random.Random) -> None:
 
 
 def _reshaped(good: bytes, dice: random.Random) -> bytes:
-    """JSON with a few values replaced, lost, told twice or put elsewhere."""
+    """JSON with a few values replaced, lost, repeated or moved."""
     try:
         raw = json.loads(good)
     except ValueError:

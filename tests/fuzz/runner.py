@@ -1,4 +1,4 @@
-"""Throws broken inputs at the parsers and tells what they must never do: another error, or more than two seconds."""
+"""Passes broken inputs to the parsers and reports what they must never do: another error, or more than two seconds."""
 
 from __future__ import annotations
 

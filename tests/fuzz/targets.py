@@ -1,4 +1,4 @@
-"""Every parser of the suite, good inputs of its own making, and the errors that are its own."""
+"""Every parser of the suite, its valid inputs, and its own errors."""
 
 from __future__ import annotations
 

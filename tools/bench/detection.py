@@ -107,7 +107,7 @@ def _since(values: np.ndarray) -> np.ndarray:
 
 
 def _errors(family: str, series: int, nights: int) -> np.ndarray | None:
-    """What the nights of a family say of their own error, where they do."""
+    """The standard error that the nights of a family state, where they do."""
     errors = FAMILIES[family].errors
     return errors(series, nights) if errors is not None else None
 

@@ -3,10 +3,10 @@
     python -m tools.bench.real FILE... [--series N] [--days] [--rivals]
 
 A clean step: seven entries that are all worse than the 21 before them, with medians more than 5 % apart. It is detected
-within so many entries if the gate opens a finding of this series by then that begins near it. A finding is noise if the
-medians of the ten and of the five entries since its beginning differ by less than 2 % from that of the ten before, and
-short if only that of the ten does. All are counted on entries on which a series could be judged, noise and short ones
-per month (30 entries) and 100 series. Series that became noisy are counted separately: their level did not move.
+within this many entries if the gate opens a finding of this series by then that begins near it. A finding is noise if
+the medians of the ten and of the five entries since its beginning differ by less than 2 % from that of the ten before,
+and short if only that of the ten does. All are counted on entries on which a series could be judged, noise and short
+ones per month (30 entries) and 100 series. Series that became noisy are counted separately: their level did not move.
 
 An entry is taken for a night. Projects measure the commits of a day one after the other, in one session on one machine,
 which a disturbance of that machine spans: with --days each series has one value per day, the median of its entries.
@@ -29,7 +29,7 @@ from tools.bench.rivals import row_median
 #: Entries before and since a clean step; entries compared on either side of a finding, and since a short one; size of a
 #: clean and of a large step, and the maximum of no change.
 BEFORE, SINCE, SIDE, SHORT, PLAIN, LARGE, NOTHING = 21, 7, 10, 5, 0.05, 0.20, 0.02
-#: Entries within which a step, and a large one, must be told.
+#: Entries within which a step, and a large one, must be reported.
 SOON, LATE = 2, 7
 #: Entries of learning before a step, and entries within which its beginning must be detected.
 LEARNING, NEAR = 30, 5
@@ -138,7 +138,7 @@ class Score:
 
 
 def hits(costs: np.ndarray, steps: list[Step], told: list[Told], within: int) -> list[bool]:
-    """Whether each step was told within a number of entries."""
+    """Whether each step was reported within a number of entries."""
     rows = [dense(row)[1] for row in costs]
     by_series: dict[int, list[Told]] = {}
     for one in told:
@@ -156,7 +156,7 @@ def hits(costs: np.ndarray, steps: list[Step], told: list[Told], within: int) ->
 
 
 def score(costs: np.ndarray, steps: list[Step], told: list[Told]) -> Score:
-    """What was told of clean steps, and of nothing."""
+    """What was reported of clean steps, and without one."""
     rows = [dense(row) for row in costs]
     soon, late, told_at_all = (hits(costs, steps, told, within) for within in (SOON, LATE, SIDE))
     noise = short = 0

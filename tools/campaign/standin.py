@@ -1,4 +1,4 @@
-"""A scheduler and nodes that are not there: jobs take no time of their own and leave records as programs write them.
+"""A simulated scheduler with simulated nodes: jobs take no time and leave records as programs write them.
 
 For the tables of `bench` and for tests of what a kill at any moment may lose. What the nodes do is not counted as the
 cost of the submitting host.

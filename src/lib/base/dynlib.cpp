@@ -31,7 +31,7 @@ void* loaded(const std::string& name, int mode, std::string& why_not, int depth 
         why_not = error == nullptr ? name : error;
         const std::string neighbour = missing_neighbour(name, why_not);
         std::string ignored;
-        // a library without a name of its own (SONAME) is still missing after it was loaded
+        // a library without an own name (SONAME) is still missing after it was loaded
         if (neighbour.empty() || neighbour == before || depth > 8) return nullptr;
         if (loaded(neighbour, RTLD_NOW | RTLD_LOCAL, ignored, depth + 1) == nullptr) return nullptr;
         before = neighbour;

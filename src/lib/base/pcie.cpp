@@ -43,7 +43,7 @@ void read_pcie_ends(const std::string& pci_bus_id, DeviceDescription& descriptio
     read_end(gpu, description.pcie_generation_gpu, description.pcie_width_gpu);
     const std::string above = gpu.substr(0, gpu.rfind('/'));
     const std::string name = above.substr(above.rfind('/') + 1);
-    // a GPU on the root bus is below "pci0000:00", which is no device
+    // a GPU on the root bus is below "pci0000:00", which is not a device
     if (name.compare(0, 3, "pci") == 0) return;
     description.pcie_bridge = name;
     read_end(above, description.pcie_generation_bridge, description.pcie_width_bridge);

@@ -1,4 +1,4 @@
-// A thread that reads sensors beside a timed part.
+// A thread that reads sensors during a timed part.
 #pragma once
 
 #include <condition_variable>
@@ -8,9 +8,9 @@
 
 namespace tenken {
 
-/// Calls a function again and again in a thread of its own, on any CPU of the process but the one of the
-/// thread that called start(), so that it does not take time from it. A class that has one as a member
-/// declares it last: it is then stopped before what the function reads is destroyed.
+/// Calls a function repeatedly in a separate thread, on any CPU of the process except that of the thread that
+/// called start(), so that it takes no time from it. A class that has one as a member declares it last: it is
+/// then stopped before what the function reads is destroyed.
 class PeriodicReader {
   public:
     /// Determines the CPUs of the process, because in the new thread the query would start OpenMP threads.

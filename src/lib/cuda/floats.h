@@ -1,4 +1,4 @@
-// Arrays of floats in any kind of memory, whose owners do not tell them apart.
+// Arrays of floats in any kind of memory; their owners need not distinguish them.
 #pragma once
 
 #include <memory>

@@ -25,7 +25,7 @@ class RankGpu {
     void prepare(const Arguments& arguments, Ranks& ranks, bool may_share = false);
     Gpu& gpu() { return *gpu_; }
     const Gpu& gpu() const { return *gpu_; }
-    /// How many ranks a GPU of this node has at most.
+    /// The maximum number of ranks per GPU on this node.
     std::uint64_t sharing() const { return sharing_; }
     /// Monitors health while work() runs.
     void watch(const std::function<void()>& work);

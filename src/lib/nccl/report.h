@@ -1,4 +1,4 @@
-// What NCCL reports of its own connections: which transport and which adapter each of them uses.
+// What NCCL reports about its connections: transport and adapter of each.
 #pragma once
 
 #include <string>

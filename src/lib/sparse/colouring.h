@@ -25,8 +25,7 @@ constexpr int max_colours = 254;
 /// Neighbours that are loaded together: on a GPU a row is limited by the chain of loads.
 constexpr int neighbours_at_once = 9;
 
-/// Fills `others` with the neighbours from `begin` on that are rows themselves; the row itself stands for
-/// none.
+/// Fills `others` with the neighbours from `begin` on that are rows themselves; the row itself means none.
 template <typename Graph>
 SPARSE_EVERYWHERE inline void load_neighbours(const Graph& graph, int row, int begin, int degree,
                                               int (&others)[neighbours_at_once]) {

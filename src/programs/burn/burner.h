@@ -165,7 +165,7 @@ class Burner : public Place {
         return mixed64(seed + number);
     }
 
-    /// Of one product with everything beside it, copies of C for studies included.
+    /// Of one product with everything it needs, including copies of C for studies.
     std::size_t bytes_for(const Phase& phase) const {
         const Format& format = *phase.format;
         const Shape shape = exec_->shape(phase);

@@ -130,7 +130,7 @@ struct TurnChain {
     TENKEN_BOTH void operator()(std::size_t i) const { words[i] = words[i] * way_back + way_shift; }
 };
 
-/// Words that went there and back.
+/// Words after all steps forwards and back.
 struct CheckChain {
     const std::uint64_t* words;
     std::uint64_t seed;

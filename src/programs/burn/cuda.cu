@@ -386,8 +386,7 @@ class CudaFamily : public Family {
 
   private:
     void join_by_nccl(std::vector<std::unique_ptr<CudaExec>>& execs) {
-        // sums in switches leave nothing of the links to check, and their multicast needs a service of its
-        // own
+        // sums in switches leave nothing of the links to check, and their multicast needs a separate service
         setenv("NCCL_NVLS_ENABLE", "0", 0);
         std::string why_not;
         const std::shared_ptr<nccl::Library> library = nccl::Library::open(why_not);

@@ -19,7 +19,7 @@ def detected(run):
 
 
 def lower_bound(trials, found):
-    """The least share for which `found` or more of `trials` have a probability of 1 - CONFIDENCE."""
+    """The smallest share for which `found` or more of `trials` have a probability of 1 - CONFIDENCE."""
     if trials <= 0 or found <= 0:
         return 0.0
     low, high = 0.0, 1.0

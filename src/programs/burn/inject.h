@@ -166,7 +166,7 @@ struct Tally {
     std::uint64_t injected, masked, found, false_alarms;
 };
 
-/// What the check said of each unit, and whether it had been changed at all.
+/// The result of the check for each unit, and whether it had been changed at all.
 struct TallyProduct {
     Product product;
     const void* clean;

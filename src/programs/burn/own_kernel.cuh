@@ -20,7 +20,7 @@ constexpr std::uint32_t rows_b = 128;
 constexpr std::uint32_t depth = 64;
 constexpr std::uint32_t threads = 256;
 constexpr std::uint32_t stage_bytes = (rows_a + rows_b) * depth * 2;
-/// Tiles of B that are computed beside each other, so that the caches hold what they share.
+/// Neighbouring tiles of B, computed together so that the caches hold the data they share.
 constexpr std::uint32_t group = 8;
 
 /// A fault in real sums. Tiles are numbered as units of studies: along the rows of C first.

@@ -85,13 +85,14 @@ class Place {
     /// Injects at least `wanted` faults of one class and counts those found.
     virtual Study study(const Phase& phase, Fault fault, double wanted,
                         const std::function<void(std::uint64_t)>& beat) = 0;
-    /// Bytes a second of a plain copy within the memory, read and written, for about this many seconds.
+    /// Bytes per second of a plain copy within the memory, read and written, for about this many seconds.
     virtual double copy_rate(double seconds) = 0;
     /// Bytes that memory phases cover, over those that were free.
     virtual double memory_share() const = 0;
     virtual tenken::Meter* energy() { return nullptr; }
     virtual std::string serial() const { return ""; }
-    /// For fingerprints: the kind of device as its driver names it, and what fixes the bits beside the seed.
+    /// For fingerprints: the kind of device by its driver's name, and what determines the bits apart from the
+    /// seed.
     virtual std::string kind() const = 0;
     virtual std::string algorithm() const = 0;
     virtual tenken::Json gpu() const { return {}; }

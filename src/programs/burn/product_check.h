@@ -47,7 +47,7 @@ struct FillOperand {
     }
 };
 
-/// Compares a stored operand with its seed: tells a wrong input from a wrong product.
+/// Compares a stored operand with its seed, to distinguish a wrong input from a wrong product.
 struct CheckOperand {
     Operands of;
     bool is_a;

@@ -1,4 +1,4 @@
-// A process beside the one that computes: it tells how far that is, and finds it hung or ended.
+// A process that watches the computing one: it reports progress, and detects that it hangs or has ended.
 #pragma once
 
 #include <sys/types.h>

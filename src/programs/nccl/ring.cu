@@ -175,7 +175,7 @@ int code(Type type) {
     return type == Type::fp64 ? float64 : type == Type::fp32 ? float32 : bfloat16;
 }
 
-/// Elements that a rank sends, of a message of so many bytes.
+/// Elements that a rank sends for a message of this many bytes.
 std::size_t sent_elements(const Collective& one, std::size_t bytes, int ranks) {
     const std::size_t all = bytes / width(one.type);
     return one.operation == Operation::all_gather ? all / static_cast<std::size_t>(ranks) : all;

@@ -47,8 +47,7 @@ struct BusyColumns {
 };
 BusyColumns busiest_columns(const sparse::Csr& matrix, int maximum);
 
-/// Places of tasks. A column below 0 is busy column -1 - column; number busy.size() stands for none (value
-/// 0).
+/// Places of tasks. A column below 0 is busy column -1 - column; number busy.size() means none (value 0).
 template <typename T>
 struct Places {
     sparse::Buffer<int> column;

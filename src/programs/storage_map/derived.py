@@ -58,7 +58,7 @@ def copy_over_cufile(run):
             yield subject, {"situation": situation, "bytes": size}, [ratio]
 
 
-#: Table 1 of the JHPCN report of 2023: up to so many bytes this way was the fastest: method, KiB of a block, threads.
+#: Table 1 of the JHPCN report of 2023: the fastest method up to this many bytes: method, KiB per block, threads.
 COPY, GDS_4, GDS_16, GDS_16_8 = ("posix", 4, 1), ("gds", 4096, 1), ("gds", 16384, 1), ("gds", 16384, 8)
 SMALL, MEDIUM, LARGE = 2_359_296, 9_437_184, 2_415_919_104
 SMALLEST = 589_824
@@ -94,7 +94,7 @@ def named_over_best(run):
 
 
 def _fitted(way, size):
-    """The name of a way for files of so many bytes: no block larger than the file, no thread without a block."""
+    """The name of a method for files of this many bytes: no block larger than the file, no thread without a block."""
     method, kib, threads = way
     block = min(kib << 10, -(-size // 4096) * 4096)
     shown = next(f"{block // unit}{name}" for unit, name in ((1 << 20, "mi"), (1 << 10, "ki")) if block % unit == 0)

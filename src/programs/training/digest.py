@@ -19,8 +19,9 @@ def words(x: Tensor) -> Tensor:
 
 
 def checksum(x: Tensor) -> Tensor:
-    """A 64-bit sum of the words of a tensor, each times an odd number of its own, modulo 2^64; on its device, without
-    waiting. Any single word that differs, and any two that are exchanged and differ, change it but by chance."""
+    """A 64-bit sum of the words of a tensor, each multiplied by a different odd number, modulo 2^64; on its device,
+    without waiting. Any single word that differs, and any two that are exchanged and differ, change it but by
+    chance."""
     flat = words(x)
     if x.device not in _weights:
         index = torch.arange(PIECE, device=x.device, dtype=torch.int64)

@@ -138,7 +138,7 @@ class Gpu:
         return found
 
     def _others(self, own: set[int]) -> int | None:
-        """In a container the processes of this run have other numbers: then so many are not counted."""
+        """In a container the processes of this run have other IDs: then this number of them is not counted."""
         count, found = ctypes.c_uint(_MOST_PROCESSES), (_Process * _MOST_PROCESSES)()
         for name in ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"):
             if self._call(name, self._handle, ctypes.byref(count), found):

@@ -130,7 +130,7 @@ class Trainer:
         return tokens_of(self.shape, self.batch, self.seed + 104_729 * part, self.number, self.device)
 
     def step(self, moments: list[Any] | None = None) -> Tensor:
-        """One step; its loss, which nobody waits for. `moments`: the ends of its phases are appended."""
+        """One step; its loss, without waiting for it. `moments`: the ends of its phases are appended."""
         note = (lambda: None) if moments is None else (lambda: moments.append(self.clock.now()))
         tokens, targets = self.data()
         quiet = self.ddp is not None and self.alone
@@ -161,7 +161,7 @@ class Trainer:
     def timed(
         self, seconds: float, least: int, plain: bool = False, joules: Callable[[], float | None] | None = None
     ) -> Timed:
-        """Steps for so many seconds, at least `least`; all ranks agree when they end. `plain`: as many again without
+        """Steps for this many seconds, at least `least`; all ranks agree when they end. `plain`: as many again without
         events in between, in turns."""
         found = Timed()
         self._wait()

@@ -202,7 +202,7 @@ def run(asked: argparse.Namespace, node: int, store: str) -> tuple[list[dict[str
 
 
 def write(asked: argparse.Namespace, started: str, parts: list[dict[str, Any]], status: str, reason: str) -> None:
-    """The result of version 2 (docs/result-format.md); whoever started this adds token, locks and load."""
+    """The result of version 2 (docs/result-format.md); the caller adds token, locks and load."""
     ok = status == "ok"
     first = parts[0] if ok else {}
     local = [one for one in parts if one.get("node") == first.get("node")] if ok else []

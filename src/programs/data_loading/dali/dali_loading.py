@@ -1,4 +1,4 @@
-"""Training data read by NVIDIA DALI: the samples of data_loading as npy files, shuffled anew in each epoch.
+"""Training data read by NVIDIA DALI: the samples of data_loading as npy files, reshuffled in each epoch.
 
     python3 dali_loading.py --kind speech --reader cpu
 
