@@ -23,7 +23,7 @@ SOURCES = sorted(
 
 
 def tenken(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """The command `tenken`, in this Python, with an environment of its own."""
+    """The command `tenken`, in this Python, with a separate environment."""
     kept = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]), **env}
     return subprocess.run(
         [sys.executable, "-m", "tenken.cli", *arguments], cwd=ROOT, env={"PYTHONPATH": str(ROOT), **kept},

@@ -68,7 +68,7 @@ def test_make_run_ends_with_verdicts_and_a_page(clone):
     text = page.read_text()
     assert "StreamHost" in text and "Host memory, triad" in text
     assert not re.search(r'(src|href)="https?://', text)
-    # set-up and build included. Two quiet cores use 313 s and take 3 min 28 s; beside another worker's compilations
+    # set-up and build included. Two quiet cores use 313 s and take 3 min 28 s; alongside another worker's compilations
     # the same run has taken 11 min, which says nothing of the run
     assert used < 600, f"{used:.0f} s of CPU"
 

@@ -294,7 +294,7 @@ def test_a_wrong_list_is_refused_and_says_where(tmp_path: Path, before: str, aft
     assert says in str(raised.value)
 
 
-# -- what a machine is asked for --
+# -- what is requested of a machine --
 
 
 def test_the_settings_of_figure_7_reach_the_job_and_nothing_else_does() -> None:

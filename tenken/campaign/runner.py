@@ -136,7 +136,7 @@ class Runner:
         for attempt in list(self.state.attempts.values()):
             known = attempt.token in whole or (self.spool / f"{attempt.token}.claim").is_dir()
             if attempt.open and attempt.job is None and not known:
-                # it may have been refused, or be on its way: should it come later it is cancelled as nobody's
+                # it may have been refused or be on its way; if it arrives later it is cancelled as unknown
                 self.journal.note("ended", token=attempt.token, why=NEVER_QUEUED)
 
     def _patiently(self, ask: Callable[[], dict[str, str]]) -> dict[str, str]:

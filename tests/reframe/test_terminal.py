@@ -161,7 +161,7 @@ def test_what_is_left_is_told_by_what_each_check_took_last_time(clock, tmp_path)
 
 
 def test_a_check_that_outlasts_its_estimate_is_said_to_do_so(clock, tmp_path):
-    """Ten trials of 4 GB took 5 minutes, beside "about 8 s left" all the time."""
+    """Ten trials of 4 GB took 5 minutes, with "about 8 s left" shown all the time."""
     cases = [case("A"), case("B")]
     run = progress(cases, clock, tmp_path, {"A @local:node+host quick": 8, "B @local:node+host quick": 20})
     run.on_task_run(Task(cases[0]))

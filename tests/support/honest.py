@@ -1,4 +1,4 @@
-"""Kept results of every program and adapter in which faults are planted, each with the request that asked for it."""
+"""Kept results of every program and adapter in which faults are planted, each with its request."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ WAIVED = {
 
 @dataclass(frozen=True)
 class Honest:
-    """One honest run and what is known beside it: judged as it is, it has `verdict`."""
+    """One honest run and what is known alongside it: judged as it is, it has `verdict`."""
 
     name: str
     text: str
@@ -119,7 +119,7 @@ def records() -> tuple[Record, ...]:
 
 @cache
 def _later() -> tuple[Record, ...]:
-    """Sessions of another card, with programs that the earlier ones did not have."""
+    """Sessions of another GPU, with programs that the earlier ones did not have."""
     return (*kept.two_quick(), *kept.openacc())
 
 
@@ -157,7 +157,7 @@ def of_record(record: Record, name: str) -> Honest:
     if not record.request or raw["version"] == "unknown":
         raw["version"] = REVISION
     machine = machine_of(None, record) or rejudge.as_archived(record)
-    if raw["devices"] and not machine.gpu:  # a machine that was described by looking knows its cards
+    if raw["devices"] and not machine.gpu:  # a machine that was described by looking knows its GPUs
         card = facts(h200 := loader.load("h200"), h200.partition("gpu"), h200.environments["cuda"])
         machine = replace(
             machine,
@@ -202,7 +202,7 @@ def _honest(name: str, raw: Any, request: Request, machine: Machine, status: int
 
 
 def account(run: Honest, **changed: Any) -> JobAccount:
-    """The account of a run's job whose script read host and cards: as the result says, but for `changed`."""
+    """The account of a run's job whose script read host and GPUs: as the result says, but for `changed`."""
     raw = run.raw()
     host = {name: raw["host"][name] for name in ("architecture", "kernel", "logical_cpus", "memory_bytes")}
     host["cpu"] = raw["host"]["cpu"].replace(" ", "_")

@@ -13,27 +13,27 @@ FILE = ROOT / "tests" / "data" / "h200-archive.tar.xz"
 FIRST_RUNS = ROOT / "tests" / "data" / "h200-first-runs.tar.xz"
 #: `make run` of a bare machine as an ordinary user from the kit, with locks and load in every result.
 USER_RUN = ROOT / "tests" / "data" / "h200-user-run.tar.xz"
-#: `make run` of a bare machine with two cards as root, and HPL-MxP over both.
+#: `make run` of a bare machine with two GPUs as root, and HPL-MxP over both.
 TWO_CARDS = ROOT / "tests" / "data" / "h200-two-cards.tar.xz"
-#: The system file's own run in mode quick on one card, and GEMM and HPL-MxP in mode acceptance.
+#: The system file's own run in mode quick on one GPU, and GEMM and HPL-MxP in mode acceptance.
 QUICK_RUN = ROOT / "tests" / "data" / "h200-quick-run.tar.xz"
-#: Five runs of one card in mode quick, for its acceptance.
+#: Five runs of one GPU in mode quick, for its acceptance.
 ACCEPTANCE = ROOT / "tests" / "data" / "h200-acceptance.tar.xz"
-#: Two whole runs of another card in mode quick.
+#: Two whole runs of another GPU in mode quick.
 TWO_QUICK = ROOT / "tests" / "data" / "h200-two-quick.tar.xz"
 
-#: Launches of DGEMM on two cards, before and after algorithms were compared one at a time.
+#: Launches of DGEMM on two GPUs, before and after algorithms were compared one at a time.
 LAUNCHES = ROOT / "tests" / "data" / "h200-gemm-launches.tar.xz"
 VERSION_2 = ROOT / "tests" / "data" / "h100-two-v2.tar.xz"
 #: Programs of the field on two H100, and ours next to them.
 FIELD = ROOT / "tests" / "data" / "h100-field.tar.xz"
 
-#: One card as root: the system file's own run in mode quick, ten launches of DGEMM, HPL-MxP; `make run` as an ordinary
+#: One GPU as root: the system file's own run in mode quick, ten launches of DGEMM, HPL-MxP; `make run` as an ordinary
 #: user and as root.
 ONE_CARD = ROOT / "tests" / "data" / "h200-one-card.tar.xz"
-#: `make run` of a bare machine with two cards, as an ordinary user and as root.
+#: `make run` of a bare machine with two GPUs, as an ordinary user and as root.
 TWO_CLEAN = ROOT / "tests" / "data" / "h200-two-clean.tar.xz"
-#: One card and two: the whole quick run, `make run` as an ordinary user, and checks of modes acceptance and published.
+#: One GPU and two: the whole quick run, `make run` as an ordinary user, and checks of modes acceptance and published.
 MODES = ROOT / "tests" / "data" / "h200-modes.tar.xz"
 
 OPENACC = ROOT / "tests" / "data" / "h200-openacc.tar.xz"
@@ -75,7 +75,7 @@ def user_run() -> list[records.Record]:
 
 
 def two_cards() -> list[records.Record]:
-    """The records of a newcomer's whole session on two cards, and one of a solver over both."""
+    """The records of a newcomer's whole session on two GPUs, and one of a solver over both."""
     return list(_of(TWO_CARDS))
 
 
@@ -112,12 +112,12 @@ def modes() -> list[records.Record]:
 
 
 def acceptance() -> list[records.Record]:
-    """The records of five sessions of one card."""
+    """The records of five sessions of one GPU."""
     return list(_of(ACCEPTANCE))
 
 
 def two_quick() -> list[records.Record]:
-    """The records of two sessions of another card."""
+    """The records of two sessions of another GPU."""
     return list(_of(TWO_QUICK))
 
 
@@ -132,12 +132,12 @@ def quick_run() -> list[records.Record]:
 
 
 def one_card() -> list[records.Record]:
-    """The records of all sessions of one card on 23 November 2026."""
+    """The records of all sessions of one GPU on 23 November 2026."""
     return list(_of(ONE_CARD))
 
 
 def two_clean() -> list[records.Record]:
-    """The records of two newcomers' sessions on two cards."""
+    """The records of two newcomers' sessions on two GPUs."""
     return list(_of(TWO_CLEAN))
 
 

@@ -33,7 +33,7 @@ def pythonpath(folder: Path) -> str:
 def demos() -> Path:
     """The folder demo of mpi4py's source package, fetched once into .cache.
 
-    pip asks a source package for its metadata, for which the pinned setuptools is unpacked beside it: in an isolated
+    pip asks a source package for its metadata, for which the pinned setuptools is unpacked alongside it: in an isolated
     environment pip would fetch one without a hash.
     """
     mpi4py = pin("mpi4py.lock", "mpi4py")

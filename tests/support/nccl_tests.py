@@ -1,4 +1,4 @@
-"""Outputs in the format of nccl-tests' sources (src/common.cu, src/util.cu); the figures are nobody's."""
+"""Outputs in the format of nccl-tests' sources (src/common.cu, src/util.cu); the figures are invented."""
 
 from __future__ import annotations
 

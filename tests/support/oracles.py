@@ -2,7 +2,7 @@
 
 The documents hold rates. `clock_log.c`, put in front of a program, writes down every time that the program was told;
 a rate is right when the amount of work that a person counted, divided by it, is the span between two of those times,
-to the nanosecond. A program that counts another amount, or another unit, gives spans that nobody measured.
+to the nanosecond. A program that counts another amount, or another unit, gives spans that no one measured.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Clock:
 
         `next_to`: the clock was not read within a span, and none begins before the one ahead of it ended. `fits` may
         ask more of a place: it is given the number of the span, the process's times, and the two places.
-        AssertionError for the first span that nobody measured, and for one that lies at two places: nobody knows which
+        AssertionError for the first span that no one measured, and for one that lies at two places: no one knows which
         is meant. clock_log.c tells times among which that is none.
         """
         whole = [round(span) for span in spans]
@@ -135,7 +135,7 @@ class Clocked:
         self.stdout = ""
 
     def __call__(self, program: str, *arguments: str, **more: str) -> Timed:
-        """The document of a run beside the times that its clock told."""
+        """The document of a run and the times that its clock returned."""
         for file in self.folder.glob("clock.*"):
             file.unlink()
         result = self.folder / "result.json"
@@ -202,7 +202,7 @@ def close(found: float, expected: float, within: float = 1e-9) -> None:
 
 
 def tolerances(document: Mapping[str, Any], expected: Mapping[str, float]) -> None:
-    """The tolerance of each verification is the one written by hand beside words of what was compared."""
+    """The tolerance of each verification is the one written by hand alongside words of what was compared."""
     told = {check["what"]: check["tolerance"] for check in document["verification"]["checks"]}
     assert told
     used = set()

@@ -1,4 +1,4 @@
-"""What may be skipped where CI runs, and why it cannot be run there. Any other skip is a failure: a test that nobody
+"""What may be skipped where CI runs, and why it cannot be run there. Any other skip is a failure: a test that no one
 sees run shows nothing.
 
 Elsewhere a test may be skipped for what a machine lacks (no root for Debian's packages, no mount namespaces).
@@ -46,7 +46,7 @@ ALLOWED = (
 
 
 def in_ci(env: Mapping[str, str] = os.environ) -> bool:
-    """Whether nobody looks on: then a skip must be one of those."""
+    """Whether it runs unattended: then a skip must be one of those."""
     return bool({"CI", "TENKEN_CI"} & env.keys())
 
 

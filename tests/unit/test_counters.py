@@ -73,7 +73,7 @@ def test_data_is_counted_in_words_of_four_bytes_and_less_what_flows_at_rest(tmp_
         # reset in between; missing
         ({"link_downed": 7}, {"link_downed": 2}, [], ["link_downed"]),
         ({}, {"link_downed": -1}, [], ["link_downed"]),
-        # congestion names nobody
+        # congestion names no node
         ({}, {"port_xmit_discards": 500, "port_xmit_wait": 10**9}, [], []),
         # 4e12 bits in 10 s at 400 Gbit/s: 4 symbols are 1e-12, 5 are above
         ({}, {"symbol_error": 4}, [], []),

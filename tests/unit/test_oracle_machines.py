@@ -1,4 +1,4 @@
-"""Data sheets and references: the figures that a run is held against, worked out by hand."""
+"""Data sheets and references: the figures that a run is compared with, worked out by hand."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def facts(load: Load) -> Any:
 
 
 def known_limits(load: Load) -> dict[tuple[str, str], float]:
-    """What a run on the machine is held against, by what it bounds and for which subject."""
+    """What a run on the machine is compared with, by what it bounds and for which subject."""
     found = facts(load)
     return {key: limit.value for key, limit in found.limits.items()}
 

@@ -49,7 +49,7 @@ def test_a_slow_gpu_fails_and_a_healthy_one_does_not(program: str) -> None:
     runs = [record for record in kept() if record.program == program]
     assert {verdict(record, BARS[program]) for record in runs} == {FAIL}
     assert {verdict(record, 1.0) for record in runs} & {FAIL, INVALID} == set()
-    # the slowest of kept healthy cards lie 1.3 % below their median in memory and links
+    # the slowest of kept healthy GPUs lie 1.3 % below their median in memory and links
     assert any(verdict(record, 0.987) == PASS for record in runs) or program == "overlap"
 
 

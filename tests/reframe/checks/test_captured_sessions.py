@@ -35,7 +35,7 @@ def expected(record, judgement) -> str:
         return "RECORDED"  # the rules `recorded` and `absolute` of the file
     recorded = json.loads(record.path.read_text())["judged"].values() if record.verdict == "RECORDED" else ()
     if recorded and not any(one["criterion"] for one in recorded) and any(j.absolute for j in values):
-        return "PASS"  # of its values some are held against a criterion that came later
+        return "PASS"  # of its values some are compared with a criterion that came later
     return str(record.verdict)
 
 
@@ -75,7 +75,7 @@ def test_a_healthy_gpu_is_green_to_an_ordinary_user():
 
 
 def test_two_healthy_gpus_have_no_failure():
-    """`make run` on two H200: every check that takes all GPUs measures the second one, on a stream of its own."""
+    """`make run` on two H200: every check that takes all GPUs measures the second one, on a separate stream."""
     ran = [r for r in kept_sessions.two_cards() if r.session == "20261122T191720Z-18ff9f"]
     assert Counter(r.verdict for r in ran) == {"RECORDED": 27, "PASS": 20, "WAIVED": 5, "INVALID": 1}
     (disturbed,) = (r for r in ran if r.verdict == "INVALID")

@@ -25,7 +25,7 @@ def captured(name: str) -> dict[str, Any]:
 
 
 def node_of(count: int) -> dict[str, Any]:
-    """The captured stream document as a node with `count` such cards would write it."""
+    """The captured stream document as a node with `count` such GPUs would write it."""
     one = captured("stream-one-gpu")
     whole = copy.deepcopy(one)
     for key in ("metrics", "devices"):
@@ -36,7 +36,7 @@ def node_of(count: int) -> dict[str, Any]:
         text = text.replace('"index": 0', f'"index": {gpu}').replace("-000000000001", f"-{gpu + 1:012d}")
         moved = json.loads(text)
         moved["devices"][0]["pci_bus_id"] = f"00000000:{gpu + 1:02x}:00.0"
-        for metric in moved["metrics"]:  # no two cards have the same samples
+        for metric in moved["metrics"]:  # no two GPUs have the same samples
             for key in ("value", "best", "median", "p5", "p95"):
                 metric[key] *= 1 + 1e-6 * gpu
             metric["samples"] = [sample * (1 + 1e-6 * gpu) for sample in metric["samples"]]
@@ -48,7 +48,7 @@ def node_of(count: int) -> dict[str, Any]:
 
 
 def judge(raw: dict[str, Any], gpus: int = 1, subjects: tuple[str, ...] = ("gpu",), **more: Any) -> Judgement:
-    """Judged as on the system h200 with `gpus` cards."""
+    """Judged as on the system h200 with `gpus` GPUs."""
     return on_system(raw, "h200", subjects, gpus=gpus, ranks=1, **more)
 
 

@@ -1,6 +1,6 @@
 """The parser of HPCG reports, and the verdicts that follow from them.
 
-The lines are made up in the format of HPCG 3.1 (src/ReportResults.cpp, src/OutputFile.cpp); the figures are nobody's.
+The lines are made up in the format of HPCG 3.1 (src/ReportResults.cpp, src/OutputFile.cpp); the figures are invented.
 """
 
 from __future__ import annotations

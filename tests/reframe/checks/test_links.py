@@ -38,7 +38,7 @@ def scaled(raw: dict[str, Any], factor: float, *names: str, pair: tuple[int, int
 
 
 def four_gpus() -> dict[str, Any]:
-    """The captured document as a node with four cards would write it: each pair like the first."""
+    """The captured document as a node with four GPUs would write it: each pair like the first."""
     raw = captured("p2p-two-gpus")
     first = [m for m in raw["metrics"] if m["subject"] == {"from": 0, "to": 1} and not m.get("at")]
     raw["metrics"], limits = [], raw["limits"]

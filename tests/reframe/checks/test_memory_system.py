@@ -28,10 +28,10 @@ def captured(name: str) -> dict[str, Any]:
 
 
 def judged(raw: dict[str, Any], system_name: str, metrics: tuple[str, ...] | None = None) -> Judgement:
-    # the double has another name, and so has its card
+    # the double has another name, and so has its GPU
     raw = copy.deepcopy(raw)
     raw["command"][0] = raw["program"]
-    # its clock is made: rates are constant, and nothing watches a card
+    # its clock is made: rates are constant, and nothing watches a GPU
     for i, one in enumerate(raw["metrics"]):
         if one["count"] >= 5:
             samples = around(one["median"], one["count"], 1e-4 + 1e-6 * i)

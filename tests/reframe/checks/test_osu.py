@@ -1,7 +1,7 @@
 """The parser of the OSU Micro-Benchmarks.
 
 The lines are made up in the format of OMB's sources (osu_latency.c, osu_mbw_mr.c and osu_util.c of versions 5.6 and
-7.4); the figures are nobody's. At the end real programs run through the check: the ports among mpi4py's demos.
+7.4); the figures are invented. At the end real programs run through the check: the ports among mpi4py's demos.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The parsers of HPL's outputs, and hpcc for real through the check.
 
 The lines are those that netlib's HPL_pdtest.c and HPL_pdinfo.c print; NVIDIA's add the rate of one GPU in brackets. The
-figures are nobody's.
+figures are invented.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What NVIDIA's HPL-MxP prints, read and held against itself, and a program that prints it through the check."""
+"""What NVIDIA's HPL-MxP prints, read and compared with itself, and a program that prints it through the check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenken.parsers import hpl_mxp as xhpl_mxp
 from tenken.parsers.hpl import HplFormatError
 from tests.support.judging import Expectation, judge
 
-#: The lines are the program's, the figures nobody's: |A| |x| + |b| is 3, so 1.5e-13 over 2e-16 x 3 x 131072.
+#: The lines are the program's, the figures invented: |A| |x| + |b| is 3, so 1.5e-13 over 2e-16 x 3 x 131072.
 PRINTED = """\
 HPL-MxP-NVIDIA 25.9.0  --  accelerated
  ****** HPL MxP Result    ******
@@ -85,7 +85,7 @@ def test_eight_bits_are_never_called_hpl_mxp() -> None:
         (changed("9.6000e+05, per GPU =  480000.00", "inf, per GPU = inf"), "not finite"),
         (changed("1.1000e+06, per GPU =  550000.00", "9.0000e+05, per GPU = 450000.00"), "is above LU GFLOPS"),
         (changed("   LU GFLOPS", "   XX GFLOPS"), "a line LU GFLOPS"),
-        # the verdict's own figure and the norms beside it tell one story
+        # the printed figure agrees with the printed norms
         (changed("1.907349E-03", "1.807349E-03"), "does not follow from its norms: 0.00190735"),
         (changed("1.500000E-13", "2.500000E-13"), "does not follow"),
         (changed("...... PASSED", "......"), "the scaled residual: 0 lines"),

@@ -1,6 +1,6 @@
 """Golden job scripts: what every check is to any scheduler, kept as text so that a changed line shows as a diff.
 
-    python -m tests.reframe.config.golden [SYSTEM ...]      writes them anew (then read the diff)
+    python -m tests.reframe.config.golden [SYSTEM ...]      writes them again (then read the diff)
     python -m tests.reframe.config.golden --show SYSTEM     prints every distinct script as a whole
 
 For each system, `scripts.txt` holds every distinct script, with {check}, {stage} and {command} where checks differ:

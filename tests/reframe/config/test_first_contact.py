@@ -164,7 +164,7 @@ def test_ranks_are_asked_for_as_a_node_has_cpus_for(site, cores, ranks):
 
 def test_the_first_finding_is_built_and_measured_before_the_rest(site):
     """The build of all others waits for the very file that the first check's job writes behind its command. One that
-    has a folder to itself configures before it waits, and the first check is not measured beside that."""
+    has a folder to itself configures before it waits, and the first check is not measured at the same time."""
     done = reframe(site, "--dry-run", "--system", "h200", "-n", "StreamHost|Daxpy|^StreamCuda", "--mode", "quick")
     assert done.returncode == 0, done.stdout
     (folder,) = (site / "stage").glob("*/h200/gpu/host")

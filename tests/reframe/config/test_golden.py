@@ -165,7 +165,7 @@ def what_is_new() -> str:
 
 
 def test_a_golden_script_changes_only_with_a_line_in_the_changelog():
-    """Each commit that took a line out of one, or put another in its place; a new script is no change."""
+    """Each commit that took a line out of one, or put another in its place; a new script is not a change."""
     files = "tests/reframe/config/golden/*/scripts.txt"
     command = [
         "git",

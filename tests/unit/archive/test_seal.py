@@ -316,7 +316,7 @@ def test_what_a_kill_kept_from_its_name_has_it_when_the_next_session_begins(root
     killed_at(root, "os.rename")
     found = verify.check(root)
     assert found.faults == [] and "/C/" in found.notes[0] and not list(archive.records(root, ONE))[2:]
-    # its content is no leftover
+    # its content is not a leftover
     old = datetime.now(timezone.utc).timestamp() + 7 * 86400
     assert not [left for left in clean.find(root / "none", root, 7, 7, old) if left.path in temporaries(root)]
     archive.begin_session(root, THREE, [])
@@ -414,7 +414,7 @@ def test_records_of_before_are_pruned_without_a_seal(root):
 
 
 def spooled(folder, change=lambda files: None):
-    """The file of a node, whose archive has a manifest of its own."""
+    """The file of a node, whose archive has a separate manifest."""
     there = folder / "node" / "archive"
     world = standin.StandIn(("n00",), checks=2, gpus=1)
     for check in range(2):

@@ -85,7 +85,7 @@ def test_inside_of_a_job_checks_run_with_the_local_scheduler_one_after_another(m
     monkeypatch.setenv(configuration.ON_NODE, "nid1")
     inside = configuration._partition(partition)
     assert (inside["scheduler"], inside["access"], inside["max_jobs"]) == ("local", [], 1)
-    # one node is no place for checks between nodes
+    # one node is not a place for checks between nodes
     assert set(usual["features"]) - set(inside["features"]) == {"nodes", "nodes4"}
 
 

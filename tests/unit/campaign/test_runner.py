@@ -31,7 +31,7 @@ NODES = tuple(f"n{i:02d}" for i in range(8))
 
 
 class Killed(BaseException):
-    """kill -9: nothing of the process goes on, and nothing catches it."""
+    """kill -9: nothing of the process survives, and nothing catches it."""
 
 
 def campaign(**changes) -> Campaign:
@@ -114,7 +114,7 @@ def test_kills_lose_nothing_and_count_nothing_twice(tmp_path, monkeypatch):
                 try:
                     whole = make(folder, there, campaign(attempts=9)).run()
                 except Killed:
-                    there.pass_time(rng.choice([1, 50, 400]))  # the nodes go on meanwhile
+                    there.pass_time(rng.choice([1, 50, 400]))  # the nodes continue meanwhile
         kills += killed[0]
         assert whole
         assert counted(folder) == once_each()
@@ -365,7 +365,7 @@ def test_a_budget_for_one_unit_runs_one_and_ends(tmp_path):
     one = make(tmp_path, world(), domains(budget_node_hours=4 * 600 / 3600))
     assert not one.run()
     done = {u.node for u in one.units() if one.state.done(u)}
-    # nodes took less than was planned: what is left is no whole unit
+    # nodes took less than was planned: what is left is not a whole unit
     assert len({one.campaign.unit_of(n) for n in done}) == 1 and len(done) == 4
 
 

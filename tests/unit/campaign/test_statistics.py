@@ -230,7 +230,7 @@ def test_without_single_nodes_or_sets_of_three_they_are_not(monkeypatch, name, v
 
 
 def test_group_testing_never_spends_more_than_noise_would_justify():
-    """Answers that mean nothing: nobody can be found, and the jobs end all the same."""
+    """Answers that mean nothing: no one can be found, and the jobs end all the same."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
         found = groups.search(

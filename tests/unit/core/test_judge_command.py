@@ -60,7 +60,7 @@ def document(change: Any = None) -> dict[str, Any]:
 
 
 def archived(folder: Path, change: Any = None, **more: Any) -> str:
-    """A record's path. Its verdict as archived is FAIL throughout: what the command says is found anew."""
+    """A record's path. Its verdict as archived is FAIL throughout: the command judges it again."""
     status = {"failed": 1, "waived": 3}.get(document(change)["status"], 0)
     fields = {
         "system": "unheard",
@@ -115,7 +115,7 @@ def test_a_bare_result_passes_nothing_and_fails_all_the_same(
     assert main(["judge", bare(tmp_path, slow)]) == 1
     assert main(["judge", bare(tmp_path), "--job", "exit_code=1"]) == 1
     assert main(["judge", bare(tmp_path), "--job", "state=TIMEOUT"]) == 1
-    # what has been cut off, is no JSON or is of no known program
+    # what has been cut off, is not JSON or is of no known program
     (tmp_path / "cut.json").write_text((tmp_path / "result.json").read_text()[:500])
     assert main(["judge", str(tmp_path / "cut.json")]) == 1
     assert "cut.json: is truncated or not JSON" in capsys.readouterr().out

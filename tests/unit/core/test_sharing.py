@@ -112,7 +112,7 @@ def script(folder: Path, token: str, command: str, **env: str) -> subprocess.Pop
 
 @pytest.fixture
 def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A measurement that goes on until it is told to end."""
+    """A measurement that continues until it is told to end."""
     first = script(folder, "one", "echo begun; until [ -e over ]; do sleep 0.1; done")
     assert first.stdout is not None
     while first.stdout.readline() != "begun\n":

@@ -76,7 +76,7 @@ def without_health(result: Result) -> Result:
 
 
 def parts_of_gpus(result: Result) -> Result:
-    """Instances of MIG, each by a UUID of its own."""
+    """Instances of MIG, each by a separate UUID."""
     assert result.locks is not None
     parts = tuple(replace(one, mig_enabled=True, uuid=f"MIG-3c1b-{one.index}") for one in result.devices)
     held = ("host", *(str(one.uuid) for one in parts))

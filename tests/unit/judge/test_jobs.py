@@ -71,7 +71,7 @@ def output(
 
 
 def live(run: honest.Honest, told: Told, result: str | None = None) -> Judgement:
-    """The verdict of the run as ReFrame reaches it, in a stage folder of its own."""
+    """The verdict of the run as ReFrame reaches it, in a separate stage folder."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = run.text if result is None else result

@@ -1,5 +1,5 @@
 """Faults of hardware, driver, launcher, operator and program, each planted in a kept run and named by its refusal; and
-what healthy machines report that is no fault."""
+what healthy machines report that is not a fault."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.planted import (
     without,
 )
 
-#: What a machine of no known card is judged by: nothing but what the result itself lists.
+#: What a machine with an unknown GPU is judged by: nothing but what the result itself lists.
 BARE = {"machine": Machine()}
 
 
@@ -55,7 +55,7 @@ def half(name: str) -> Change:
 
 
 def one_more(**at: Any) -> Change:
-    """A point that nobody asked for."""
+    """A point that no one requested."""
 
     def change(raw: Any) -> None:
         metric = copy.deepcopy(next(m for m in raw["metrics"] if set(at) <= set(m.get("at", {}))))
@@ -134,7 +134,7 @@ def table(of: str, *faults: tuple[str, str, Change]) -> list[Fault]:
     return [Fault(of, *one) for one in faults]
 
 
-#: What was asked for did not come, or something else came.
+#: What was requested did not come, or something else came.
 ASKED = [
     *[
         Fault(of, f"metric {name} does not come", name, drop(lambda m, name=name: m["name"] == name))
@@ -263,7 +263,7 @@ HEALTH = [
     Fault("p2p", "one GPU watched of two", "GPU 1: health", put("health.devices", lambda d: d[:1])),
 ]
 
-#: Results that are wrong, or that nobody verified.
+#: Results that are wrong, or that no one verified.
 VERIFIED = [
     *[
         Fault(of, f"{words} is not verified", "verif", unverified(words))
@@ -289,7 +289,7 @@ VERIFIED = [
     ),
 ]
 
-#: Results of another time, node, card, build or program.
+#: Results of another time, node, GPU, build or program.
 IDENTITY = [
     *[
         fault
@@ -595,7 +595,7 @@ def test_a_gpu_that_its_operator_limits_passes_nothing_and_is_not_at_fault(chang
         found = run.judged(raw, machine=machine)
         assert found.verdict == "RECORDED" and any(says in f.message for f in found.findings), found.findings
         links = [one.verdict for name, one in found.judged.items() if name.startswith("htod_pinned")]
-        assert set(links) <= {"PASS"}  # a link has a clock of its own
+        assert set(links) <= {"PASS"}  # a link has its own clock
     run = honest.run("hpl_large")
     raw = run.raw()
     change(raw)

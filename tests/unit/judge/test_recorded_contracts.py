@@ -13,7 +13,7 @@ from tenken.model import catalogue
 from tenken.model.result import MetricValue, Result
 from tests.support import kept
 
-#: Parts of an LU that run beside others, or are parts of another one.
+#: Parts of an LU that run alongside others, or are parts of another one.
 BESIDE = ("panel", "ahead", "broadcast", "refine_residuals", "refine_corrections")
 
 

@@ -1,4 +1,4 @@
-"""Figures of one result held against each other: what passes stands just inside its bound, what fails just outside."""
+"""Figures of one result compared with each other: what passes stands just inside its bound, what fails just outside."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_cached_file_reaches_0_8_of_the_slower_half(ratio: float, expected: li
 
 @pytest.mark.parametrize(("path", "expected"), [({}, []), ({"still_cached.256ki": 0.25}, ["INVALID"])])
 def test_a_file_that_was_still_in_memory_is_no_cold_one(path: dict[str, Any], expected: list[str]) -> None:
-    """Whatever mincore finds there voids the run: a note beside 7.6 GB/s of a disk would be overlooked."""
+    """Whatever mincore finds there voids the run: a note alongside 7.6 GB/s of a disk would be overlooked."""
     one = files.pairs("read_cold", [1.0] * 5, bytes=2**18, io_config="posix_4ki_1")
     result = files.document_of("storage_map", one)
     result = replace(result, path={**result.path, **path})
@@ -181,7 +181,7 @@ def test_a_failure_is_proven_or_undecided(pairs: int, expected: list[str]) -> No
     assert verdicts(related(files.document_of("storage_map", one))[0]) == expected
 
 
-#: What a site adds for a program of its own: nothing else is needed, and nothing of it is in the suite.
+#: What a site adds for a separate program: nothing else is needed, and nothing of it is in the suite.
 OWN = """
 program: ring
 title: A ring

@@ -1,4 +1,4 @@
-"""Waivers of what the machine can do, and of what nobody can check."""
+"""Waivers of what the machine can do, and of what no one can check."""
 
 from __future__ import annotations
 

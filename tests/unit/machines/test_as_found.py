@@ -40,7 +40,7 @@ def smi(made: Machine, answer: Callable[[str], str | None]) -> None:
     made.run = lambda command: answer(" ".join(command)) if command[0] == "nvidia-smi" else found(command)  # type: ignore[method-assign]
 
 
-# -- one bad field, one bad card -----------------------------------------------------------------------------------
+# -- one bad field, one bad GPU -----------------------------------------------------------------------------------
 
 FIELDS = ["index", "uuid", "name", "compute_cap", "memory.total", "pcie.link.gen.max", "pcie.link.width.max",
           "mig.mode.current"]  # fmt: skip

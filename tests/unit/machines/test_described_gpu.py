@@ -1,4 +1,4 @@
-"""A GPU without data sheet, described by what its owner knows: read, held against itself, and everything behind it."""
+"""A GPU without data sheet, described by what its owner knows: read, compared with itself, and everything behind it."""
 
 from __future__ import annotations
 

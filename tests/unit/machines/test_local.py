@@ -13,7 +13,7 @@ from tests.unit.machines.conftest import GOOD
 
 Q = "nvidia-smi --query-gpu="
 MPICXX = "/usr/bin/mpicxx -show"
-# What nvidia-smi of driver 580 printed on a node with two cards; UUIDs made up.
+# What nvidia-smi of driver 580 printed on a node with two GPUs; UUIDs made up.
 H200_ROWS = (
     "0, GPU-00000000-0000-0000-0000-000000000001, NVIDIA H200, 9.0, 143771, 5, 16, Disabled\n"
     "1, GPU-00000000-0000-0000-0000-000000000002, NVIDIA H200, 9.0, 143771, 5, 16, Disabled\n"

@@ -1,7 +1,7 @@
 """Every figure of the data sheets, recomputed from its chip: widths, clocks, counts, lanes, all written by hand.
 
 What a vendor prints may be rounded either way, so a figure holds within one unit of its last printed digit. One that
-does not follow must stand under `unsure` in systems/hardware.yaml with the reason, and then is no limit.
+does not follow must stand under `unsure` in systems/hardware.yaml with the reason, and then is not a limit.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ CORES = {
     "10.3": {"fp32": 128},
     "12.0": {"fp32": 128},
 }  # fmt: skip
-#: GeForce cards sum in FP32 at half the rate.
+#: GeForce GPUs sum in FP32 at half the rate.
 GEFORCE = {"fp32": 128, "tf32": 128, "fp16": 256, "bf16": 256, "fp8": 512}
 
 
 @dataclass(frozen=True)
 class Chip:
-    """What a card is made of. `printed`: the last printed digit of a figure, where it is not 1."""
+    """What a GPU is made of. `printed`: the last printed digit of a figure, where it is not 1."""
 
     bits: int
     mega_transfers: float  # of a pin of the memory, in a second
@@ -296,7 +296,7 @@ def test_the_reason_must_be_there(tmp_path: Path):
         hardware.load(tmp_path / "hardware.yaml", cache_folder=None)
 
 
-#: The cap in watts that drivers print for a card as delivered ("Pwr:Usage/Cap" of nvidia-smi in published outputs of
+#: The cap in watts that drivers print for a GPU as delivered ("Pwr:Usage/Cap" of nvidia-smi in published outputs of
 #: each of them; H100 and H200 also in tests/data): a second number, by another party, for what the data sheet states.
 CAPS = {
     "A100-SXM-80GB": {400, 500},  # some systems are delivered at 500

@@ -22,7 +22,7 @@ def answers(command):
 
 @pytest.fixture
 def two_cards() -> System:
-    """The file of an H200 node, as looking fills it in where there are two cards."""
+    """The file of an H200 node, as looking fills it in where there are two GPUs."""
     system = loader.load("h200")
     partitions = {
         name: replace(p, node=replace(p.node, gpu_count=2, gpu_names=("NVIDIA H200",) * 2))

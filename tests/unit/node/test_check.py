@@ -599,7 +599,7 @@ def test_nothing_is_measured_beside_another_job(
 def test_a_driver_that_hangs_and_a_refused_state(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     node.nvml.hang = "nvmlDeviceGetNvLinkState"
     began = time.monotonic()
-    assert run(node, "check", "--seconds", "1") == 2  # half a second of silence is no fault yet
+    assert run(node, "check", "--seconds", "1") == 2  # half a second of silence is not a fault yet
     assert time.monotonic() - began < 1.5
     assert capsys.readouterr().out == "tenken: gpu 0: no answer within 0.5 s\n"
     node.nvml.hang = None

@@ -192,7 +192,7 @@ FAULTS: list[tuple[str, Plant, str]] = [
      "cxi0: 500 new hni_pcs_uncorrected_cw"),
 ]  # fmt: skip
 
-#: What an operator does on purpose, or what cannot be read though it was asked for: never drains.
+#: What an operator does on purpose, or what cannot be read though it was requested: never drains.
 CHANGES: list[tuple[str, Plant, str]] = [
     ("driver updated", lambda n: setattr(n.nvml, "driver", "590.10"),
      "driver: 590.10, was 580.159.04; node accept confirms"),
@@ -303,7 +303,7 @@ def test_what_is_no_fault_is_none(node: Node, what: str, plant: Plant) -> None:
 
 
 def test_fields_that_a_gpu_does_not_have_are_unknown_and_no_fault(node: Node) -> None:
-    """Each field alone, and all of them: a virtual machine, a consumer's card, an old driver."""
+    """Each field alone, and all of them: a virtual machine, a consumer's GPU, an old driver."""
     node.expect["gpus"] = {"count": 8, "names": ["NVIDIA H200"], "ecc": True}
     keys = [key for key in node.nvml.gpus[3] if key not in ("uuid", "bus", "status", "link_errors", "fields", "links")]
     node.last["gpus"][3]["nvlinks"] = None

@@ -1,6 +1,6 @@
 """Outputs as programs, launchers and wrappers print them, one file of each kind in tests/data/outputs.
 
-The files are self-made, with the lines of public outputs and of the programs' sources; the figures are nobody's. What
+The files are self-made, with the lines of public outputs and of the programs' sources; the figures are invented. What
 must come out of each was worked out by hand.
 """
 

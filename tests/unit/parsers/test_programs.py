@@ -1,6 +1,6 @@
 """nvbandwidth, gpu-burn, dcgmi diag, perftest, STREAM: what they print, and what must come out of it.
 
-The texts have the lines of the programs' own print statements; the figures are nobody's.
+The texts have the lines of the programs' own print statements; the figures are invented.
 """
 
 from __future__ import annotations

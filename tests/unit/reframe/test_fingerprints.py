@@ -65,7 +65,7 @@ def test_the_archive_decides_where_a_run_cannot(tmp_path: Path) -> None:
     assert "first fingerprints of train by the kind NVIDIA H100 80GB HBM3: compared with no other" in first.message
     (second,) = recalled(result("B:aaa"), "2", tmp_path)
     assert "equal those of 1 archived devices, 2 compared" in second.message
-    # the same run again: it is no witness for itself
+    # the same run again: it is not evidence for itself
     assert [one.message for one in recalled(result("B:aaa"), "2", tmp_path)] == [second.message]
     # of two that differ the archive says which
     (found,) = failures(recalled(result("C:aa", "D:ab"), "3", tmp_path))

@@ -266,7 +266,7 @@ def record(
         "document_error": None,
         **changes,
     }
-    # each run is a job of its own
+    # each run is a separate job
     made.setdefault("job_id", f"{check}-{made['partition']}-{made['environ']}-{'-'.join(made['nodes'])}-{made['time']}")
     return made
 

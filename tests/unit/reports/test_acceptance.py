@@ -30,7 +30,7 @@ clauses:
   - {id: M1, metric: stream.triad, subject: gpu, target: 4000, unit: GB/s, source: "offer"}
 """
 HBM = {"value": 4814.0, "unit": "GB/s", "basis": "attribute: memory clock x bus width"}
-#: Five launches of a card: medians of triad in GB/s.
+#: Five launches of a GPU: medians of triad in GB/s.
 RUNS = (4362.0, 4368.0, 4365.0, 4363.0, 4366.0)
 
 
@@ -331,7 +331,7 @@ def run(*arguments):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """A report of two sessions with a failing card, an INVALID run and a punch list."""
+    """A report of two sessions with a failing GPU, an INVALID run and a punch list."""
     folder = tmp_path_factory.mktemp("accept")
     hot = builder.finding("INVALID", "nid001 GPU 0", "nid001 GPU 0: thermal slowdown")
     records = [*five(), *(stream(10 + i, {0: v, 1: 3900.0 + i}, session="S2") for i, v in enumerate(RUNS))]
@@ -612,7 +612,7 @@ replaced:
 
 
 def with_gpu_1(run, value, uuid, **changes):
-    """A run of both cards, the second of which has this UUID and value."""
+    """A run of both GPUs, the second of which has this UUID and value."""
     record = stream(run, {0: RUNS[run % 5], 1: value}, **changes)
     record["document"]["devices"][1]["uuid"] = uuid
     return record

@@ -141,7 +141,7 @@ def test_the_kept_pdf_states_what_its_archive_has(browser: str) -> None:
     assert absent(folder / "report.pdf", fields) == []
 
 
-#: Runs beside a page in a frame 390 px wide and leaves what it saw as JSON.
+#: Runs alongside a page in a frame 390 px wide and leaves what it saw as JSON.
 DRIVER = """
 <!DOCTYPE html><meta charset="utf-8">
 <iframe id="f" style="width:390px;height:844px;border:0"></iframe><pre id="seen"></pre><script>

@@ -244,7 +244,7 @@ QUICK = "20261122T192751Z-h200quick"
 
 @pytest.fixture(scope="module")
 def drafted(tmp_path_factory):
-    """The contract drafted from the kept quick session of one card."""
+    """The contract drafted from the kept quick session of one GPU."""
     folder = tmp_path_factory.mktemp("drafted")
     kept_archive = ("--session", QUICK, "--archive", kept.QUICK_RUN, "--folder", folder)
     assert run("new", "one", "--from", "h200", *kept_archive) == 0

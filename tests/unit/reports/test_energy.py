@@ -1,4 +1,4 @@
-"""Energy in the gate: 5 % more joules in the history of one card is found; cards are compared by `per_watt` only."""
+"""Energy in the gate: 5 % more joules in the history of one GPU is found; GPUs are compared by `per_watt` only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NIGHTS, CHANGE = 130, 100
 
 
 def cards(metric: str, direction: str, seed: int = 3) -> History:
-    """Sixteen cards of hpl_mxp below their cap, whose readings scatter by 0.5 %."""
+    """Sixteen GPUs of hpl_mxp below their cap, whose readings scatter by 0.5 %."""
     h = history(nodes=16, nights=NIGHTS)
     series = [replace(s, program="hpl_mxp", metric=metric, direction=direction, unit="J") for s in h.series]
     values = 3600 * np.exp(np.random.default_rng(seed).normal(0, 0.005, (16, NIGHTS)))
@@ -41,7 +41,7 @@ def test_five_per_cent_more_energy_is_found_in_a_cards_own_history(metric: str, 
 def test_cards_are_held_against_each_other_by_operations_per_joule_alone(
     metric: str, direction: str, named: bool
 ) -> None:
-    """A card that draws 10 % more is no outlier by that: what it bought with it is."""
+    """A GPU that draws 10 % more is not an outlier by that: what it bought with it is."""
     h = cards(metric, direction)
     h.values[5] *= 1.1 if direction == "lower" else 1 / 1.1
     assert [f.rows for f in causes.outliers(h)] == ([[5]] if named else [])

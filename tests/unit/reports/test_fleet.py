@@ -118,7 +118,7 @@ def test_a_name_loses_what_only_distributes_it(name, said):
 
 
 def test_what_came_to_no_node_stands_where_it_was_to_run(tmp_path):
-    """Never placed, with and without a node of its own; without a record; a build."""
+    """Never placed, with and without a separate node; without a record; a build."""
     never = "the job did not run to its end: state CANCELLED (blocked in the queue: PartitionDown)"
     made = [
         builder.record(check, None, "FAIL", findings=[builder.finding("FAIL", "", f"{where}: {never}")], nodes=nodes)

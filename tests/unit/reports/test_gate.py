@@ -174,7 +174,7 @@ def test_a_history_of_which_little_is_judged_is_no_pass(tmp_path: Path) -> None:
 
 
 def test_every_event_that_is_open_is_told() -> None:
-    """What the detector opened has moved a level: if no finding told of it, nobody would ever hear of it."""
+    """What the detector opened has moved a level: without a finding it would never be reported."""
     rng = np.random.default_rng(3)
     h = history(nodes=40, nights=120)
     values = 400 * np.exp(rng.normal(0, 0.01, (40, 120)))

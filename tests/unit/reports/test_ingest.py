@@ -239,7 +239,7 @@ def test_a_host_with_and_without_its_domain_is_one_node(archive: Path, store: Pa
     ]  # fmt: skip
 
 
-#: What a record of this version has beside and in place of what one of version 1 had.
+#: What a record of this version has in addition to, or instead of, those of version 1.
 V2 = {
     "program_version": 2, "request": None, "result_error": None, "result_text": "", "subjects": ["gpu"],
     "job": {"scheduler": "slurm", "id": "6", "state": "COMPLETED", "exit_code": 0, "facts": {}}, "judged": {},

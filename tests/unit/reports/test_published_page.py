@@ -1,4 +1,4 @@
-"""The page of published beside measured values: what lies beside what, on which axis."""
+"""The page of published alongside measured values: which values share an axis."""
 
 from __future__ import annotations
 

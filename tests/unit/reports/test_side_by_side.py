@@ -1,4 +1,4 @@
-"""The rows of a page that hold a quantity by this suite beside the same by a program of the field."""
+"""The rows of a page that hold a quantity by this suite alongside the same by a program of the field."""
 
 from __future__ import annotations
 

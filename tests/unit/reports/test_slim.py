@@ -164,7 +164,7 @@ def test_sizes_of_texts_are_those_of_matplotlib():
 
 @pytest.fixture(scope="module")
 def largest() -> tuple[str, float]:
-    """The page of the largest kept session, `make run` on two cards, and the CPU seconds that it took."""
+    """The page of the largest kept session, `make run` on two GPUs, and the CPU seconds that it took."""
     loaded = session.load(packed.folder_of(kept.TWO_CLEAN), "20261123T015311Z-bcadd0")
     catalogue, begin = load_catalogue(), time.process_time()
     return page.render(loaded, catalogue), time.process_time() - begin
