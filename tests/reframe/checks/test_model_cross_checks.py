@@ -1,4 +1,4 @@
-"""Values compared with a model of the same run: a point 30 % slower is named, its neighbours and healthy runs are not."""
+"""Values compared with a model of the same run: a point 30 % slower is named, healthy ones are not."""
 
 from __future__ import annotations
 
