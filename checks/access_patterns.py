@@ -14,7 +14,7 @@ SERIES = {
     "nightly": (512_000_000, 200, 1),
 }
 
-#: What comes where the CPU cannot reach device memory.
+#: What happens where the CPU cannot access device memory.
 WITHOUT_CPU_ON_DEVICE = [
     "host_by_cpu", "remote_by_gpu", "device_by_gpu", "device_copy", "ramp", "before", "plateau", "relative",
 ]  # fmt: skip
@@ -42,7 +42,7 @@ class AccessPatterns(AccessPatternsBase):
     descr = "access patterns across host and device memory"
     tags = {"access_patterns", "memory", "acceptance", "nightly"}
     share = 12
-    #: How arrays come to lie where they do.
+    #: How arrays are placed.
     placement = parameter(["explicit", "managed_touch", "managed_prefetch", "managed_advise", "sam"])
 
     @run_after("setup")
@@ -59,7 +59,7 @@ class AccessPatternsQuick(AccessPatternsBase):
 
     descr = "access patterns across host and device memory, small"
     tags = {"access_patterns", "memory", "quick"}
-    #: How arrays come to lie where they do.
+    #: How arrays are placed.
     placement = parameter(["managed_touch", "sam"])
 
     @run_after("setup")
@@ -78,7 +78,7 @@ class AccessPatternsSeries(AccessPatternsBase):
     descr = "access patterns across host and device memory, as published"
     tags = {"access_patterns", "memory", "published"}
     time_limit = "2h"
-    #: How arrays come to lie where they do.
+    #: How arrays are placed.
     placement = parameter(["managed_touch", "sam"])
     #: Bytes of each of the two arrays.
     array_bytes = parameter([4_000_000_000, 8_000_000_000])

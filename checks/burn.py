@@ -13,7 +13,7 @@ from tenken.reframe.links import FIND_NCCL
 #: Seconds of the rounds by mode, and the bounds of `-S burn_seconds`: a minute to a week.
 SECONDS = {"burn-in": 600}
 LEAST, MOST = 60, 7 * 24 * 3600
-#: Seconds beyond those of the rounds: data of each phase, the first round, what is measured before and after.
+#: Seconds in addition to the rounds: data of each phase, the first round, the measurements before and after.
 BESIDE = 900
 #: Faults of each class in each phase: with one missed the share found is above 0.999 with 95 % confidence.
 INJECTIONS = 5000

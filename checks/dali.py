@@ -37,7 +37,7 @@ class DaliBase(ForeignCheck):
 
     #: The folder to write in, on the file system that is measured.
     storage_path = variable(str, value=".")
-    #: DALI's reader: `cpu`, or `gpu`, which is cuFile's.
+    #: DALI's reader: `cpu`, or `gpu`, which reads by cuFile.
     reader = "cpu"
     #: Of the samples.
     kind = parameter(["speech", "deepcam"])

@@ -35,10 +35,10 @@ MAPS = {
     "nightly": ("256Mi", 16, "few", "all", 0.5, 8),
     "published": ("4Gi", 4, "all", "all", 4, 20),
 }
-#: With GPUs a file is read in two steps, from the page cache and over the link. They only overlap in files of many
-#: blocks for each of the threads: at 16 MiB filling and draining takes as long as the middle, and a bound on the whole
-#: holds nothing. So quick takes the size that nightly takes, and leaves out what waits for the disk: all that is
-#: written, of which SnapshotCuda has some.
+#: With GPUs a file is read in two steps, from the page cache and over the link. They overlap only in files of many
+#: blocks per thread: at 16 MiB filling and draining take as long as the middle, and a bound on the whole would be
+#: meaningless. So quick uses the same size as nightly, and omits everything that waits for the disk: all writes, some
+#: of which SnapshotCuda measures.
 CUDA_MAPS = {
     **MAPS,
     "quick": ("256Mi", 256, "few", "read_cached", 0.2, 0.1),
@@ -151,7 +151,7 @@ class SnapshotCuda(SnapshotBase):
 
 @rfm.simple_test
 class SnapshotGds(SnapshotCuda):
-    """Snapshots by GPUDirect Storage, requested by name: waived if cuFile does anything else, which is a FAIL if the
+    """Snapshots by GPUDirect Storage, requested by name: waived if cuFile uses another path, which is a FAIL if the
     system file claims `gds`.
     """
 

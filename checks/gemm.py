@@ -12,9 +12,9 @@ LADDER = (
     "fp64,fp64_tensor,fp32,tf32,fp16,bf16,int8,fp8_e4m3,fp8_e4m3_fast,fp8_e5m2,fp8_e5m2_fast,fp8_blocks,"
     "mxfp8,nvfp4,mxfp4"
 )
-#: What a quick look takes of it, one square problem each.
+#: The part of it that mode quick runs, one square problem each.
 FEW = "fp16,fp64_tensor,fp8_e4m3"
-#: The update of an LU with its sums in FP32: what HPL-MxP can reach at an NB of 1024 to 8192.
+#: The update of an LU with FP32 sums: the attainable rate of HPL-MxP at an NB of 1024 to 8192.
 UPDATES = ",".join(f"fp16_c32:65536x65536x{k}" for k in (1024, 2048, 4096, 8192)) + (
     ",bf16_c32:65536x65536x4096,fp8_c32:65536x65536x2048,fp8_c32:65536x65536x4096"
 )
@@ -37,7 +37,7 @@ class GemmBase(TenkenCheck):
     #: Seconds of each case on each GPU add up.
     time_limit = "60m"
 
-    #: What is multiplied, as the program's `--cases`; None: those of the check.
+    #: The problems, as in the program's `--cases`; None: those of the check.
     gemm_cases = variable(str, type(None), value=None)
 
     def cases(self) -> str:

@@ -13,13 +13,13 @@ from tenken.reframe.links import FIND_NCCL, NEAR_GPU
 
 #: Order of the matrix and columns eliminated together, by size of the problem.
 SIZES = {"small": (32768, 1024), "large": (65536, 2048), "full": (98304, 2048)}
-#: The same for all GPUs of a node, by their number; others take what fits.
+#: The same for all GPUs of a node, by their number; other numbers use what fits.
 OF_NODE = {2: (131072, 2048), 4: (188416, 2048), 8: (262144, 2048)}
 #: Nodes -> N, NB, P, Q of the publication (Reedbush-H, two GPUs per node).
 PUBLISHED = {1: (67200, 384, 2, 1), 2: (96000, 384, 2, 2), 4: (130176, 384, 2, 4), 8: (192000, 384, 2, 8)}
 #: GiB on the GPU in addition to the matrix: panels, rows in transit, libraries.
 BESIDE_GIB = 8.0
-#: Share of the memory of all GPUs that the matrix fills in mode acceptance: what HPL's tuning guide advises.
+#: Share of the memory of all GPUs that the matrix fills in mode acceptance, as HPL's tuning guide recommends.
 FILLS = 0.85
 #: Share of the peak by which the seconds of a solution are estimated.
 USUAL_SHARE = 0.6
@@ -33,7 +33,8 @@ done; [ -r "$TENKEN_BLAS" ] && export TENKEN_BLAS || unset TENKEN_BLAS; fi"""
 
 @rfm.simple_test
 class Hpl(HplBase):
-    """One GPU: N = 32768, 65536 and 98304, or what fills 90 % of a smaller memory; compared with the library's LU."""
+    """One GPU: N = 32768, 65536 and 98304, or the N that fills 90 % of a smaller memory; compared with the library's
+    LU."""
 
     descr = "HPL on one GPU"
     valid_systems = ["+cuda"]
@@ -61,7 +62,7 @@ class Hpl(HplBase):
             room = f"{self.machine.gpu_memory_gib:.0f} GiB"
             self.waive(f"not supported by the device: N={n} does not fit into {room}; size=full uses what fits")
         wanted = {"backend": "cuda", "nb": str(nb), **({"n": str(n)} if fits else {})}
-        # the library is compared, and joules are counted, where there is room and time for it
+        # the library is compared, and energy is measured, where memory and time permit
         compare = fits and self.tenken_mode != "quick"
         self.arguments = {**self.arguments, "energy-seconds": None if self.tenken_mode == "quick" else 2.5}
         self.arguments = {**self.arguments, **wanted, "gpus": "0", "compare-library": compare, "steps": True}
@@ -91,7 +92,7 @@ class HplNode(HplBase):
         self.set_size(OF_NODE.get(self.num_tasks))
 
     def set_size(self, known: tuple[int, int] | None):
-        """N as known for this number of GPUs, if it fits; in mode acceptance what fills the memory."""
+        """N as known for this number of GPUs, if it fits; in mode acceptance the N that fills the memory."""
         n, nb = known or (0, 2048)
         memory = self.num_tasks * self.machine.gpu_memory_gib
         room = 0.95 * memory - self.num_tasks * BESIDE_GIB
@@ -103,7 +104,7 @@ class HplNode(HplBase):
         self.solve_as_often_as_fits(n)
 
     def solve_as_often_as_fits(self, n: int):
-        """In mode acceptance as many solutions as the share has time for, and time for one that takes long."""
+        """In mode acceptance as many solutions as fit into the share of time, and time for a long one."""
         sheet = self.machine.partition.node.gpu
         peak = max(sheet.fp64_tflops or 0, sheet.fp64_tensor_tflops or 0) if sheet else 0
         seconds = 2 / 3 * n**3 / (USUAL_SHARE * peak * 1e12 * self.num_tasks) if peak else 0
@@ -145,7 +146,7 @@ class HplPublished(HplNode):
     descr = "HPL on the GPUs of one and more nodes, sizes of the publications"
     tags = {"hpl", "published"}
     valid_systems = ["+cuda +mpi +nodes +gpus2"]
-    #: Of each node, whatever it has: the publications' nodes had two.
+    #: All GPUs of each node: the publications' nodes had two.
     gpus = 2
     #: Nodes, two GPUs of each.
     nodes_used = parameter(list(PUBLISHED))
@@ -272,7 +273,7 @@ class HplOtherPublished(HplOther):
     valid_systems = ["+cuda +mpi +nodes +gpus2"]
     valid_prog_environs = ["+cuda +mpi"]
     on_gpus = True
-    #: Of each node, whatever it has: the publications' nodes had two.
+    #: All GPUs of each node: the publications' nodes had two.
     gpus = 2
     env_vars = dict(NEAR_GPU)
     #: Nodes, two GPUs of each.

@@ -37,7 +37,7 @@ class MxpBase(TenkenCheck):
         """Once the partition is known: repetitions and warm-up of the mode."""
         quick = self.tenken_mode == "quick"
         repetitions = {"quick": 1, "acceptance": 2}.get(self.tenken_mode, 3)
-        # a quick look counts no joules: that alone would take longer than the solution
+        # mode quick measures no energy: that alone would take longer than the solution
         timed = {"warmup-seconds": 1, "energy-seconds": 0} if quick else {"warmup-seconds": 5}
         self.arguments = {"repetitions": repetitions, **timed, **self.arguments}
         self.expected_parameters = {"repetitions": repetitions, **self.expected_parameters}

@@ -99,7 +99,7 @@ class MpiDevice(MpiBase):
             "tests": "latency,bandwidth" if quick else "all",
             "max-bytes": "256Mi",
             "factor": 64 if quick else 4,
-            # four messages of the largest size: what a window costs besides is spread over them
+            # four messages of the largest size: the fixed cost of a window is spread over them
             "window-bytes": "1Gi",
             **self.arguments,
         }
@@ -117,7 +117,7 @@ class MpiMixed(MpiBase):
     num_tasks = 2
     num_tasks_per_node = 2
     on_gpus = True
-    # small windows: what goes through the host takes its time
+    # small windows: transfers through the host are slow
     arguments = {
         "buffers": "host,host-device,device-host,managed",
         "tests": "latency,bandwidth",

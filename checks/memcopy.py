@@ -11,7 +11,7 @@ from tenken.reframe.base import TenkenCheck
 class MemcopyBase(TenkenCheck):
     """200 consecutive repetitions, each timed, in one trial or, in mode `published`, ten.
 
-    Mode acceptance copies 4 GB within the GPUs alone: what the host's memory reaches, StreamHost measures.
+    Mode acceptance copies 4 GB within the GPUs only: StreamHost measures the host's memory.
     """
 
     program = "memcopy"

@@ -16,7 +16,7 @@ class MigrationBase(TenkenCheck):
     valid_prog_environs = ["+cuda"]
     subjects = ["gpu"]
     metrics = ["gpu_first", "cpu", "gpu_last", "ramp", "plateau", "new_ramp"]
-    #: How arrays come to lie where they do.
+    #: How arrays are placed.
     placement = parameter(["managed_touch", "sam"])
 
     def ask(self, size: int, repetitions: int, trials: int) -> None:

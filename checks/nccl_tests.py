@@ -38,7 +38,7 @@ class NcclTests(TenkenCheck):
     ours = False
     cores = 0
 
-    #: Folder below which the binaries lie.
+    #: Folder that contains the binaries.
     nccl_tests_dir = variable(str, value="")
 
     #: Which binaries.

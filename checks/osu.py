@@ -40,7 +40,7 @@ class MpiOsu(MpiBase):
     num_tasks = 2
     num_tasks_per_node = 2
 
-    #: Folder below which the binaries lie (`pt2pt/osu_latency` or plainly `osu_latency`).
+    #: Folder that contains the binaries (`pt2pt/osu_latency` or `osu_latency` directly).
     osu_dir = variable(str, value="")
 
     #: Memory of the buffers: H (host), D (device), M (managed).
@@ -96,7 +96,7 @@ class MpiOsu(MpiBase):
     def runs(self, options: str, buffers: str, launch: str) -> list[str]:
         """Shell lines: the parts of each benchmark (tenken/reframe/locks.py), and how one is launched in its time.
 
-        The memory of the buffers comes last: the benchmarks read no option behind it.
+        The memory of the buffers comes last: the benchmarks ignore options after it.
         """
         sizes = parts if self.osu_takes_sizes else lambda *_: []
         of = [f"tenken_parts_{name}='{'|'.join(sizes(name, self.osu_max_bytes))}'" for name in self.osu_benchmarks]
@@ -106,7 +106,7 @@ class MpiOsu(MpiBase):
         ]
 
     def late(self, text: str) -> str:
-        """What a benchmark that did not end within its time printed last; empty if all ended."""
+        """The last line of a benchmark that did not end within its time; empty if all ended."""
         late = re.search(r"^TENKEN-OSU-LATE (\w+)$", text, re.M)
         if late is None:
             return ""

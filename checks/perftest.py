@@ -24,13 +24,13 @@ class BetweenTwo(NamedProgram):
     num_tasks = 2
     num_tasks_per_node = 1
     named_by = "TENKEN_PERFTEST"
-    # an earlier attempt's would make both of them clients
+    # the file of an earlier attempt would make both of them clients
     outputs = [RESULT_FILE, "tenken-server"]
 
     #: Options, such as -d mlx5_0 -x 3.
     perftest_options = variable(str, value="")
 
-    #: Sizes in bytes of which a figure is kept.
+    #: Sizes in bytes whose values are kept.
     sizes: tuple[int, ...] = ()
 
     def command_named(self):

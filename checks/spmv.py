@@ -8,7 +8,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from tenken.reframe.base import TenkenCheck
 from tenken.reframe.matrices import default_folder
 
-#: What a mode measures on a GPU: beyond 4 x the L2 of any GPU to date, so that each has a memory limit.
+#: What a mode measures on a GPU: more than 4 x the L2 of any GPU to date, so that each has a memory limit.
 GPU_MATRICES = {
     "quick": "poisson27:128",
     "acceptance": "poisson27:192,fem:88,rmat:22",
@@ -33,8 +33,8 @@ class SpmvBase(TenkenCheck):
     #: Generated matrices, KIND:SIZE with commas between; None: those of the mode.
     matrices = variable(str, type(None), value=None)
 
-    #: A folder of Matrix Market files to measure besides (`-S spmv_files=DIR`). Empty: in mode published those that
-    #: `tenken matrices fetch` brought, if there are any.
+    #: A folder of additional Matrix Market files (`-S spmv_files=DIR`). Empty: in mode published those that `tenken
+    #: matrices fetch` downloaded, if any.
     spmv_files = variable(str, value="")
 
     @run_after("setup")

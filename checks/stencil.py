@@ -30,7 +30,8 @@ class StencilBase(TenkenCheck):
     program = "stencil"
 
     def slab(self, gpus: int) -> dict[str, int]:
-        """Cells of one slab: as published with 512 planes per node, else what fits on a GPU, at most 17 GB."""
+        """Cells of one slab: as published with 512 planes per node, otherwise as many as fit on a GPU, at most 17
+        GB."""
         if self.tenken_mode == "published":
             return {"nx": 2048, "ny": 2048, "nz": 512 // gpus}
         if self.tenken_mode == "quick" or self.machine.gpu_memory_gib < 20:
@@ -74,7 +75,7 @@ class Stencil(StencilBase):
     def set_problem(self):
         """Once the partition is known: a grid by mode and memory."""
         side = 1024 if self.machine.gpu_memory_gib >= 32 and self.tenken_mode != "quick" else 512
-        # a repetition is one step (two where they are fused), so that all are over before the power cap is felt
+        # a repetition is one step (two where they are fused), so that all end before the power cap takes effect
         self.ask(
             backend="cuda", exchange="none", points=self.points, precision=self.precision,
             nx=side, ny=side, nz=side, bt=1,
@@ -189,7 +190,7 @@ class StencilNodes(StencilRanksBase):
     tags = {"stencil", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +mpi"]
     valid_prog_environs = ["+cuda +mpi"]
-    #: How halos travel; the first two in one job, as what one gains over the other is a metric.
+    #: Methods of halo exchange; the first two run in one job, since the gain of one over the other is a metric.
     way = parameter(["host,p2p", "mpi"])
     #: Nodes; more than two in mode published only.
     num_nodes = parameter([2, 4, 16, 64])

@@ -93,6 +93,6 @@ class StreamOpenACC(StreamBase):
 
     @run_after("setup")
     def expect_the_device(self):
-        """A GPU, except of gcc: whether it offloads is known where it compiles, and the result states it."""
+        """A GPU, except with gcc: whether that offloads is known only where it compiles, and the result states it."""
         if "g++" not in self.current_environ.cxx:
             self.subjects = ["gpu"]

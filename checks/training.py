@@ -15,9 +15,9 @@ from tenken.reframe.links import NEAR_GPU
 
 #: By mode: seconds of the timed part, deterministic steps, and steps between checksums of weights and optimiser.
 LENGTHS = {"quick": (4, 4, 2), "nightly": (30, 10, 5), "acceptance": (30, 10, 5), "published": (60, 20, 5)}
-#: What the program writes, without token and locks.
+#: The program's output, without token and locks.
 WRITTEN = "training.json"
-# Finds the Python that has PyTorch, where none is named; without one the last Python by PATH states that.
+# Finds a Python with PyTorch where none is named; if there is none, the last Python on PATH reports that.
 _FIND_PYTHON = """if [ -z "$TENKEN_PYTORCH" ]; then for TENKEN_PYTORCH in $(type -ap python3); do
   "$TENKEN_PYTORCH" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null && break
 done; fi"""

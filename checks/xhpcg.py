@@ -109,7 +109,7 @@ class HpcgBinary(HpcgBase):
 
 @rfm.simple_test
 class HpcgBinaryBetweenNodes(HpcgBinary):
-    """The same on two nodes, or with `xhpcg_nodes` on more: what R10 publishes."""
+    """The same on two nodes, or with `xhpcg_nodes` on more, as published in R10."""
 
     descr = "the vendor's or the site's HPCG on several nodes"
     valid_systems = ["+mpi +nodes"]
@@ -125,7 +125,7 @@ class HpcgBinaryPublished(HpcgBinary):
     valid_systems = ["+cuda +mpi +nodes +gpus2"]
     valid_prog_environs = ["+cuda +mpi"]
     on_gpus = True
-    #: Of each node, whatever it has: the publication's nodes had two.
+    #: All GPUs of each node: the publication's nodes had two.
     gpus = 2
     xhpcg_ranks = 2
     side = 256

@@ -1,4 +1,4 @@
-"""Counters of network ports and PCIe devices from sysfs, and what changed between two readings. All of the suite uses
+"""Counters of network ports and PCIe devices from sysfs, and their changes between two readings. The whole suite uses
 this module, which needs the standard library alone.
 
     python3 counters.py line WHEN      one line TENKEN-PORT per port of this node, by one of the node's ranks
@@ -30,8 +30,8 @@ FACT = "ports"
 
 @dataclass(frozen=True)
 class Counter:
-    """An error counter: the folder that it lies in, the bits of one that stops at its maximum (None: 64 bits, which
-    wrap), what a rise is, and what it counts."""
+    """An error counter: its folder, the bits of one that stops at its maximum (None: 64 bits, which wrap), the meaning
+    of a rise, and what it counts."""
 
     source: str
     bits: int | None
@@ -77,7 +77,7 @@ SATURATING = {name: one.bits for name, one in COUNTERS.items() if one.bits is no
 HARDWARE = tuple(name[3:] for name, one in COUNTERS.items() if one.source == "hw_counters")
 ETHERNET = tuple(name for name, one in COUNTERS.items() if one.source == "statistics")
 CXI = tuple(name for name, one in COUNTERS.items() if one.source == "telemetry")
-#: What a port carried: files by name, with the factor to the unit of the name.
+#: Traffic of a port: files by name, with the factor to the unit of the name.
 TRAFFIC = {
     "infiniband": {
         "sent_bytes": ("counters/port_xmit_data", 4),
@@ -116,7 +116,7 @@ class Port:
 
 
 def text(file: Path) -> str | None:
-    """A small file of /proc or /sys; None where it cannot be read."""
+    """A small file of /proc or /sys; None if it cannot be read."""
     try:
         with open(file, "rb") as opened:
             return opened.read(1 << 20).decode("utf-8", "replace").strip("\0 \n\t")
@@ -125,7 +125,7 @@ def text(file: Path) -> str | None:
 
 
 def number(file: Path) -> int | None:
-    """A file that holds one whole number; None for all else."""
+    """A file that contains one whole number; None for everything else."""
     content = text(file)
     try:
         return int((content or "").split("@")[0], 0)
@@ -134,7 +134,7 @@ def number(file: Path) -> int | None:
 
 
 def names(folder: Path) -> list[str]:
-    """What a folder holds, sorted; nothing where it cannot be read."""
+    """The contents of a folder, sorted; empty if it cannot be read."""
     try:
         return sorted(os.listdir(folder))
     except OSError:
@@ -259,7 +259,7 @@ def aer(bus: str, root: Path = Path("/")) -> Counters:
 
 # ---- readings of a job: before and after a measurement -------------------------------------------------------------
 
-#: When a job reads: at rest, before its command (between the two lies the idle baseline), and after it.
+#: When a job reads: at rest, before its command (between the two is the idle baseline), and after it.
 IDLE, BEFORE, AFTER = "idle", "before", "after"
 _MARK = "TENKEN-PORT"
 #: Printed by a job script in which no rank could read them.

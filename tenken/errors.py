@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-# Control characters but for tab and new line, what turns the direction of writing, what is not seen, half characters.
+# Control characters except tab and new line, characters that change the direction of writing, invisible ones, half
+# characters.
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )

@@ -1,6 +1,6 @@
 """Where the parts of the suite live, found from this file so that nothing depends on the current folder.
 
-In a checkout everything lies where a site edits it. In an installed wheel the catalogue and the data sheets travel as
+In a checkout everything is where a site edits it. In an installed wheel the catalogue and the data sheets travel as
 package data, and `TENKEN_ROOT`, else the current folder, is where a site's own files, archive and pages are.
 """
 
@@ -23,7 +23,7 @@ def _root() -> Path:
 
 
 def _data(relative: str) -> Path:
-    """A folder or file of the checkout where there is one; else its copy in the package."""
+    """A folder or file of the checkout if it exists; otherwise its copy in the package."""
     return ROOT / relative if (ROOT / relative).exists() or not _DATA.is_dir() else _DATA / relative
 
 
@@ -38,7 +38,8 @@ REPORTS = ROOT / "reports"
 CACHE = ROOT / ".cache"
 
 
-#: What ReFrame's job scripts and make take in the name of a folder: letters of any language, digits and these.
+#: Characters that ReFrame's job scripts and make accept in the name of a folder: letters of any language, digits and
+#: these.
 _USABLE = re.compile(r"[\w./+@%=,-]+")
 
 

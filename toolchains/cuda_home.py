@@ -1,8 +1,8 @@
 """Make a CUDA_HOME without an installer: ``python3 -m toolchains.cuda_home 13.0`` prints its path.
 
-CUDA 13.0 is put together from wheels alone. CUDA 12.4 takes nvcc out of a Debian package, because no wheel of
-CUDA 12 holds it, and headers and libraries from wheels. What the wheels lack is added: unversioned names of libraries
-for the linker, link stubs of the driver's libraries, ``lib64``, and for 12.4 the static runtime.
+CUDA 13.0 is put together from wheels alone. CUDA 12.4 takes nvcc from a Debian package, because no wheel of CUDA 12
+contains it, and headers and libraries from wheels. What the wheels lack is added: unversioned names of libraries for
+the linker, link stubs of the driver's libraries, ``lib64``, and for 12.4 the static runtime.
 
 The folder is made next to its final place and renamed when it is complete: a half-made one is never used.
 """
@@ -112,7 +112,7 @@ LIBRARIES =+ $(_SPACE_) "-L$(TOP)/lib/stubs" "-L$(TOP)/lib"
 
 
 def cache() -> Path:
-    """Folder for what is fetched: $TENKEN_CACHE, else .cache in the repository."""
+    """Folder for downloads: $TENKEN_CACHE, else .cache in the repository."""
     return Path(os.environ.get(CACHE_VARIABLE) or ROOT / ".cache").resolve()
 
 
@@ -245,7 +245,7 @@ def _merge_wheel(wheel: Path, home: Path) -> None:
 
 
 def _move_into(source: Path, destination: Path) -> None:
-    """Move a tree onto another one; files that are there already are replaced, Python's own are left out."""
+    """Move a tree onto another one; existing files are replaced, Python's own are left out."""
     destination.mkdir(exist_ok=True)
     for path in sorted(source.iterdir()):
         if path.name in ("__init__.py", "__pycache__", ".metadata"):

@@ -1,4 +1,4 @@
-"""NVIDIA DALI and what its readers import, from wheels: ``python -m toolchains.dali 13 FOLDER`` prints TENKEN_DALI.
+"""NVIDIA DALI and the imports of its readers, from wheels: ``python -m toolchains.dali 13 FOLDER`` prints TENKEN_DALI.
 
 The folder goes in front of PYTHONPATH; nothing is installed. nvImageCodec and nvCOMP, which only its decoders need, are
 left out. A finished folder is used again.
@@ -19,7 +19,7 @@ from toolchains.wheels import Target, ToolchainError
 LOCK = Path(__file__).with_name("dali.lock")
 #: Major versions of CUDA that there are wheels for; the CPU reader runs without a driver.
 CUDA_MAJORS = ("12", "13")
-#: What DALI's Python modules import.
+#: Imports of DALI's Python modules.
 IMPORTED = (
     "numpy", "astunparse", "gast", "libcst", "makefun", "nvtx", "optree", "packaging", "pyyaml", "six",
     "typing-extensions",

@@ -24,7 +24,7 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 #: Overrides the mirror, for a machine whose apt knows none of Debian's (Ubuntu) or that has to use another.
 MIRROR_VARIABLE = "TENKEN_DEBIAN_MIRROR"
 
-#: By what uname calls a machine; sources are of none.
+#: By the machine name of uname; sources belong to none.
 DEBIAN_ARCH = {"x86_64": "amd64", "aarch64": "arm64", "source": "source"}
 
 
@@ -115,7 +115,7 @@ def fetch_package(pin: DebianPin, directory: Path) -> Path:
 def fetch_source(pin: DebianPin, directory: Path) -> Path:
     """Download the upstream archive of the source package ``pin`` into ``directory``; returns its path.
 
-    Raises ToolchainError, also when it is not the locked one: what upstream made does not change with revisions.
+    Raises ToolchainError, also when it is not the locked one: upstream sources do not change with revisions.
     """
     directory.mkdir(parents=True, exist_ok=True)
     options = _private_apt(pin, directory / "apt")

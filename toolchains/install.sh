@@ -52,7 +52,7 @@ if [ -e "$venv" ]; then
     found=$("$venv/bin/python" -c "$version" 2>/dev/null) || found=nothing
     [ "$found" = "$KIT_PYTHON" ] || fail "$venv exists and holds $found in place of Python $KIT_PYTHON; remove it"
 else
-    # pip comes out of the kit, so a Python without ensurepip (Debian without python3-venv) will do.
+    # pip comes from the kit, so a Python without ensurepip (Debian without python3-venv) is sufficient.
     "$python" -m venv --without-pip "$venv" || fail "$python cannot make a virtual environment at $venv"
 fi
 venv=$(cd "$venv" && pwd)
@@ -86,6 +86,6 @@ if [ -n "$KIT_COMPONENTS" ]; then
         --components "$KIT_COMPONENTS" --wheels "$kit/cuda") || exit 1
     echo "CUDA $KIT_CUDA_RELEASE: export CUDA_HOME=$home"
 fi
-# make sees the environment as made, and does not look for packages on the network.
+# make considers the environment complete, and does not look for packages on the network.
 touch "$venv/.stamp"
 echo "Tenken is installed: . $venv/bin/activate"

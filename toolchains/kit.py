@@ -37,7 +37,7 @@ LEFT_OUT = frozenset({"polars", "polars-runtime-32"})
 #: In addition to Tenken's dependencies, from kit.lock.
 TOOLS = ("setuptools", "pip")
 
-#: Of the extra `build`, what every kit holds: without it nothing runs on a machine that has no cmake.
+#: The extra `build`, part of every kit: without it nothing runs on a machine without cmake.
 BUILDERS = ("cmake", "ninja")
 
 #: CUDA release that a kit for drivers of that major version brings a compiler of.
@@ -49,7 +49,7 @@ NVSHMEM_LEFT_OUT = re.compile(r"\.(?:bc|ltoir|py|pyc)$|/RECORD$")
 
 @dataclass(frozen=True)
 class Settings:
-    """What a kit is made for; each field has the variable KIT_<FIELD> in the environment (``make kit KIT_CUDA=12``)."""
+    """The target of a kit; each field has the variable KIT_<FIELD> in the environment (``make kit KIT_CUDA=12``)."""
 
     target: Target
     cuda: str = "13"

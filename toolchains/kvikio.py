@@ -1,4 +1,4 @@
-"""KvikIO and what it is linked to, from wheels: ``python -m toolchains.kvikio 12 FOLDER`` prints the CMake option.
+"""KvikIO and its dependencies, from wheels: ``python -m toolchains.kvikio 12 FOLDER`` prints the CMake option.
 
 The wheels hold headers, libraries and CMake's own files; CMake 4.0 or newer reads these. A
 finished folder is used again.

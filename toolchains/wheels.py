@@ -117,7 +117,7 @@ def select(pins: Iterable[Pin], names: Iterable[str], target: Target) -> list[Pi
 
 
 def find_pip() -> list[str]:
-    """Command of a pip that works: of this Python, else of another on PATH (a venv made by uv has none)."""
+    """Command of a working pip: of this Python, else of another on PATH (a venv made by uv has none)."""
     for command in ([sys.executable, "-m", "pip"], ["python3", "-m", "pip"], ["pip3"], ["pip"]):
         if shutil.which(command[0]) is None:
             continue

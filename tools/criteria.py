@@ -257,7 +257,7 @@ def _kind(criterion: Criterion) -> str:
 
 
 def scatter(runs: Iterable[references.Run], keys: bool = False) -> list[tuple[str, int, int, float, float]]:
-    """(metric, values, runs, scatter between runs, and after each run is scaled) of what host and storage decide, or of
+    """(metric, values, runs, scatter between runs, and after each run is scaled) for values of host and storage, or for
     all key metrics.
     """
     catalogue, logs = load_catalogue(), defaultdict(list)
@@ -282,7 +282,7 @@ def scatter(runs: Iterable[references.Run], keys: bool = False) -> list[tuple[st
 
 
 def _left(values: Sequence[tuple[Any, str, float]], scale: bool) -> float | None:
-    """The standard deviation of what neither the point nor (where `scale`) the run explains; None: of too few."""
+    """The standard deviation that neither the point nor (where `scale`) the run explains; None: too few values."""
     runs, points = {run for run, _, _ in values}, {point for _, point, _ in values}
     dof = len(values) - len(points) - (len(runs) - 1 if scale else 0)
     if dof < 2:
@@ -297,12 +297,12 @@ def _left(values: Sequence[tuple[Any, str, float]], scale: bool) -> float | None
     return math.sqrt(sum((value - of_run[run] - of_point[point]) ** 2 for run, point, value in values) / dof)
 
 
-#: What the system file of a GPU describes; all else has the reason for which no reference is made of it.
+#: What the system file of a GPU describes; everything else has a reason for which it gets no reference.
 DESCRIBED = "of the GPUs, their memory and links"
 
 
 def classes(found: Sequence[Held]) -> list[tuple[str, list[Held]]]:
-    """All values by what they are of, the described machine first, then the largest class."""
+    """All values by what they belong to, the described machine first, then the largest class."""
     by: dict[str, list[Held]] = defaultdict(list)
     for one in found:
         by[one.of].append(one)
@@ -331,7 +331,7 @@ def key_lines(keys: Sequence[Key], far: Mapping[str, tuple[str, int, int, float,
     return lines
 
 
-#: What has a criterion and still does not count.
+#: Values that have a criterion and still do not count.
 FLOOR_TOO_LOW = "its floor is more than 30 % below what an H200 reaches"
 
 

@@ -3,7 +3,7 @@
     python -m tools.faults > table.md
 
 Each fault changes a result as the fault would have, samples and times together, and is applied to every check that it
-fits. It is seen if the run is neither PASS nor RECORDED.
+fits. It is noticed if the run is neither PASS nor RECORDED.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tenken.model.verdicts import FAIL, INVALID
 from tools import sensitivity
 
 KEPT = ("h100-two-v2",)
-#: What a row names of the checks that do not see a fault.
+#: Names of the checks in a row that do not notice a fault.
 NAMED = 6
 #: Power of a GPU that does nothing, in W.
 IDLE_W = 70.0
@@ -188,7 +188,7 @@ FAULTS = (
 
 
 def told(record: Record) -> Iterator[tuple[Fault, bool]]:
-    """Each fault that fits a run, and whether it is seen."""
+    """Each fault that fits a run, and whether it is noticed."""
     assert record.result is not None
     for fault in FAULTS:
         result = fault.apply(record.result)

@@ -8,20 +8,19 @@ more session, one value in 10,000 lies beyond. Two sessions alone contain almost
 the variance of the logarithms is that of all sizes of the metric in the same kind of memory, moderated by a prior: four
 machines' worth of 2 %. A machine counts once, by the median of its sessions, which lie closer together than two
 machines (on one the launch of a kernel took 1.8 us more in every session). The degrees of freedom are at most the
-machines less one, for sizes of one machine move together. What the interval asks for is rounded up to 10, 15, 20 or 25
-%; beyond, a loss of 30 % would pass and the point is refused. Ratios have 25 % always. A session that failed by
-references alone counts like any other: left out, it would keep every tolerance as narrow as it was.
+machines less one, for sizes of one machine move together. The required width of the interval is rounded up to 10, 15,
+20 or 25 %; beyond that a loss of 30 % would pass, and the point is rejected. Ratios have 25 % always. A session that
+failed by references alone counts like any other: left out, it would keep every tolerance as narrow as it was.
 
 A record that two archives hold counts once. A session of `local` counts where its GPUs are the system's; a document
-(.json) that a program wrote by hand is a separate session. Figures of the host, of what its CPU does with a GPU's
-memory and of storage are left out: they belong to whatever machine or disk the sessions were lent, and sessions that
-agreed were contradicted by the next one. So are accuracy and shares of one total. Sizes between the points of a sweep
-are included where no kept value misses the value between the points (`between`). The rest is reported on standard
-error, by metric and reason.
+(.json) that a program wrote by hand is a separate session. Values of the host, of the CPU's work on a GPU's memory and
+of storage are left out: they belong to the borrowed machine or disk, and sessions that agreed were contradicted by the
+next one. So are accuracy and shares of one total. Sizes between the points of a sweep are included where no kept value
+misses the value between the points (`between`). The rest is reported on standard error, by metric and reason.
 
 --leave-out: the points of all machines but one, applied to that one's runs, for each in turn: runs that would fail, and
-what shares of the values miss when they are 10, 15, 20 and 30 % worse. The first archive is of sessions on many
-machines, every other file of one.
+what shares of the values miss when they are 10, 15, 20 and 30 % worse. The first archive contains sessions on many
+machines, every other file those of one.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ from tenken.model.verdicts import FAIL, INVALID
 #: GPUs of one model differ by some percent, and so do releases of a driver: a tolerance below 10 % is too narrow.
 TOLERANCES = (0.1, 0.15, 0.2, 0.25)
 LEAST_SESSIONS, MOST_TOLERANCE = 2, TOLERANCES[-1]
-#: Of what is measured once more, this share lies beyond a bound; what is known of a scatter before it is seen.
+#: The probability of one more measurement beyond a bound; what is assumed about a scatter before it is known.
 BEYOND, PRIOR_DOF, PRIOR_SCATTER = 1e-4, 4, 0.02
 #: Work of a CPU, although the value is reported for a GPU.
 BY_CPU = {
@@ -135,7 +134,7 @@ Key = tuple[str, str, str, str, str, str]
 
 @dataclass(frozen=True)
 class Run:
-    """A result and where it is from."""
+    """A result and its origin."""
 
     session: str
     time: str
@@ -203,7 +202,7 @@ def parameters_of(program: Program, result: Result, metric: MetricValue) -> dict
 
 
 def collected(found: Iterable[Run], catalogue: dict[str, Program]) -> tuple[dict[Key, list[Seen]], Counter[str]]:
-    """Values by what they are of; why others are none."""
+    """Values by what they belong to; the reasons why others are not used."""
     values: dict[Key, list[Seen]] = defaultdict(list)
     refused: Counter[str] = Counter()
     for run in found:
@@ -279,7 +278,7 @@ def tolerance_of(unit: str, direction: str, sessions: int, dof: int, variance: f
 
 
 def points(values: dict[Key, list[Seen]], refused: Counter[str]) -> dict[tuple[Any, ...], list[Any]]:
-    """(parameters, value, sessions, date) of all points that agree, by what their references have in common."""
+    """(parameters, value, sessions, date) of all points that agree, by the common part of their references."""
     good: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
     known = scatters(values)
     for key, seen in sorted(values.items()):
@@ -303,7 +302,7 @@ def points(values: dict[Key, list[Seen]], refused: Counter[str]) -> dict[tuple[A
 
 
 def sweep_of(head: tuple[Any, ...], found: list[Any], values: dict[Key, list[Seen]]) -> str:
-    """The size over which the points are a curve that no other kept value misses; empty: they are none."""
+    """The size over which the points form a curve that no other kept value misses; empty: they do not."""
     program, metric, kind, partition, environ, unit, direction, statistic, tolerance, _ = head
     sizes = [one[0].get("bytes") for one in found]
     if len(set(sizes)) < 2 or unit not in BETWEEN_UNITS or not all(isinstance(size, int) for size in sizes):
@@ -367,7 +366,7 @@ def _flow(value: Any) -> str:
 
 
 def made(system: System, arguments: Iterable[str]) -> tuple[list[str], Counter[str]]:
-    """The fragment of a system out of archives and documents, and why other values are none."""
+    """The fragment of a system from archives and documents, and why other values are not used."""
     values, refused = collected(runs(system, arguments), dict(load_catalogue()))
     return fragment(points(values, refused), values), refused
 

@@ -95,7 +95,7 @@ def _stated_of(key: str, which: Which) -> bool:
 
 
 def judgement(record: Record, result: Result) -> Judgement:
-    """What is judged of a first run."""
+    """The judgement of a first run."""
     program = catalogue(result.program)
     request = replace(record.request or Request(None, result.program, subjects=record.subjects), token=None)
     return verdict.judge(completed(result, program), program, request, facts.of_result(result), None)
@@ -144,7 +144,7 @@ def _shown(factors: list[float | None]) -> str:
     return "never" if None in factors else f"{min(one for one in factors if one is not None):.2f}"
 
 
-# ---- each session left out of what set the thresholds --------------------------------------------------------------
+# ---- each session left out of those that set the thresholds --------------------------------------------------------
 
 #: Programs whose values set the floors of data sheets: memory and links, and products by precision.
 SET_BY = ("stream", "spmv", "memcopy", "transfer", "p2p", "gemm")
@@ -176,13 +176,13 @@ def margins(kept: Iterable[Record]) -> Margins:
 
 
 def without(by_session: dict[str, float], session: str) -> float:
-    """By what a threshold rises that is the same share of the slowest session, when a session is left out."""
+    """The rise of a threshold that is the same share of the slowest session, when a session is left out."""
     others = [margin for name, margin in by_session.items() if name != session]
     return min(others) / min(by_session.values()) if others else 1.0
 
 
 def left_out(found: Margins) -> list[str]:
-    """Lines of Markdown: how much floors depend on one session, and which of them would FAIL by the others."""
+    """Lines of Markdown: how much floors depend on one session, and which sessions would FAIL without themselves."""
     lines = [
         "| figure | GPU | sessions | slowest | floor without it | FAIL at, each left out | healthy FAIL |",
         "|---|---|---|---|---|---|---|",

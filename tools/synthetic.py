@@ -1,8 +1,8 @@
 """A synthetic cluster with known faults: `python -m tools.synthetic DIR` writes the archive of its nights.
 
 64 nodes of two GPUs, 60 nights, seeded: run-to-run noise as measured on real GPUs, a driver that changed for all,
-missing nights, occasional throttled runs. Four faults are planted (see FAULTS); everything else is noise,
-and a gate that reports anything else is wrong.
+missing nights, occasional throttled runs. Four faults are planted (see FAULTS); everything else is noise, and a gate
+that reports anything else is wrong.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""fio: what a file on the node's disk is read with. Debian: apt-get install fio."""
+"""fio: read bandwidth of a file on the node's disk. Debian: apt-get install fio."""
 
 import reframe as rfm
 

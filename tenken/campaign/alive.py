@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-#: A line comes after this time without one, in seconds: on a loaded machine it was 2.9 s late, in a long step of numpy.
+#: A line is printed after this time without one, in seconds: on a loaded machine it was 2.9 s late, in a long step of
+#: numpy.
 SILENCE_S = 7.0
 
 

@@ -42,7 +42,7 @@ def conformity(names: Sequence[str], settings: Sequence[Mapping[str, object]]) -
     """Nodes and devices that differ from the majority, and in which item. An item that others have is `missing`."""
     odd: list[Odd] = []
     mixed: list[Mixed] = []
-    known = [i for i, one in enumerate(settings) if one]  # of what left no result nothing is known
+    known = [i for i, one in enumerate(settings) if one]  # nothing is known of a node without a result
     if len(known) < 3:
         return odd, mixed
     for item in sorted({key for one in settings for key in one}):

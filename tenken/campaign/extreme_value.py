@@ -1,4 +1,4 @@
-"""How far the worst of many alike may lie out, learnt from the many themselves.
+"""How far the worst of many equal devices may deviate, learnt from the devices themselves.
 
 The loss of a device is its distance from the middle, larger is worse. Its tail is taken as Student's t, whose shape and
 scale are fitted to the worse half of all devices: a normal spread gives a large number of degrees of freedom, a
@@ -12,11 +12,11 @@ from functools import cache
 
 import numpy as np
 
-#: One over degrees of freedom that are tried: 0.003 is normal for all that matters, 1 is Cauchy's.
+#: Tried values of one over degrees of freedom: 0.003 is practically normal, 1 is Cauchy.
 SHAPES = np.array(
     [0.003, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.34, 0.4, 0.5, 0.7, 1.0]
 )
-#: The heaviest tail that few devices are taken to have, and below how many of them.
+#: The heaviest tail assumed for few devices, and the number below which they are few.
 _FEW, _HEAVIEST_OF_FEW = 400, 0.35
 #: Scales that are tried, over that of the median.
 _SCALES = np.geomspace(0.5, 2.4, 48)
@@ -59,9 +59,9 @@ def quantile(chance: float, shape: int) -> float:
 
 
 def limit(losses: np.ndarray, chance: float) -> float:
-    """Loss, from the middle 0, that one healthy device exceeds with at most this chance. inf where there are too few.
+    """Loss, from the middle 0, that one healthy device exceeds with at most this probability. inf if there are too few.
 
-    `losses` (devices,): finite; those at fault may be among them, as long as they are few.
+    `losses` (devices,): finite; defective ones may be among them, as long as they are few.
     """
     n = len(losses)
     few = n < 40
@@ -102,7 +102,7 @@ def limit(losses: np.ndarray, chance: float) -> float:
 
 
 def _beyond(worse: np.ndarray, n: int, usable: np.ndarray, scales: np.ndarray, likelihood: np.ndarray) -> float:
-    """Factor by which the tail itself lies farther out than what fits the whole best."""
+    """Factor by which the tail itself extends farther than the best fit of the whole."""
     row, column = np.unravel_index(int(likelihood.argmax()), likelihood.shape)
     factor = 1.0
     for share in (0.05, 0.02, 0.01, 0.005):

@@ -1,4 +1,4 @@
-"""The campaign file: what is tested on which nodes, how often, how many at once and at what cost. Errors are reported
+"""The campaign file: what is tested on which nodes, how often, how many at a time and at what cost. Errors are reported
 by line.
 """
 
@@ -34,9 +34,9 @@ class CampaignError(TenkenError):
 @dataclass(frozen=True)
 class Between:
     """Jobs over groups of nodes. `leaf`: the factor whose groups share a switch; empty: by the topology of the system's
-    fabric. `launch`: how a rank is started on each of {ranks} nodes, and `launch_pair` on the two {nodes} of a pair,
-    where it is not as the system's launcher does it. `partners`: nodes that each one meets in its leaf and in others;
-    `crossing`: isolated pairs of a leaf that may use its uplinks at once."""
+    fabric. `launch`: how a rank is started on each of {ranks} nodes, and `launch_pair` on the two {nodes} of a pair, if
+    it differs from the system's launcher. `partners`: nodes that each one meets in its leaf and in others; `crossing`:
+    isolated pairs of a leaf that may use its uplinks at once."""
 
     leaf: str
     program: str = ""
@@ -74,7 +74,7 @@ class Campaign:
     in_phase: bool = False
     retest_runs: int = 2
     max_retested: int | None = None
-    #: Whether a second run repeats only the checks that gave reason for it.
+    #: Whether a second run repeats only the checks that caused it.
     retest_suspect_checks: bool = False
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     #: The factor whose groups are scheduled and judged as one, as the trays of an NVLink domain; none: each node alone.

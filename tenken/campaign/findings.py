@@ -25,10 +25,10 @@ from tenken.model import verdicts
 from tenken.model.catalogue import Program, load_catalogue
 from tenken.model.record import Record
 
-#: Spread between healthy devices by what bounds a figure: memory bandwidth of one lot lies within 0.3 %; what runs into
-#: a power cap differs by several percent, of which temperature and leakage explain most.
+#: Spread between healthy devices by what limits a figure: memory bandwidth of one lot is within 0.3 %; figures at a
+#: power cap differ by several percent, most of it by temperature and leakage.
 MEMORY, POWER, OTHER = 0.003, 0.03, 0.005
-#: Share of nodes or devices that makes what one of them lacks, or has, the odd one.
+#: Share of nodes or devices above which one that lacks something, or has something else, deviates.
 _MAJORITY = 0.6
 _COUNTED = (verdicts.PASS, verdicts.RECORDED, verdicts.FAIL)
 Device = tuple[str, str]
@@ -50,7 +50,7 @@ class Findings:
     failed: dict[str, list[str]] = field(default_factory=dict)
     #: Checks without a valid measurement on a node, by node, where the majority of nodes has one.
     invalid: dict[str, list[str]] = field(default_factory=dict)
-    #: Checks that left nothing to judge on the majority of nodes, and these nodes: none of them is reported for it.
+    #: Checks without a valid result on the majority of nodes, and these nodes: none of them is reported for it.
     common: list[str] = field(default_factory=list)
     unjudged: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Findings:
     damaged: list[str] = field(default_factory=list)
     #: Nodes without a result and without any other finding about them: no reason to take them out.
     unstarted: set[str] = field(default_factory=set)
-    #: Nodes by what they are judged with, where that is not the node itself.
+    #: Nodes by the unit that is judged, where that is not the node itself.
     units: dict[str, list[str]] = field(default_factory=dict)
 
     def bad_nodes(self) -> dict[str, list[str]]:
@@ -144,7 +144,7 @@ class Table:
     def __init__(self, catalogue: Mapping[str, Program]) -> None:
         self.catalogue = catalogue
         self.values: dict[str, dict[str, dict[Device, dict[tuple[str, int], float]]]] = {}
-        #: When a check ran on a node, in seconds, by check, node and run; and what each GPU drew and how warm it was
+        #: When a check ran on a node, in seconds, by check, node and run; and the power and temperature of each GPU
         #: before it was loaded.
         self.times: dict[tuple[str, str, tuple[str, int]], float] = {}
         self.before: dict[tuple[str, str, tuple[str, int]], dict[str, tuple[float, float]]] = {}
@@ -228,8 +228,8 @@ class Table:
         self, name: str, devices: Sequence[Device], rounds: int, racks: Mapping[str, str]
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         """When a figure was measured on each device, and covariates that are not a fault of the device: under a power
-        cap leakage, by what it draws unloaded, and the air of its rack (its node where racks are not known). Its own
-        temperature is none of these: one that is hot because its cooler is bad is to be found."""
+        cap leakage, by its idle power, and the air of its rack (its node where racks are not known). Its own
+        temperature is not among these: a GPU that is hot because its cooler is defective must be found."""
         check, runs = self.check[name], [("round", n + 1) for n in range(rounds)]
         nodes = dict.fromkeys(node for node, _ in devices)
         of_node = {node: _median(self.times.get((check, node, run), math.nan) for run in runs) for node in nodes}
@@ -317,8 +317,8 @@ def _why(record: Record, node: str) -> str:
 
 
 def _of_most(check: str, nodes: Mapping[str, Sequence[str]], what: str, table: Table, found: Findings) -> bool:
-    """Whether the majority of the tested nodes has it, so that it is the check, the build or the environment rather
-    than one of them; it is noted then."""
+    """Whether the majority of the tested nodes has it, so that the check, the build or the environment is the cause
+    rather than one node; it is noted then."""
     tested = len(table.nodes)
     if tested <= 2 or len(nodes) < _MAJORITY * tested:
         return False
@@ -337,7 +337,7 @@ def take_hardware(table: Table, found: Findings, hardware: Mapping[str, Hardware
             continue
         if one.error:
             found.unread[node] = one.error
-        else:  # of a part the rest of which was not read nothing can be compared
+        else:  # nothing can be compared in a part that was not read completely
             table.settings.setdefault("BMC read", {})[(node, "")] = dict(one.items)
         if one.faults:
             found.hardware[node] = list(one.faults)
@@ -354,7 +354,7 @@ def last_repairs(state: State) -> dict[str, int]:
 
 
 def judge(table: Table, found: Findings, campaign: Campaign) -> None:
-    """Puts into `found` who stands out; needs `read`."""
+    """Puts the deviating nodes into `found`; needs `read`."""
     repaired: set[str] = set()
     for kind, figures in sorted(table.values.items()):
         devices = sorted({d for of in figures.values() for d in of})
@@ -396,7 +396,7 @@ def judge(table: Table, found: Findings, campaign: Campaign) -> None:
     for settings in table.settings.values():
         known = sorted(settings)
         odd, mixed = configuration.conformity([" ".join(filter(None, d)) for d in known], [settings[d] for d in known])
-        # what both programs and the node's job reported is needed once
+        # data reported by both the programs and the node's job are needed once
         told = {(one.name, one.item) for one in found.odd}
         found.odd += [one for one in odd if (one.name, one.item) not in told]
         items = {one.item for one in found.mixed}
@@ -422,7 +422,7 @@ def _untold(table: Table) -> Iterator[str]:
 
 
 def suspects(table: Table, campaign: Campaign) -> Chosen:
-    """Nodes to be run a second time, with the checks that give reason for it; none: all checks do.
+    """Nodes to be run a second time, with the checks that caused it; none: all checks do.
 
     After second runs only nodes that became suspect by them are left: a value that was INVALID in the first run is
     compared with the others once its repetition is valid. No node is measured until it is confirmed.
@@ -433,7 +433,7 @@ def suspects(table: Table, campaign: Campaign) -> Chosen:
     void = False
     for one in sorted(found.unrepeated, key=lambda one: one.kind not in ("device", "node")):
         alone = one.kind in ("device", "node")
-        # for a group that deviates, some members show as much as all
+        # for a deviating group, some members show as much as all
         for node in [one.name.split(" ")[0]] if alone else _members(table, one, campaign)[:4]:
             reasons.setdefault(node, []).append(table.check.get(one.figure))
     # conditions that void a measurement may be gone: it is made again
@@ -465,7 +465,7 @@ def _fleet(devices: Sequence[Device], kind: str, campaign: Campaign) -> Fleet:
 
 
 def _median(values: Iterable[float]) -> float:
-    """Of those that there are. Of one or two numbers at a time, where numpy takes ten times as long."""
+    """Of the existing ones. For one or two numbers at a time, where numpy takes ten times as long."""
     kept = sorted(v for v in values if math.isfinite(v))
     if not kept:
         return math.nan
@@ -475,7 +475,7 @@ def _median(values: Iterable[float]) -> float:
 def _absent(
     devices: Sequence[Device], figures: Mapping[str, Mapping[Device, object]], kind: str, table: Table
 ) -> Iterator[str]:
-    """Devices that most nodes have and one has not, and checks of which most devices have values and one has not.
+    """Devices that most nodes have and one lacks, and checks for which most devices have values and one has none.
 
     Of one check the figures may differ: a node's best setting is another one. That none of those which were requested
     is missing is part of the verdict of a record."""

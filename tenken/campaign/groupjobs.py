@@ -1,7 +1,7 @@
 """Jobs over groups of nodes: an exchange between all nodes of a group by `mpi_p2p`, and its figure for `groups.search`.
 
-The answers of each round are kept in the campaign's folder: after an interruption the same search takes them from there
-and asks for the rest.
+The answers of each round are kept in the campaign's folder: after an interruption the same search reuses them and
+measures only the rest.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ _TRIES, _BETWEEN_TRIES_S = 5, 5.0
 
 
 def tag(campaign: str) -> str:
-    """What group jobs are found by in the queue: none of them is taken for a node's job."""
+    """The name of group jobs in the queue: none of them is mistaken for a node's job."""
     return nodejob.tag(f"{campaign}.groups")
 
 
 def program(between: Between, folder: Path) -> str:
-    """The program: that of the campaign file, else what the campaign's first node built. Raises CampaignError."""
+    """The program: that of the campaign file, otherwise the one built by the campaign's first node. Raises
+    CampaignError."""
     if between.program:
         return between.program
     built = sorted(p for p in (folder / "built").rglob(PROGRAM) if p.is_file())
@@ -91,8 +92,8 @@ def measured(text: str, nodes: Sequence[str]) -> list[MetricValue]:
 
 
 def figure(text: str, nodes: Sequence[str], size: int) -> float:
-    """What each rank moved in GB/s, of a document of just these nodes. Raises ValueError with the reason why it is not
-    one."""
+    """The rate of each rank in GB/s, from a document of exactly these nodes. Raises ValueError with the reason why it
+    is not one."""
     values = [m.value for m in measured(text, nodes) if m.name == "alltoall" and m.unit == "us"]
     if len(values) != 1:
         raise ValueError("it does not have exactly one alltoall metric in us")
@@ -174,7 +175,7 @@ class GroupJobs:
         return self.folder / self.into / f"round-{self.rounds:02d}"
 
     def _run(self, place: Path, groups: Sequence[tuple[str, ...]], lines: Sequence[list[str]]) -> list[str | None]:
-        """Submits the jobs of a round and waits for all of them; what runs of a broken round is cancelled."""
+        """Submits the jobs of a round and waits for all of them; running jobs of a broken round are cancelled."""
         place.mkdir(parents=True, exist_ok=True)
         self._began.clear()
         try:
@@ -370,7 +371,7 @@ def _why(place: Path, number: int) -> str:
         status, seconds = map(int, (place / f"{number}.status").read_text().split())
     except (OSError, ValueError):
         return "its job ended before it"
-    # what does not end by a signal is killed: that looks as if somebody had killed it, but for the time
+    # a process that no signal ends is killed: that looks as if somebody had killed it, except for the time
     if status == 124 or (status == 137 and seconds >= PAIR_S):
         return f"hung: no answer in {PAIR_S} s"
     try:

@@ -4,7 +4,7 @@ A job over a group of nodes is as slow as its worst member. Each leaf is in two 
 answers together determine which leaves contain bad nodes, and doubtful ones are measured again. Then the groups of
 nodes of a bad leaf that are most informative are measured. All groups of one round run at once and share no node. Small
 groups are filled up with good nodes, of other leaves first: all jobs are of one size (noise and figure depend on it),
-and each crosses the leaf switch of the nodes in question. Jobs that are left prove once more what was found good.
+and each crosses the leaf switch of the nodes in question. The remaining jobs confirm what was found good.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from tenken.campaign.posterior import ENOUGH, MAX_ROUNDS, NAMED, NEARLY, WAY, Blocks, Level, Question, Suspects, ranked
 
-#: Gives the figure of each group of a round, larger is better; None: the job left none.
+#: Returns the figure of each group of a round, larger is better; None: the job left none.
 Ask = Callable[[list[tuple[int, ...]]], Sequence["float | None"]]
 Leaf = Callable[[int], int]
 
@@ -34,15 +34,16 @@ _LIKELIER = 0.5
 _CERTAIN = 1e-6
 #: Blocks are measured together as long as the probability that one of them is bad is at most this.
 _AS_LIKELY = 0.45
-#: Jobs kept back for each search in a block before others are spent on what is unlikely.
+#: Jobs reserved for each search in a block before others are spent on improbable ones.
 _TESTS_OF_A_HUNT = 6
-#: Groups of a round, where there are leaves enough for two in each.
+#: Groups of a round, if there are enough leaves for two in each.
 _AT_ONCE = 8
-#: Jobs that each search is given in all.
+#: Total number of jobs of each search.
 _JOBS_OF_A_HUNT = 12
-#: So few jobs are left when a search asks first whether it has anything to find.
+#: With this number of jobs left a search first tests whether there is anything to find.
 _LAST_JOBS = 4
-#: Good answers that a block needs where jobs are left: one alone may be luck, when other faults explain the slow ones.
+#: Good answers that a block needs while jobs are left: a single one may be luck, when other faults explain the slow
+#: ones.
 _GOOD_ANSWERS = 2
 #: Groups of more nodes are halved before the possibilities among them are weighed.
 _WEIGHED = 96
@@ -57,8 +58,8 @@ def allowed_jobs(bad: int) -> int:
 
 @dataclass
 class Found:
-    """`nodes`, `leaves`: bad ones. `unexplained`: groups that are slow although their parts are not: a pair, or a fault
-    that comes and goes. `whole`: no question was left open."""
+    """`nodes`, `leaves`: bad ones. `unexplained`: groups that are slow although their parts are not: a pair, or an
+    intermittent fault. `whole`: no question was left open."""
 
     nodes: list[int] = field(default_factory=list)
     leaves: list[int] = field(default_factory=list)
@@ -73,14 +74,14 @@ _Hunt = Generator[tuple[list[Question], Suspects | None], None, list["_Hunt"]]
 
 
 def search(nodes: Sequence[int], leaf_of: Leaf, ask: Ask, seed: int = 0, max_rounds: int = MAX_ROUNDS) -> Found:
-    """Looks for bad nodes and leaves among `nodes`, which passed alone. At least two leaves' worth make sense. No more
-    jobs than allowed_jobs of what is bad, in up to `max_rounds` rounds."""
+    """Looks for bad nodes and leaves among `nodes`, which passed alone. At least two leaves' worth make sense. At most
+    allowed_jobs jobs for the bad ones, in up to `max_rounds` rounds."""
     return _Search(nodes, leaf_of, ask, seed, max_rounds).run()
 
 
 @dataclass
 class _Running:
-    """A search in a block: its questions, and what weighs their answers."""
+    """A search in a block: its questions, and the weighing of their answers."""
 
     hunt: _Hunt
     block: int
@@ -120,7 +121,7 @@ class _Search:
         self.hunts: list[_Running] = []
         #: Whether all is decided, so that jobs that are left may prove it.
         self.proving = False
-        #: What is known of a block in which a search runs or has run.
+        #: What is known about a block in which a search runs or has run.
         self.whole: dict[int, Question] = {}
 
     def run(self) -> Found:
@@ -128,7 +129,7 @@ class _Search:
         while found.rounds < self.max_rounds:
             groups, questions = self._round()
             if not groups and not self.proving:
-                # nothing is open any more: jobs that are left prove what was found
+                # nothing is open any more: the remaining jobs confirm the result
                 self.proving = True
                 self._settle()
                 groups, questions = self._round()
@@ -158,7 +159,7 @@ class _Search:
             blocks.take(whole, value, self._slow(question))
 
     def _slow(self, question: Question) -> float:
-        """Chance that the nodes of a question are slow, as far as it is known."""
+        """Probability that the nodes of a question are slow, as far as it is known."""
         for one in self.hunts:
             if one.suspects is not None and any(q is question for q in one.questions):
                 return one.suspects.slow(question.nodes)
@@ -200,7 +201,7 @@ class _Search:
         return groups, [question for _, question in chosen]
 
     def _fillers(self, hunted: set[int]) -> list[int]:
-        """Good nodes to fill up groups with, block by block, those of which it is most certain first."""
+        """Good nodes to fill up groups with, block by block, the most certain ones first."""
         chance = self.blocks.chance
         good = [i for i in range(len(self.blocks.blocks)) if i not in hunted and chance[i] < _FILLER]
         # those that are equally certain in random order
@@ -216,7 +217,7 @@ class _Search:
         return named + hunted + max(self.blocks.at_least(sure) - len(blocks), 0)
 
     def _allowed(self) -> int:
-        """Jobs that may still be spent. Where they end in the middle of a search, what is likelier than not counts."""
+        """Jobs that may still be spent. If they end in the middle of a search, the more probable answer counts."""
         left = allowed_jobs(self._bad_by_now()) - self.found.jobs
         return left if left > 0 else allowed_jobs(self._bad_by_now(_LIKELIER)) - self.found.jobs
 
@@ -296,7 +297,7 @@ class _Search:
         return self.proving and allowed_jobs(self._bad_by_now()) > self.found.jobs
 
     def _short(self) -> bool:
-        """Whether the jobs end if one of the suspicions turns out to be none."""
+        """Whether the jobs would end if one of the suspicions is wrong."""
         return allowed_jobs(max(self._bad_by_now() - 1, 0)) - self.found.jobs <= _LAST_JOBS
 
     def _share(self) -> float:

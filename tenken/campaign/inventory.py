@@ -45,7 +45,7 @@ Ask = Callable[[Sequence[str]], str]
 
 
 def collect(root: Path = Path("/"), ask: Ask | None = None) -> dict[str, dict[str, str]]:
-    """Items by `host` or `GPU N`; `root` is where /sys, /proc and /etc lie, `ask` runs a command."""
+    """Items by `host` or `GPU N`; `root` is the prefix of /sys, /proc and /etc, `ask` runs a command."""
     ask = ask or run
     host = {
         **_firmware(root), **_kernel(root), **_memory(root), **_processors(root), **_network(root), **_drives(root),
@@ -55,7 +55,7 @@ def collect(root: Path = Path("/"), ask: Ask | None = None) -> dict[str, dict[st
 
 
 def run(words: Sequence[str]) -> str:
-    """What a command prints; nothing where it is not there, fails or hangs."""
+    """The output of a command; nothing if it is missing, fails or hangs."""
     if shutil.which(words[0]) is None:
         return ""
     try:
@@ -76,7 +76,7 @@ def _text(path: Path) -> str:
 
 
 def _listed(values: Iterable[str]) -> str:
-    """Alike things once, with their number: the same on each node whatever order they are found in."""
+    """Equal items once, with their number: the same on each node in any order of detection."""
     counts = Counter(v for v in values if v)
     return ", ".join(f"{n} x {v}" if n > 1 else v for v, n in sorted(counts.items()))
 
@@ -120,7 +120,7 @@ def _memory(root: Path) -> dict[str, str]:
     chosen = _found(r"\[(\w+)\]", _text(root / "sys/kernel/mm/transparent_hugepage/enabled"))
     pages = sorted((root / "sys/kernel/mm/hugepages").glob("hugepages-*"))
     return {
-        # in blocks, which are alike for alike DIMMs: what the kernel leaves free differs by megabytes
+        # in blocks, which are equal for equal DIMMs: the memory left by the kernel differs by megabytes
         "installed memory": f"{blocks * int(size, 16) / 2**30:g} GiB" if size and blocks else "",
         "DIMMs": _listed(
             f"{_text(d / 'size')} MB {_text(d / 'dimm_mem_type')}".strip()
@@ -172,7 +172,7 @@ def _drives(root: Path) -> dict[str, str]:
 
 
 def _pci(root: Path) -> dict[str, str]:
-    """Width and fastest speed of what matters; the present speed of an idle link is lower."""
+    """Width and maximum speed of the relevant devices; the present speed of an idle link is lower."""
     kinds = {"0x0302": "GPU", "0x0207": "InfiniBand", "0x0108": "NVMe"}
     found: dict[str, list[str]] = {}
     for device in sorted((root / "sys/bus/pci/devices").glob("*")):
@@ -207,7 +207,7 @@ def _clock(ask: Ask) -> dict[str, str]:
 
 
 def _access_control(ask: Ask) -> dict[str, str]:
-    """ACS of bridges, which sends traffic between GPUs through the CPU; seen by root alone."""
+    """ACS of bridges, which routes traffic between GPUs through the CPU; visible to root only."""
     controls = re.findall(r"ACSCtl:\s+(.*)", ask(["lspci", "-vvv"]))
     on = sum("SrcValid+" in c or "ReqRedir+" in c for c in controls)
     return {"PCIe ACS": f"on in {on} of {len(controls)} bridges"} if controls else {}

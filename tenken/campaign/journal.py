@@ -1,4 +1,4 @@
-"""What a campaign did so far: one line an event, synced before the next step, read again after any kill.
+"""The progress of a campaign: one line per event, synced before the next step, read again after any kill.
 
 {"event": "campaign", ...}                        the file as it was when the campaign began
 {"event": "intent", "token", "unit", "attempt"}   before a job is submitted
@@ -27,7 +27,7 @@ FILE = "journal.jsonl"
 
 @dataclass(frozen=True)
 class Unit:
-    """What is done once: a run of all checks on a node. `purpose`: round or retest."""
+    """A unit of work: a run of all checks on a node. `purpose`: round or retest."""
 
     node: str
     purpose: str = "round"
@@ -45,7 +45,7 @@ class Unit:
 
 @dataclass
 class Attempt:
-    """A job of a unit. `ended`: why it will leave nothing; `gathered`: what was gathered of it."""
+    """A job of a unit. `ended`: why it will leave nothing; `gathered`: which of its results were gathered."""
 
     token: str
     unit: Unit
@@ -62,8 +62,8 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Nodes to be run a second time, with the checks that give reason for it (none: all of them). `void`: some
-    measurement was INVALID, so that its repetition is the first one to be compared with the other nodes.
+    """Nodes to be run a second time, with the checks that caused it (none: all of them). `void`: some measurement was
+    INVALID, so that its repetition is the first one to be compared with the other nodes.
     """
 
     checks: Mapping[str, Sequence[str]]
@@ -77,12 +77,12 @@ class State:
     attempts: dict[str, Attempt] = field(default_factory=dict)
     begun: dict[str, Any] = field(default_factory=dict)
     retests: list[Unit] = field(default_factory=list)
-    #: Checks that a second run is limited to, where it is not all of them.
+    #: Checks to which a second run is limited, if not all.
     only: dict[Unit, tuple[str, ...]] = field(default_factory=dict)
     phases: list[dict[str, Any]] = field(default_factory=list)
 
     by_unit: dict[Unit, list[Attempt]] = field(default_factory=dict)
-    #: Events taken in, and seconds that nodes spent on what was gathered.
+    #: Events read, and seconds that nodes spent on gathered results.
     version: int = 0
     seconds: float = 0.0
     _open: dict[str, Attempt] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class Journal:
         self._stream: Any = None
 
     def open(self) -> None:
-        """Read what there is and hold it. Raises CampaignError where another process does."""
+        """Read the existing journal and lock it. Raises CampaignError where another process does."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._stream = self.path.open("ab")
         durable.sync_folder(self.folder)

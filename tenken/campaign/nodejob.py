@@ -1,6 +1,6 @@
-"""The job of one node: ReFrame runs all checks there with its local scheduler; what it leaves becomes one file.
+"""The job of one node: ReFrame runs all checks there with its local scheduler; the results become one file.
 
-All files of the run lie on the node's own disk. On the shared file system a job makes one folder (that marks which job
+All files of the run are on the node's own disk. On the shared file system a job makes one folder (that marks which job
 came first, where the scheduler starts one twice) and writes one file, under another name until it is whole.
 """
 
@@ -23,7 +23,7 @@ META = "meta"
 
 
 def tag(campaign: str, token: str = "") -> str:
-    """What a job is found by in the queue."""
+    """The name of a job in the queue."""
     return f"tenken-campaign/{campaign}/{token}"
 
 
@@ -33,7 +33,7 @@ def session(begun: str, campaign: str, unit: Unit) -> str:
 
 
 def pattern_of(check: str) -> str:
-    """What `reframe -n` selects this check alone by: a pattern of its name without spaces, where @ has a meaning."""
+    """The pattern by which `reframe -n` selects this check alone: its name without spaces, where @ has a meaning."""
     return f"^{re.escape(check.replace(' ', ''))}$".replace("@", ".")
 
 
@@ -53,7 +53,7 @@ def commands(
         reframe += ["--exec-order", "random"]
     return [
         f"spool={q(str(spool))}; token={token}; node={q(unit.node)}",
-        # the claim would fail as at a second start
+        # the claim would fail as in a second start
         f'cd "$spool" || exit {NO_STAGE}',
         # of two starts of one job the second one tests nothing
         f'mkdir "$spool/$token.claim" 2>/dev/null || exit {SECOND_START}',
@@ -64,7 +64,7 @@ def commands(
         "begin=$(date +%s.%N)",
         f"export PATH={q(str(python))}:$PATH TENKEN_ROOT={q(str(ROOT))} PYTHONPATH={q(str(ROOT))}",
         f"export TENKEN_ON_NODE=$node TENKEN_BUILT={q(str(built))}",
-        # what its job's end cuts off is lost with all records of the node: second attempts keep away from it
+        # if the job's end cuts it off, all records of the node are lost: second attempts keep away from it
         f"export TENKEN_UNTIL=$(( ${{begin%.*}} + {campaign.seconds:.0f} ))",
         f"export TENKEN_SESSION={q(session(begun, campaign.name, unit))}",
         f'export TENKEN_ARCHIVE="$here/{archive_name}" RFM_STAGE_DIR="$here/stage" RFM_OUTPUT_DIR="$here/output"',

@@ -1,4 +1,4 @@
-"""What a campaign costs before anything runs: node hours, waves, when it would end, what a start draws."""
+"""The cost of a campaign before anything runs: node hours, waves, its end, the power of a start."""
 
 from __future__ import annotations
 

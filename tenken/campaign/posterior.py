@@ -33,7 +33,7 @@ NODE, LEAF, TOGETHER = 1 / 300, 1 / 100, 1e-4
 _DECIDED, NEARLY, _NOBODY, _CERTAIN = 0.999, 0.98, 0.995, 0.995
 #: Weight above which no further test is run, although jobs are left.
 _PROVED = 0.9999
-#: Maximum evidence of one result for a good and for a bad group: jobs slowed down by other work lie far below the rest,
+#: Maximum evidence of one result for a good and for a bad group: jobs slowed down by other work are far below the rest,
 #: which a few results cannot show.
 _ONE_GOOD, _ONE_BAD = 6.0, 4.5
 #: An answer that is lower than a bad group by more than this many scales, with no other near it, is rather a disturbed
@@ -76,7 +76,7 @@ class Question:
     once: bool = False
     #: Evidence from elsewhere.
     known: float = 0.0
-    #: There was no room for it.
+    #: There was no free place for it.
     dropped: bool = False
 
     @property
@@ -167,7 +167,7 @@ class Level:
         for _ in range(4):
             near = logs[np.abs(logs - centre) <= half]
             centre = float(np.median(near))
-        # never less than a hundredth, which a few results that agree by chance would give
+        # at least a hundredth, since a few results may agree by chance
         return math.exp(centre), max(1.4826 * float(np.median(np.abs(near - centre))) / 1.13, 0.01)
 
 
@@ -179,12 +179,12 @@ def _sets(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     sets = [np.zeros(1, dtype=np.uint64)]
     last = np.full(1, -1)
     for _ in range(min(MOST_BAD_BLOCKS, count)):
-        # each set of one more: what it holds and one block behind the last of them
+        # each set of one more: its members and one block behind the last of them
         grown = [sets[-1][last < i] | ones[i] for i in range(count)]
         last = np.concatenate([np.full(len(g), i) for i, g in enumerate(grown)])
         sets.append(np.concatenate(grown))
     bad = np.concatenate(sets)
-    # besides, what shows only where two blocks are together, with no bad block or one
+    # in addition, faults that appear only where two blocks are together, with no bad block or one
     both = np.array([ones[i] | ones[j] for i in range(count) for j in range(i)], dtype=np.uint64)
     few = bad[: count + 1]
     whole = np.concatenate([bad, np.repeat(few, len(both))])
@@ -206,8 +206,8 @@ class Blocks:
         self.prior = np.where(self.both > 0, together, 0.0)
         for odds, inside in zip(self.odds, self.holds.T, strict=True):
             self.prior += odds * inside
-        #: The answer to each mask, with the chance that something else in the group is bad, or evidence that is known
-        #: from elsewhere (no chance).
+        #: The answer to each mask, with the probability that something else in the group is bad, or evidence from
+        #: elsewhere (no probability).
         self.said: list[tuple[int, float, float | None]] = []
         self.hits = np.zeros((0, len(self.bad)), dtype=bool)
 
@@ -215,8 +215,8 @@ class Blocks:
         return sum(1 << block for block in {self.place[n] for n in nodes})
 
     def take(self, mask: int, said: float, doubt: float | None = 0.0) -> None:
-        """A test of blocks and its answer; `doubt`: the chance that something else in the group is bad. None: `said` is
-        evidence."""
+        """A test of blocks and its answer; `doubt`: the probability that something else in the group is bad. None:
+        `said` is evidence."""
         self.said.append((mask, said, doubt))
 
     def weigh(self) -> None:
@@ -439,7 +439,7 @@ class Suspects:
         alone = self._slow_alone()
         singles: list[int] = []
         for leaf in leaves:
-            # those that were in the fewest tests: what was slow so far does not depend on them
+            # those that were in the fewest tests: earlier slow answers do not depend on them
             often = Counter(n for test in self.tests for n in test.nodes)
             left = sorted(set(self.members[leaf]) - alone, key=lambda n: often[n])
             singles += left[: max(_OF_A_LEAF - len(alone.intersection(self.members[leaf])), 0)]

@@ -24,7 +24,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the scheduler takes at once; None: it has no such limit, or does not report."""
+    """What the scheduler accepts at once; None: it has no such limit, or does not report it."""
 
     queued: int | None = None
     says: str = ""
@@ -32,7 +32,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class JobScript:
-    """What a node job asks for; `nodes`: all of them, where there are several."""
+    """The resources that a node job requests; `nodes`: all of them, if there are several."""
 
     name: str
     tag: str
@@ -44,7 +44,7 @@ class JobScript:
 
 
 class Refused(Exception):
-    """The scheduler took no job, or gave no answer: one line. `later`: it may take it another time."""
+    """The scheduler took no job, or gave no answer: one line. `later`: it may be accepted another time."""
 
     def __init__(self, why: str, later: bool = True) -> None:
         super().__init__(why)

@@ -2,8 +2,8 @@
 
 Only GET requests, within a maximum time per node, over HTTPS with its certificate verified unless the campaign file
 states otherwise. User and password come from the environment or a file that others cannot read. They are sent to the
-address of the campaign file alone (redirects and links to other hosts are not followed) and stored nowhere. What of a
-BMC cannot be read voids itself alone, and is named.
+address of the campaign file alone (redirects and links to other hosts are not followed) and stored nowhere. An
+unreadable part of a BMC voids only itself, and is named.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from urllib.parse import urljoin, urlsplit
 
 from tenken.errors import TenkenError
 
-#: What is read of all nodes, in the folder of a campaign.
+#: The readings of all nodes, in the folder of a campaign.
 FILE = "hardware.json"
 USER, PASSWORD, CREDENTIALS = "TENKEN_REDFISH_USER", "TENKEN_REDFISH_PASSWORD", "TENKEN_REDFISH_CREDENTIALS"
-#: What was measured, a line for each node and reading, in the same folder.
+#: The measurements, a line for each node and reading, in the same folder.
 READINGS = "hardware-readings.jsonl"
 #: Of one node: seconds; of one answer: seconds, bytes and redirects. Nodes at once.
 _SECONDS, _ONE_SECONDS, _BYTES, _HOPS, _AT_ONCE = 300.0, 10.0, 4 << 20, 5, 32
 _REDIRECTS = (301, 302, 303, 307, 308)
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _ROOT = "/redfish/v1"
-#: Parts by label: where they lie below a chassis since 2020, and the list that holds them in older BMCs.
+#: Parts by label: their place below a chassis since 2020, and the list that contains them in older BMCs.
 _PARTS = {
     "power supply": (("PowerSubsystem", "PowerSupplies"), ("Power", "PowerSupplies")),
     "fan": (("ThermalSubsystem", "Fans"), ("Thermal", "Fans")),
@@ -49,8 +49,8 @@ _PLURAL = {"power supply": "power supplies"}
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a BMC says: `items` to compare between nodes, `faults` that are faults whatever others have, `readings` by
-    name (`power_w`: of the node, in W; `leaks`: detectors that report one); `error`: what could not be read."""
+    """What a BMC says: `items` to compare between nodes, `faults` that are faults on any node, `readings` by name
+    (`power_w`: of the node, in W; `leaks`: detectors that report one); `error`: unreadable parts."""
 
     items: dict[str, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
@@ -118,14 +118,14 @@ def fault_of_address(address: str) -> str | None:
 
 
 class Bmc:
-    """One BMC, with what it may cost."""
+    """One BMC, with its limits of time and size."""
 
     def __init__(
         self, address: str, login: tuple[str, str], context: ssl.SSLContext | None = None, seconds: float = _SECONDS
     ) -> None:
         self.address, self.until = address.rstrip("/"), time.monotonic() + seconds
         self.seconds = seconds
-        #: What could not be read, in the order found.
+        #: Unreadable parts, in the order found.
         self.unread: list[str] = []
         token = base64.b64encode(f"{login[0]}:{login[1]}".encode()).decode()
         self.headers = {"Authorization": f"Basic {token}", "Accept": "application/json", "OData-Version": "4.0"}
@@ -175,7 +175,7 @@ class Bmc:
         return found
 
     def _read(self, answer: Any) -> bytes:
-        """The whole answer, piece by piece: a slow one must not take longer than there is."""
+        """The whole answer, piece by piece: a slow one must not exceed the remaining time."""
         parts: list[bytes] = []
         size = 0
         while part := answer.read1(1 << 16):
@@ -215,7 +215,7 @@ class Bmc:
             collection = self.follow({"@odata.id": following})
 
     def follow(self, link: Any) -> dict[str, Any] | None:
-        """What a link leads to; None where that is nothing, or cannot be read, which is kept in `unread`."""
+        """The target of a link; None if it has none, or is unreadable, which is kept in `unread`."""
         path = link.get("@odata.id") if isinstance(link, dict) else None
         try:
             return self.get(path) if isinstance(path, str) else None
@@ -255,7 +255,7 @@ def read(bmc: Bmc) -> Hardware:
 
 
 def _watts(bmc: Bmc, chassis: Mapping[str, Any]) -> Iterator[float]:
-    """Power that a chassis draws, in W. The node's is the largest of its chassis: parts of it report their own."""
+    """Power that a chassis draws, in W. The node's reading is the largest of its chassis: parts report separately."""
     now = bmc.follow(chassis.get("EnvironmentMetrics")) or {}
     older = bmc.follow(chassis.get("Power")) or {} if not now else {}
     readings = [now.get("PowerWatts"), *(one.get("PowerConsumedWatts") for one in _list(older.get("PowerControl")))]
@@ -309,7 +309,7 @@ def _word(value: Any) -> str:
 
 
 def _model(part: Mapping[str, Any]) -> str:
-    """What is alike for alike parts: neither serial numbers nor readings."""
+    """Properties that are equal for equal parts: neither serial numbers nor readings."""
     words = [part.get(key) for key in ("Manufacturer", "Model", "FirmwareVersion", "CoolantConnectorType")]
     watts = part.get("PowerCapacityWatts")
     return " ".join(_word(w) for w in (*words, f"{watts} W" if watts else None) if w) or "present"
@@ -335,7 +335,7 @@ def collect(
     nodes: Sequence[str], address: str, login: tuple[str, str], context: ssl.SSLContext | None = None,
     seconds: float = _SECONDS, said: Any = None,
 ) -> dict[str, Hardware]:  # fmt: skip
-    """Of all nodes, several at once; `said` is called with each node's name when it is done."""
+    """For all nodes, several at once; `said` is called with each node's name when it is done."""
 
     def one(node: str) -> tuple[str, Hardware]:
         found = read(Bmc(address.replace("{node}", node), login, context, seconds))
@@ -378,7 +378,7 @@ def readings(found: Mapping[str, Hardware], moment: str) -> str:
 
 
 def kept(folder: Path) -> dict[str, Hardware]:
-    """What was read of a campaign's nodes; nothing where nothing was. Raises RedfishError where the file is damaged."""
+    """The readings of a campaign's nodes; empty if there are none. Raises RedfishError where the file is damaged."""
     try:
         found = json.loads((folder / FILE).read_text(encoding="utf-8"))
         return {str(node): _kept_one(one) for node, one in found.items()}

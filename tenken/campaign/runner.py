@@ -16,9 +16,9 @@ from tenken.campaign.journal import Attempt, Chosen, Journal, State, Unit
 from tenken.campaign.queue import JobScript, Queue, Refused, Seen
 from tenken.errors import ArchiveError
 
-#: A line of progress comes at least so often, in seconds.
+#: A line of progress is printed at least this often, in seconds.
 PROGRESS_S = 8.0
-#: Of a job that ended what it wrote is waited for: network file systems show it late.
+#: The results of an ended job are waited for: network file systems show them late.
 LATE_S = 60.0
 #: Seconds without a submission after the queue refused one.
 _FULL_S = 30.0
@@ -34,8 +34,8 @@ NEVER_QUEUED = "never entered the queue"
 
 
 class Runner:
-    """One campaign in its folder. `suspects` gives the nodes to run again once all rounds are over, with the checks
-    that gave reason for it (none: all of them); `say` prints a line, `page` rewrites the live page."""
+    """One campaign in its folder. `suspects` returns the nodes to run again once all rounds are over, with the checks
+    that caused it (none: all of them); `say` prints a line, `page` rewrites the live page."""
 
     def __init__(
         self, campaign: Campaign, folder: Path, archive: Path, queue: Queue, say: Callable[[str], None],
@@ -185,7 +185,7 @@ class Runner:
         phases = self.state.phases
         return bool(phases) and not (len(phases) < _CHOICES and phases[-1].get("void"))
 
-    # -- what is to be done --
+    # -- pending work --
 
     def units(self) -> list[Unit]:
         """All of the campaign, in the order in which they are begun."""
@@ -195,13 +195,13 @@ class Runner:
                 for node in self.campaign.nodes:
                     units.setdefault(self.campaign.unit_of(node), []).append(node)
                 order = list(units)
-                # mixed, so that what the room does meanwhile is not taken for what a rack does; the same after a kill
+                # mixed, so that changes of the room are not mistaken for a rack's; the same after a kill
                 random.Random(f"{self.campaign.name}/{number}").shuffle(order)
                 self._rounds += [Unit(node, "round", number) for unit in order for node in units[unit]]
         return [*self._rounds, *self.state.retests]
 
     def to_do(self) -> list[Unit]:
-        """Units that have neither an open attempt nor a result, nor used up their attempts or the budget."""
+        """Units that have neither an open attempt nor a result, and have not used up their attempts or the budget."""
         left, each = self._left_of_budget(), self.campaign.seconds / 3600
         if left < each:
             return []
@@ -212,7 +212,7 @@ class Runner:
         return [unit for block in self._blocks(self._left[1]) if len(block) * each <= left for unit in block]
 
     def _blocks(self, units: Sequence[Unit]) -> list[list[Unit]]:
-        """What is begun together or not at all: nodes of one unit, in one round."""
+        """Work that begins together or not at all: nodes of one unit, in one round."""
         found: dict[tuple[str, str, int], list[Unit]] = {}
         for one in units:
             found.setdefault((self.campaign.unit_of(one.node), one.purpose, one.number), []).append(one)
@@ -229,7 +229,7 @@ class Runner:
         return [unit for unit in self.units() if not self.state.done(unit)]
 
     def spent_hours(self) -> float:
-        """Node hours of what was gathered, and what jobs in flight may still take."""
+        """Node hours of gathered results, plus the maximum of jobs in flight."""
         return (self.state.seconds + len(self.state.open()) * self.campaign.seconds) / 3600
 
     def _left_of_budget(self) -> float:
@@ -275,7 +275,7 @@ class Runner:
     def _submit(self, wanted: Sequence[Unit]) -> None:
         together, _ = plan.at_once(self.campaign, self._limits)
         flying = self.state.open()
-        busy = {a.unit.node for a in flying}  # two runs of a node at once would measure each other
+        busy = {a.unit.node for a in flying}  # two simultaneous runs on a node would measure each other
         free = together - len(flying)
         sent, left, each = 0, self._left_of_budget(), self.campaign.seconds / 3600
         for block in self._blocks(wanted):
@@ -299,12 +299,12 @@ class Runner:
                 self.tick()
 
     def _sent(self, unit: Unit, together: int) -> bool:
-        """Whether the scheduler took the job of a unit; later it may take more."""
+        """Whether the scheduler accepted the job of a unit; it may accept more later."""
         try:
             self._one(unit, together)
         except Refused as error:
             self.refused = str(error)
-            # a queue that is full takes more when something ended
+            # a full queue accepts more when something has ended
             self.next_submission = self.clock() + _FULL_S
             if not error.later:
                 raise CampaignError(f"node {unit.node}: the scheduler accepts no job: {error}") from None
@@ -454,7 +454,7 @@ class Runner:
     # -- telling --
 
     def tick(self) -> None:
-        """Within long work: a line of progress where it is due."""
+        """During long work: a line of progress if it is due."""
         if not 0 <= self.clock() - self.said_at < PROGRESS_S:
             self._progress()
 
@@ -468,7 +468,7 @@ class Runner:
         self.page(self.state, line)
 
     def line(self) -> str:
-        """How far it is and what remains."""
+        """The progress and the remaining work."""
         units, flying = self.units(), self.state.open()
         done = sum(self.state.done(unit) for unit in units)
         now = datetime.fromtimestamp(self.clock(), timezone.utc)
@@ -490,6 +490,6 @@ class Runner:
 
 
 def remaining(state: State, left: int, flying: int) -> float | None:
-    """Seconds until the rest is done, by what nodes took so far; None: none is done."""
+    """Seconds until the rest is done, by the time per node so far; None: none is done."""
     took = [float(a.gathered.get("seconds", 0.0)) for a in state.attempts.values() if a.gathered]
     return left / max(flying, 1) * sum(took) / len(took) if took else None

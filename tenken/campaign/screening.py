@@ -1,5 +1,4 @@
-"""Conformity on the first day: which of many nominally identical devices deviates, as opposed to effects of what they
-share.
+"""Conformity on the first day: which of many nominally identical devices deviates, as opposed to effects they share.
 
 Figures become losses (logarithms, larger is worse). Variation over time (a running median over the runs), effects of
 lot, rack, switch, slot and firmware (medians of groups) and what temperature or power explains are subtracted first;
@@ -20,17 +19,17 @@ from tenken.campaign import extreme_value
 #: How the chance that a campaign of a healthy fleet accuses anybody, 0.01, is shared out: half of it, since tails are
 #: estimated.
 _DEVICES, _NODES, _GROUPS = 0.0025, 0.001, 0.0015
-#: Members that a group needs before its effect is taken off, and groups before one of them can be the odd one.
+#: Members that a group needs before its effect is subtracted, and groups before one of them can deviate.
 _LEAST_MEMBERS, _LEAST_GROUPS = 8, 8
 #: Maximum number of deviating groups of one metric that are reported.
 _MOST_ODD_GROUPS = 8
-#: Values that the running median over time spans, and below how many there is none.
+#: Values covered by the running median over time, and the number below which there is none.
 _WINDOW, _LEAST_FOR_TIME = 101, 48
-#: A suspect is named if its second run lies out by this part of the limit at least.
+#: A suspect is named if its second run exceeds at least this part of the limit.
 _AGAIN = 0.6
-#: Part of a node's devices, at least, that are slower by half of what the node is.
+#: Minimum part of a node's devices that are slower by half of the node's loss.
 _SHARE_OF_NODE = 0.75
-#: Nodes up to which it is looked for those that are slow in general, and the loss over all checks that is looked for.
+#: Nodes up to which generally slow ones are searched, and the loss over all checks that is searched for.
 _FEW_NODES, _LOSS_IN_GENERAL = 40, 0.1
 #: Nodes that need a value of a check, for their ranks to count.
 _FEWEST_COMPARED = 3
@@ -159,7 +158,7 @@ def device_name(fleet: Fleet, index: int) -> str:
 
 
 def drift(rest: np.ndarray, times: np.ndarray | None) -> np.ndarray:
-    """What the time of the run explains: a running median over neighbouring runs."""
+    """The effect of the time of the run: a running median over neighbouring runs."""
     if times is None:
         return np.zeros(len(rest))
     there = np.flatnonzero(np.isfinite(rest) & np.isfinite(times))
@@ -167,14 +166,14 @@ def drift(rest: np.ndarray, times: np.ndarray | None) -> np.ndarray:
         return np.zeros(len(rest))
     order = there[np.argsort(times[there], kind="stable")]
     window = min(max(_WINDOW, len(order) // 40), len(order) // 4) | 1
-    # medians of stretches, joined by lines: what a running median gives, at a fraction of the cost
+    # medians of stretches, joined by lines: like a running median, at a fraction of the cost
     parts = np.array_split(rest[order], max(len(order) // window, 2))
     ends = np.cumsum([len(p) for p in parts])
     middles = ends - np.array([len(p) for p in parts]) / 2
     found = np.zeros(len(rest))
     level = np.array([float(np.median(p)) for p in parts])
     if np.ptp(level) < 4 * _scale(rest[order]) / np.sqrt(window):
-        return found  # no more than chance: a median of so few would only add its own noise
+        return found  # not more than chance: a median of so few would only add noise
     at = np.interp(np.arange(len(order)), middles, level)
     # beyond the first and the last middle the line continues
     first = (level[1] - level[0]) / (middles[1] - middles[0])
@@ -291,7 +290,7 @@ def _tell(figure: Figure, of: _Medians, rest: np.ndarray, result: Screened) -> N
 
 def _oddest(figure: Figure, of: _Medians, rest: np.ndarray, chance: float) -> tuple[_Medians, int, float] | None:
     """The worst group of a factor beyond its limit, with factor and limit. A group's median is nearly normally
-    distributed whatever its members are, which gives the limit for few groups.
+    distributed for any distribution of its members, which gives the limit for few groups.
     """
     noise = 1.2533 * _scale(rest[np.isfinite(rest)]) / np.sqrt(of.sizes)
     spread = max(_scale(of.offsets), float(np.median(noise)), figure.spread / 8)
@@ -307,7 +306,7 @@ def _told_apart(factors: Mapping[str, np.ndarray]) -> list[tuple[str, np.ndarray
     """Factors with different groupings: of identical ones the first, under all their names."""
     kept: list[tuple[str, np.ndarray, bytes]] = []
     for factor, labels in factors.items():
-        # groups numbered in the order in which they come: alike, however they are called
+        # groups numbered in the order in which they occur, whatever their names
         _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
         shape = np.argsort(np.argsort(first))[codes].tobytes()
         same = next((i for i, one in enumerate(kept) if one[2] == shape), None)
@@ -346,9 +345,9 @@ def slow_in_general(
 ) -> tuple[list[Suspect], list[Suspect]]:
     """(confirmed, not confirmed) nodes of a small fleet whose ranks in all checks are worse than chance allows.
 
-    The limit of a single figure is wide for few devices, and the wider the more figures there are. A rank needs no
-    tail: a healthy node has each of the n in a check with the same chance, where n nodes have a value. `check_of`: the
-    check of each figure."""
+    The limit of a single figure is wide for few devices, and wider with more figures. Ranks have no tail: a healthy
+    node has each of the n ranks in a check with the same probability, where n nodes have a value. `check_of`: the check
+    of each figure."""
     names, codes = np.unique(fleet.nodes, return_inverse=True)
     n = len(names)
     if not 3 <= n <= _FEW_NODES:
@@ -357,7 +356,7 @@ def slow_in_general(
     for figure in first:
         loss = losses(figure)
         if not np.isfinite(loss).any() or np.nanmax(loss) == np.nanmin(loss):
-            continue  # which one is the slowest cannot be seen in what is the same of all
+            continue  # the slowest one cannot be determined where all are equal
         middle = np.nanmedian(loss)
         second = losses(Figure(figure.name, again[figure.name], figure.higher_is_better))
         of_check.setdefault(check_of[figure.name], []).append((loss - middle, second - middle))
@@ -371,7 +370,7 @@ def slow_in_general(
         return [], []
     loss, limit = np.array(rows), -math.log1p(-_LOSS_IN_GENERAL)
     there = np.isfinite(loss)
-    # 1 for the fastest, of those with a value; what is alike counts as fast
+    # 1 for the fastest of those with a value; equal values count as fast
     ranks = 1 + (loss[:, None, :] < loss[:, :, None]).sum(axis=2)
     named: list[Suspect] = []
     not_again: list[Suspect] = []

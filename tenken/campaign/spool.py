@@ -1,4 +1,5 @@
-"""From the spool into the archive, once: a node's file is gathered by the names of its records, whatever was before."""
+"""From the spool into the archive, once: a node's file is gathered by the names of its records, whatever happened
+before."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ from tenken.model import files
 from tenken.model.job import short
 from tenken.model.record import MAX_RECORD_BYTES, Record, parse
 
-#: Where files lie that are in the archive: what ReFrame printed on the node is read there.
+#: Where files are that the archive contains: the output of ReFrame on the node is read there.
 GATHERED = "gathered"
-#: A node's file that is larger is none.
+#: Maximum size of a node's file.
 MAX_BYTES = 4 << 30
 
 
@@ -51,7 +52,7 @@ def there(spool: Path) -> list[str]:
 
 
 def put_away(spool: Path, token: str) -> None:
-    """Move a file that was gathered out of the way of the next look; one that cannot be moved stays."""
+    """Move a gathered file out of the way of the next look; one that cannot be moved stays."""
     with contextlib.suppress(OSError):
         (spool / GATHERED).mkdir(exist_ok=True)
         (spool / f"{token}.tar").rename(spool / GATHERED / f"{token}.tar")
@@ -127,8 +128,8 @@ def _unlisted(session: str, manifest: bytes | None, sealed: Mapping[str, bytes])
 
 
 def _put(root: Path, session: str, sealed: Mapping[str, bytes]) -> str | None:
-    """Archive files that are not yet there; the first one that is there and differs, if there is one. One that was
-    pruned since is the same.
+    """Archive files that do not exist yet; the first existing one that differs, if any. One that was pruned since is
+    the same.
     """
     path = archive.session_folder(root, session) / seal.MANIFEST
     known = path.read_bytes() if path.is_file() else b""

@@ -4,8 +4,8 @@ Three kinds of rounds, whose figures are never compared with each other: `within
 is shared), `across` (isolated: at most `crossing` pairs of a leaf use its uplinks at a time) and `loaded` (all nodes of
 two leaves at once, in all pairs of leaves). On a tapered fabric, only the first two accuse anybody.
 
-A job runs the pairs of one meeting, each as its own launch with a time limit: what is dead, slow or hung costs that
-pair alone. Of the answers, `accuse` says which node is behind them: a node is slow with all its partners, a cable
+A job runs the pairs of one meeting, each as a separate launch with a time limit: a dead, slow or hanging pair costs
+only itself. Of the answers, `accuse` says which node is behind them: a node is slow with all its partners, a cable
 between two switches with one.
 """
 
@@ -71,7 +71,7 @@ def _inside(leaf: str, nodes: Sequence[str], partners: int) -> Meeting | None:
 def _across(a: str, left: Sequence[str], b: str, right: Sequence[str], shift: int, crossing: int) -> Meeting:
     if len(left) < len(right):
         a, b, left, right = b, a, right, left
-    # the smaller leaf's nodes meet several; disjoint as long as a step is no longer than that leaf
+    # the smaller leaf's nodes meet several; disjoint as long as a step is not longer than that leaf
     pairs = [(node, right[(i + shift) % len(right)]) for i, node in enumerate(left)]
     step = max(1, min(crossing, len(right)))
     steps = tuple(tuple(pairs[i : i + step]) for i in range(0, len(pairs), step))
@@ -97,7 +97,7 @@ class Answer:
 
 @dataclass
 class Verdict:
-    """`nodes`, `pairs`: named ones with what speaks against them; `leaves`: those whose nodes are mostly named."""
+    """`nodes`, `pairs`: named ones with the evidence against them; `leaves`: those whose nodes are mostly named."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     pairs: dict[Pair, str] = field(default_factory=dict)

@@ -26,7 +26,7 @@ from tenken.report import contracts, remaining
 from tenken.report.acceptance import Acceptance
 from tenken.report.contracts import Contract, Offered
 
-#: What a run remembers, next to its report.
+#: The state of a run, next to its report.
 STATE = "run.json"
 
 
@@ -106,8 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def begun(file: Path, agreed: Contract) -> State:
-    """What an earlier run of this contract left. Raises RunError if the contract was changed since."""
-    # exchanged GPUs, the punch list and exclusions are agreed while it runs; what must be reached is not
+    """The state left by an earlier run of this contract. Raises RunError if the contract was changed since."""
+    # exchanged GPUs, the punch list and exclusions are agreed while it runs; the targets are not
     must = (agreed.system, agreed.clauses, agreed.modes, agreed.confidence)
     digest = hashlib.sha256(repr(must).encode()).hexdigest()
     try:
@@ -129,7 +129,7 @@ def decided(agreed: Contract, root: Path, sessions: Sequence[str]) -> Acceptance
 
 
 def plan(agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: str) -> list[str]:
-    """What is to run: rounds, checks, nodes."""
+    """The plan: rounds, checks, nodes."""
     wanted = remaining.open_clauses(found)
     runs = max(wanted.values(), default=0)
     lines = [
@@ -163,7 +163,7 @@ def rounds(
         for batch in batches:
             name = archive.new_session()
             state.sessions.append(name)
-            state.keep()  # before it runs: what a kill leaves counts
+            state.keep()  # before it runs: results left by a kill count
             session(agreed.system, mode, checks, batch, name)
         state.longest = max(state.longest, time.monotonic() - start)
         state.keep()
@@ -179,7 +179,7 @@ def rounds(
 
 
 def session(system: str, mode: str, checks: Path, batch: remaining.Batch, name: str) -> None:
-    """One session of ReFrame; its status does not matter, since the archive has what it measured. A signal ends all."""
+    """One session of ReFrame; its status does not matter, since the archive has its results. A signal ends all."""
     command = [str(Path(sys.prefix) / "bin" / "reframe"), "-c", str(checks), "-r", "--system", system, "--mode", mode]
     command += [word for pattern in batch.patterns for word in ("-n", pattern)]
     if batch.nodes:

@@ -114,7 +114,7 @@ def _run(campaign: Campaign, folder: Path, arguments: argparse.Namespace, fresh:
 
 def _runner(campaign: Campaign, folder: Path, root: Path, arguments: argparse.Namespace) -> runner.Runner:
     def again(state: State) -> Chosen:
-        from tenken.campaign import findings  # needs numpy, which a kit without reports has not
+        from tenken.campaign import findings  # needs numpy, which a kit without reports lacks
 
         table, _ = findings.read(state, root, campaign)
         return findings.suspects(table, campaign)
@@ -190,7 +190,7 @@ def _launch(campaign: Campaign, given: str, known: Mapping[str, str], key: str) 
 
 def _leaves(state: State, campaign: Campaign, leaf: str) -> dict[str, str]:
     """Leaf by node, of the nodes that passed individually."""
-    from tenken.campaign import findings  # needs numpy, which a kit without reports has not
+    from tenken.campaign import findings  # needs numpy, which a kit without reports lacks
 
     known: Mapping[str, str] = campaign.groups.get(leaf, {})
     fabric = loader.load(campaign.system).partition(campaign.partition).fabric
@@ -316,7 +316,7 @@ def _hardware(campaign: Campaign, folder: Path) -> int:
 
 def _report(campaign: Campaign, folder: Path) -> int:
     state = _begun(campaign, folder)
-    from tenken.campaign import findings  # needs numpy, which a kit without reports has not
+    from tenken.campaign import findings  # needs numpy, which a kit without reports lacks
 
     with Alive(partial(print, file=sys.stderr, flush=True), "reading and comparing the records of all nodes"):
         table, found = findings.read(state, paths.archive_root(), campaign)

@@ -53,7 +53,7 @@ def _seen(one: Told | None) -> Seen | None:
 
 
 def _read(parse: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What a parser makes of an answer; one that it cannot read is none."""
+    """The parsed answer; None if it cannot be parsed."""
     try:
         return parse()
     except (JobSchedulerError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
@@ -61,7 +61,7 @@ def _read(parse: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _pinned_to_bad(pinned: Mapping[str, str], nodes: Mapping[str, str]) -> dict[str, str]:
-    """By job that waits for one node, the state of that node, where it takes no jobs. `nodes`: states by name."""
+    """The state of its node by job that waits for one node, if that takes no jobs. `nodes`: states by name."""
     bad = {node: state for node, state in nodes.items() if state.lower().startswith(slurm.NODE_BROKEN)}
     return {job: f"{node} is {bad[node]}" for job, node in pinned.items() if node in bad}
 
@@ -177,7 +177,7 @@ class SlurmQueue(_Base):
         return {number: one for number, one in found.items() if number in wanted}
 
     def _bad_nodes(self, found: Mapping[str, Seen | None]) -> dict[str, str]:
-        """Of jobs that wait for one node, which one that is and its state, if it takes none; nothing without answer."""
+        """For jobs that wait for one node: which node, and its state if it takes no jobs; nothing without an answer."""
         try:
             pending = _ask(["squeue", "-h", "-t", "PD", "-u", getpass.getuser(), "-O", "JobID:|,ReqNodes:|"])
             nodes = _ask(["sinfo", "-h", "-N", "-o", "%N %T"])
@@ -252,7 +252,7 @@ class PbsQueue(_Base):
         found = {job: _seen(pbs.seen(living[job])) for job in jobs if job in living}
         missing = [job for job in jobs if job not in living]
         for job in missing[:_ALONE]:
-            # ended, and the history shows how; or what others wrote hid it
+            # ended, and the history shows how; or other programs' output hid it
             one = self._alone(job)
             found |= {job: _seen(pbs.seen(one))} if one else {}
         found |= dict.fromkeys(missing[_ALONE:])

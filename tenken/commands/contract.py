@@ -102,7 +102,8 @@ def checked(name: str, mode: str = "", checks: Path = Path("checks")) -> Machine
 
 
 def _measured(system: System, archive: Path | None, session: str) -> list[Record]:
-    """What a session measured on a system. Raises a TenkenError that lists the sessions where there is none such."""
+    """The values that a session measured on a system. Raises a TenkenError that lists the sessions where there is none
+    such."""
     root = archive or paths.archive_root()
     (name,) = accept.known_sessions(root, [session])
     found = [record for record in records.records(root, system=system.name) if record.session == name]

@@ -18,7 +18,7 @@ from tenken.report import drill
 
 #: Exit status; 2 is a wrong command line.
 ALL_NOTICED, SOMETHING_MISSED, SHOWS_NOTHING = 0, 1, 3
-#: What the checks of a run read (tenken.reframe.base).
+#: Variables that the checks of a run read (tenken.reframe.base).
 VARIABLE = "TENKEN_DRILL"
 
 

@@ -71,7 +71,7 @@ def register(subparsers: Any) -> None:
 
 def run_rebase(arguments: argparse.Namespace) -> int:
     """Runs `tenken gate rebase`; returns 0, or 2 if the entry would be invalid or cannot be written."""
-    from tenken.history import acknowledged  # needs numpy, which a kit without reports has not
+    from tenken.history import acknowledged  # needs numpy, which a kit without reports lacks
 
     named = {key: getattr(arguments, key) for key in ("node", "gpu", "check", "metric")}
     owner = arguments.owner or getpass.getuser()
@@ -92,7 +92,7 @@ def run_rebase(arguments: argparse.Namespace) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `tenken gate`; returns its exit status. Anything that prevents judging gives 3, never 0."""
-    from tenken.report import notices  # it draws, and takes its time to load
+    from tenken.report import notices  # it draws, and takes time to load
 
     try:
         gate = judge(arguments)

@@ -1,4 +1,4 @@
-"""`tenken kinds`: what devices of one model reached, and how a site adds its own to systems/kinds.yaml."""
+"""`tenken kinds`: what devices of one model reached, and how a site adds its devices to systems/kinds.yaml."""
 
 from __future__ import annotations
 

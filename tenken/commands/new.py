@@ -14,7 +14,7 @@ from tenken.errors import TenkenError
 from tenken.paths import ROOT
 
 _TEMPLATES = Path(__file__).with_name("templates")
-#: What is written, by template; relative to the checkout.
+#: The files to write, by template; relative to the checkout.
 FILES = {
     "program.cpp.txt": "src/programs/{name}/{name}.cpp",
     "metrics.yaml.txt": "src/programs/{name}/metrics.yaml",

@@ -152,11 +152,11 @@ def _in_words(one: Listed, known: Publications) -> str:
     return f"{one.state}: {one.measured}" if one.measured else one.state
 
 
-# -- what was measured --
+# -- measured rows --
 
 
 def with_records(listed: Sequence[Listed], archives: Iterable[Path]) -> list[Listed]:
-    """The rows with the first kept record of each; one that lacks nothing before one that does."""
+    """The rows with the first kept record of each; complete ones before others."""
     from tenken.archive import packed, records
     from tenken.report import published
 
@@ -178,7 +178,7 @@ def with_records(listed: Sequence[Listed], archives: Iterable[Path]) -> list[Lis
     return [replace(one, measured=found.get(at, "")) for at, one in enumerate(listed)]
 
 
-# -- whether a machine selects what reproduces a row --
+# -- whether a machine selects the check that reproduces a row --
 
 
 def by_features(rows: Sequence[Row]) -> list[Listed]:
@@ -237,7 +237,7 @@ def dry_run(system: System, classes: Sequence[str]) -> list[dict[str, Any]]:
         env |= {f"RFM_{key}_DIR": str(Path(folder) / key.lower()) for key in ("STAGE", "OUTPUT")}
         env |= {"TENKEN_ARCHIVE": str(Path(folder) / "perflogs")}
         env["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), env.get("PATH", "")])
-        for variable in system.variables.values():  # nothing is submitted: what a user must set may be anything
+        for variable in system.variables.values():  # nothing is submitted: a variable of the user may have any value
             if variable.required:
                 env.setdefault(variable.name, "none")
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)

@@ -1,9 +1,9 @@
 """Validated files in a form that is read in a millisecond.
 
-Reading YAML with line numbers and checking it against a JSON Schema costs most of a second for all systems;
-`reframe -l` may take 1.5 s in all. So what was read and checked is kept as JSON under `.cache/systems/`, one
-file a name, and used as long as its key (a hash of everything it was made from) is the same. A cache that is
-missing, damaged, stale or not writable is never an error: the work is done again.
+Reading YAML with line numbers and checking it against a JSON Schema takes most of a second for all systems; `reframe
+-l` may take 1.5 s in all. Therefore the checked result is kept as JSON under `.cache/systems/`, one file per name, and
+used as long as its key (a hash of everything it was made from) is the same. A cache that is missing, damaged, stale or
+not writable is never an error: the work is done again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def key_of(parts: Iterable[bytes]) -> str:
 
 
 def cached(folder: Path | None, name: str, key: str, compute: Callable[[], Any]) -> Any:
-    """`compute()` (plain JSON data), or what an earlier call with that key wrote. `folder=None`: no cache."""
+    """`compute()` (plain JSON data), or the result of an earlier call with that key. `folder=None`: no cache."""
     if folder is None:
         return compute()
     file = folder / f"{name}.json"

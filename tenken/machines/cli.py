@@ -109,7 +109,7 @@ def _describe(arguments: argparse.Namespace) -> int:
 
 
 def describe(system: System, env: Mapping[str, str]) -> Iterator[str]:
-    """Readable lines: the machine, what it needs, what is known about it."""
+    """Readable lines: the machine, its requirements, what is known about it."""
     if system.hidden_gpus:
         yield f"WARNING: {system.hidden_gpus}"
     yield f"{system.name}: {system.title}"

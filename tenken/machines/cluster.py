@@ -131,8 +131,8 @@ def _slurm_time(text: str) -> str | None:
 
 
 def pbs_queues(run: Runner, unread: list[str] | None = None) -> list[Queue]:
-    """Queues of PBS that run jobs, one entry per kind of node that serves one; empty if it does not respond. What of
-    its answers cannot be read is appended to `unread`.
+    """Queues of PBS that run jobs, one entry per kind of node that serves one; empty if it does not respond. Unreadable
+    parts of its answers are appended to `unread`.
     """
     unread = [] if unread is None else unread
     hosts = pbs_hosts(pbs_nodes(run, unread))
@@ -169,7 +169,7 @@ def pbs_queues(run: Runner, unread: list[str] | None = None) -> list[Queue]:
 
 
 def pbs_nodes(run: Runner, unread: list[str] | None = None) -> dict[str, Mapping[str, Any]]:
-    """Vnodes by name as pbsnodes reports them; empty without an answer. What cannot be read is appended to `unread`."""
+    """Vnodes by name as pbsnodes reports them; empty without an answer. Unreadable parts are appended to `unread`."""
     return _pbs(run(["pbsnodes", "-a", "-F", "json"]), "nodes", [] if unread is None else unread)
 
 

@@ -56,7 +56,7 @@ def differences(said: Node, seen: Node) -> list[str]:
 
 
 def _links(cells: Mapping[str, str]) -> str:
-    """Of pairs whose links differ or that have none: `none`, or what most have and which GPUs have something else."""
+    """Of pairs whose links differ or that have none: `none`, or the most common value and the GPUs with another one."""
     if not cells:
         return ""
     counts = Counter(cells.values())

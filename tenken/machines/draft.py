@@ -22,7 +22,7 @@ from tenken.machines.model import GpuSheet, Node, System
 #: Modules that a first system file may need, by prefixes of their names.
 _MODULES = re.compile(r"(?i)(cuda|nvhpc|nvidia|gcc|gnu|openmpi|ompi|hpcx|mpich|mvapich|cray-mpich|intel-?mpi)(/|-|$)")
 
-#: What a rank of a test prints.
+#: The output of a rank of a test.
 _RANK = "TENKEN-RANK"
 
 
@@ -305,7 +305,7 @@ def _refusal(run: Runner, launch: list[str]) -> str | None:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     if _RANK in lines:
         return None
-    # the first error is the cause; those after it are what follows from it
+    # the first error is the cause; the others follow from it
     errors = [line for line in lines if "error" in line.lower()]
     reason = re.sub(r"\s+", " ", (errors or lines[-1:] or ["no answer within 9 s"])[0])
     return printable(reason)[:200]

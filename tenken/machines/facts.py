@@ -151,7 +151,8 @@ def attained(partition: Partition) -> dict[tuple[str, str], tuple[float, str]]:
 
 
 def run_of(result: Result, metric: MetricValue) -> dict[str, Any]:
-    """What a reference's `parameters` may name: options and coordinates by any of their names, the number of ranks."""
+    """Names allowed in a reference's `parameters`: options and coordinates by any of their names, the number of
+    ranks."""
     program = load_catalogue().get(result.program)
     now: dict[str, Any] = {}
     if program is not None:

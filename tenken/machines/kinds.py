@@ -74,7 +74,7 @@ def _problem(one: Any) -> str:
 
 
 def known(result: Result, metric: MetricValue) -> Known | None:
-    """What devices of the model of a value's GPUs reached; None: none is known, or its GPUs are of several models."""
+    """What devices of the model of a value's GPUs reached; None: unknown, or its GPUs are of several models."""
     names = {device.name for gpu in metric.subject.gpus if (device := result.device(gpu)) is not None}
     if len(names) != 1 or not catalogue.has(result.program):
         return None
@@ -96,7 +96,7 @@ def text(kinds: Mapping[str, list[dict[str, Any]]]) -> str:
 
 
 def with_site(file: Path, site: str, date: str, figures: Mapping[str, Mapping[str, Any]]) -> str:
-    """The text of the file with a site's figures by GPU, in place of what it gave before. Raises SystemFileError."""
+    """The text of the file with a site's values by GPU, replacing its former ones. Raises SystemFileError."""
     kinds = sites_of(file) if file.exists() else {}
     for gpu, found in figures.items():
         others = [one for one in kinds.get(gpu, []) if one["site"] != site]

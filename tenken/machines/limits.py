@@ -1,4 +1,4 @@
-"""What a machine can physically do, by the data sheets: a metric's limit where the program finds none itself.
+"""The physical limits of a machine, by the data sheets: a metric's limit where the program finds none itself.
 
 Each function takes a partition and returns a `Limit`, or `Unknown` with the reason. A basis begins `data sheet: ` and
 names the sheet and its source, or where none is known `attribute: ` (a memory clock and bus width) or `driver: `

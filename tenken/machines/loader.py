@@ -44,9 +44,9 @@ CACHE_FOLDER = CACHE / "systems"
 _RULES = [Path(__file__).with_name(f"{name}.py") for name in ("loader", "validation", "yamlfile", "model")]
 
 
-#: What a file was made into, with the key of its content and the data sheets.
+#: The result of a file, with the key of its content and the data sheets.
 Made = tuple[str, Sheets, System]
-#: What each file was made into last by `load`: each check of a session requests its system.
+#: The last result of each file in `load`: each check of a session requests its system.
 _made: dict[Path, Made] = {}
 
 
@@ -106,7 +106,7 @@ def load_file(
     made: dict[Path, Made] | None = None,
     strict: bool = False,
 ) -> System:
-    """A system from any file; its name is the file's. Raises SystemFileError.
+    """A system from any file, named after the file. Raises SystemFileError.
 
     A reference with an error is disabled, and a notice of the system states it; `strict` raises it. One of a program
     that is not of this suite applies once its check has declared the metric. `rules`: `_rules(src)`, where the caller
@@ -163,7 +163,7 @@ def references(
 
 
 def _rules(src: Path) -> bytes:
-    """Hash of all that decides, besides the file itself, whether a file is right and what comes out of it."""
+    """Hash of everything, besides the file itself, that determines whether a file is valid and its result."""
     parts = [file.read_bytes() for file in (SCHEMA, hardware.FILE, *_RULES)]
     for file in sorted(src.glob("*/metrics.yaml")):
         parts += [file.parent.name.encode(), file.read_bytes()]
@@ -172,12 +172,12 @@ def _rules(src: Path) -> bytes:
 
 def _read(file: Path, sheets: Sheets, src: Path, strict: bool) -> Any:
     """Parse and check; returns plain data under present names, with each reference's direction from the catalogue
-    (empty for a program that its check declares) and, under `notices`, what a person should be told of the file."""
+    (empty for a program that its check declares) and, under `notices`, what the user should know about the file."""
     from tenken.machines import validation, yamlfile
     from tenken.model import catalogue
 
     def programs() -> Mapping[str, catalogue.Program]:
-        # what this process happens to have declared decides nothing that is kept in the cache
+        # declarations of this process do not affect the cached data
         return catalogue.load_catalogue(src) if strict else catalogue.of_suite(src)
 
     shown = f"{file.resolve().parent.name}/{file.name}"

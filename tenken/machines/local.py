@@ -4,8 +4,8 @@
     gpu_count()              -> NVIDIA GPUs in this node, from device files alone (well below a millisecond)
     resolve(system)          -> the system with `count: found` filled in, if this machine has GPUs
 
-Looking never raises: what cannot be read is None, and what is odd becomes a line of `System.notes`. All is
-read below `root` and run by `run`, so tests hand in a made-up machine.
+Detection never raises: unreadable values are None, and oddities become a line of `System.notes`. All is read below
+`root` and run by `run`, so tests hand in a made-up machine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Runner = Callable[[Sequence[str]], "str | None"]
 Which = Callable[[str], "str | None"]
 
 PARTITION = "node"
-#: Where /proc, /sys and /dev are looked for.
+#: The prefix of /proc, /sys and /dev.
 ROOT = Path("/")
 _HYPERVISORS = {
     "qemu": "QEMU",
@@ -58,7 +58,7 @@ _HYPERVISORS = {
     "google": "Google Compute Engine",
     "openstack": "OpenStack",
 }
-#: What a row of a GPU needs, and what older drivers may not know, the youngest field first.
+#: Fields required for a GPU, and those that older drivers may lack, the newest field first.
 _NEEDED = ("index", "uuid", "name")
 _OPTIONAL = ("compute_cap", "mig.mode.current", "memory.total", "pcie.link.gen.max", "pcie.link.width.max")
 _FIELDS = (*_NEEDED, "compute_cap", "memory.total", "pcie.link.gen.max", "pcie.link.width.max", "mig.mode.current")
@@ -232,7 +232,7 @@ class Looker:
         return dict(sorted(total.items()))
 
     def _cache_indices(self, folder: str) -> list[str]:
-        # The same on every CPU of a machine, and listing a folder for each of 500 takes its time.
+        # The same on every CPU of a machine, and listing a folder for each of 500 takes time.
         if not hasattr(self, "_indices"):
             self._indices = self.listing(folder, r"index\d+")
         return self._indices
@@ -268,7 +268,7 @@ class Looker:
             fitted = [(int(size), None) for size in sizes if size.isdigit() and int(size) > 0]
         total = self.memory_bytes_of_machine() or 0
         if not fitted or sum(size for size, _ in fitted) * 2**20 < total:
-            return None  # a controller without its driver: what it has is not seen
+            return None  # a controller without a driver: its devices are not seen
         rates = {rate for _, rate in fitted if rate}
         return len(fitted), min(rates, default=None)
 
@@ -351,7 +351,7 @@ class Looker:
         return f"this machine has {there} NVIDIA GPUs, and this process sees none of them: {why}"
 
     def _blocked(self) -> bool:
-        """Whether a job was not given the GPUs that the driver lists: their device files may not be opened."""
+        """Whether a job was not given the GPUs that the driver lists: their device files cannot be opened."""
         files = [self.root / "dev" / name for name in self.listing("dev", r"nvidia\d+")]
         return bool(files) and not any(_may_open(file) for file in files)
 

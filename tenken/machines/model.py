@@ -1,4 +1,4 @@
-"""What a machine is, as typed objects; `tenken.machines.loader` makes them from `systems/<name>.yaml`.
+"""A machine as typed objects; `tenken.machines.loader` makes them from `systems/<name>.yaml`.
 
 Units: GB = 10^9 bytes, GiB = 2^30 bytes, GB/s of one direction, TFLOP/s of FP64 unless said otherwise. `None`
 always means "not known" (or, for a count that is detected, "not found on the machine where we are").
@@ -25,8 +25,8 @@ from typing import Any
 
 from tenken.machines.errors import UnknownSystemError, UnsetVariableError
 
-#: What a check cannot start without and an environment can build. A partition has two of them: `cuda` when its
-#: nodes have CUDA devices, `mpi` when an MPI starts there.
+#: What a check needs to start and an environment can build. A partition has two of them: `cuda` when its nodes have
+#: CUDA devices, `mpi` when an MPI starts there.
 FEATURES = ("cuda", "openacc", "openmp", "mpi")
 #: Features that follow from the rest of a file and are never written in one. Of partitions: a job there can have
 #: several nodes; its nodes have at least this many GPUs.
@@ -49,7 +49,7 @@ FOR_HOST = "for_host"
 
 _VARIABLE = re.compile(r"\$\{(TENKEN_[A-Z0-9_]+)\}")
 _PLACEHOLDER = re.compile(r"(?<!\$)\{(\w+)\}")
-# What may stand in a job script's directive without quotes.
+# Characters allowed in a job script's directive without quotes.
 _VALUE = re.compile(r"[A-Za-z0-9_.:@/+,=%-]+")
 
 PCIE_GT_PER_S = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
@@ -393,7 +393,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class UserVariable:
-    """An environment variable for what differs per user: a project group, a queue."""
+    """An environment variable for values that differ per user: a project group, a queue."""
 
     name: str
     meaning: str
@@ -552,7 +552,7 @@ class System:
             return frozenset(chosen)
 
         return {
-            # one without CUDA first: what it compiles needs no driver
+            # one without CUDA first: its programs need no driver
             FOR_HOST: choose(None, lambda environment: (environment.name != "host", "cuda" in environment.features)),
             HOST_MPI: choose("mpi", lambda environment: environment.name != "host"),
             # gcc runs OpenACC on the host

@@ -1,7 +1,7 @@
 """Answers of PBS in its JSON, which is not always JSON.
 
 PBS prints values of users as they are (OpenPBS issues 830, 1255, 2541): `005`, a raw line break, a quote inside of
-quotes. Such a value voids itself alone. What of an answer is still unreadable is named, and its other entries are used.
+quotes. Such a value voids itself alone. Unreadable parts of an answer are named, and its other entries are used.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-#: What of an answer is an entry: a job, a node or a queue has one of these, mostly as its first field.
+#: Entries of an answer: a job, a node or a queue has one of these, mostly as its first field.
 _MARKS = ("Job_Name", "job_state", "Mom", "state", "queue_type", "resources_available")
 _ENTRY = re.compile(
     rf'(?<=[{{,])\s*"(?P<name>[^"\s]+)"\s*:\s*(?=\{{\s*"(?:{"|".join(_MARKS)})")'
@@ -19,7 +19,7 @@ _ENTRY = re.compile(
 )
 _SPACE = re.compile(r"\s*")
 _NAME = r'"[^"\n]*"\s*:'
-#: What follows the quote that ends a string: a further name or value, or the end of what it is in.
+#: What follows the quote that ends a string: another name or value, or the end of the enclosing element.
 _AFTER_VALUE = re.compile(rf"\s*(?:,\s*{_NAME}|(?:[}}\]]\s*)+(?:,\s*{_NAME}|,\s*\{{|\Z))")
 _AFTER_ITEM = re.compile(r'\s*(?:,\s*["\d{\[tfn-]|\])')
 _AFTER_NAME = re.compile(r"\s*:")

@@ -31,7 +31,7 @@ class PublicationError(TenkenError):
 
 @dataclass(frozen=True)
 class Run:
-    """What reproduces a row: the class of a check, the requests to its jobs, and their layout. A list in `asked`
+    """How a row is reproduced: the class of a check, the requests to its jobs, and their layout. A list in `asked`
     requires one job per value.
     """
 

@@ -27,7 +27,7 @@ def nodes_of(partition: Partition, run: Runner = run_command) -> list[str]:
         where = ["-p", queue] if queue else []
         table = run(["sinfo", "-h", "-N", *where, "-o", "%N %T"]) or ""
         rows = (line.split() for line in table.splitlines())
-        # a state with a mark is one that does not answer, is powered down or is about to be
+        # a marked state is one that does not answer, is powered down or is about to be
         found = [r[0] for r in rows if len(r) == 2 and r[1].startswith(_TAKES) and not re.search(r"[*~#!%$@^]", r[1])]
         return list(dict.fromkeys(found))
     if partition.scheduler == "pbs":

@@ -86,7 +86,7 @@ def read(file: Path, shown: str) -> Document:
 
 def parse(text: str, shown: str) -> Document:
     """`read` for text in memory."""
-    from ruamel.yaml import YAML  # costs 60 ms, and only a cache miss comes here
+    from ruamel.yaml import YAML  # costs 60 ms, and only a cache miss gets here
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 

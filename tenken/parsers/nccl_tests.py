@@ -35,7 +35,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int], float]]] = {
     "hypercube_perf": ("perf_hypercube", lambda n: 1.0),
     "sendrecv_perf": ("perf_sendrecv", lambda n: 1.0),
 }
-#: What of the printed size is moved in its time, where that is not all of it (src/hypercube.cu).
+#: The fraction of the printed size that is moved in its time, if not all of it (src/hypercube.cu).
 _MOVED: dict[str, Callable[[int], float]] = {"hypercube_perf": lambda n: (n - 1) / n}
 PLACES = ("out", "in")
 #: Without an in-place mode: its columns are printed, and not compared (src/alltoall.cu, src/sendrecv.cu).

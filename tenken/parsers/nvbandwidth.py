@@ -56,7 +56,7 @@ class NvbandwidthFormatError(TenkenError):
 
 @dataclass(frozen=True)
 class Output:
-    """The matrices by test, in GB/s or ns, without what was not measured; waived tests, which only JSON names."""
+    """The matrices by test, in GB/s or ns, without unmeasured ones; waived tests, which only JSON names."""
 
     version: str
     tests: dict[str, tuple[float, ...]]

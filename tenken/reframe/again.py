@@ -1,4 +1,4 @@
-"""What is INVALID is measured once more when everything else has run: what disturbed it may be gone.
+"""An INVALID run is measured once more when everything else has run: the disturbance may be gone.
 
 The second attempt decides, and there is no third. Both are in the archive. ReFrame's own statistics, its
 run report and its exit status have the attempt that counts.
@@ -21,9 +21,10 @@ from tenken.reframe.terminal import own_time
 
 #: Second attempts take at most this share of the session's time until then, and at most this much of it is planned.
 SHARE, PLANNED = 0.25, 0.8
-#: The end of the job in which the session runs, in seconds since 1970: what runs then loses all of its records.
+#: The end of the job in which the session runs, in seconds since 1970: a check that still runs then loses all of its
+#: records.
 UNTIL = "TENKEN_UNTIL"
-#: Of the time until that end second attempts may take this share.
+#: The share of the time until that end that second attempts may take.
 OF_REST = 0.5
 
 
@@ -81,7 +82,7 @@ def allowed(took: float) -> float:
 
 
 def affordable(tasks: Sequence[Any], seconds: float) -> list[Any]:
-    """Those that fit in a time by what they took before, short ones first; in their order."""
+    """Those that fit in a time by their former duration, short ones first; in their order."""
     chosen, planned = [], 0.0
     for task in sorted(tasks, key=_seconds):
         planned += _seconds(task)

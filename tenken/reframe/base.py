@@ -51,8 +51,8 @@ from tenken.reframe.outcome import REQUEST_FILE, RESULT_FILE, Outcome, captured,
 from tenken.reframe.reference import reframe_reference
 from tenken.reframe.schedulers import ledger
 
-#: Seconds that a program warms up in mode quick, where its check names none. Programs warm up once a GPU and kind of
-#: work: with their own second that was a quarter of a quick run. Clocks rise within 0.1 s.
+#: Seconds that a program warms up in mode quick, where its check names none. Programs warm up once per GPU and kind of
+#: work: with one second each that was a quarter of a quick run. Clocks rise within 0.1 s.
 QUICK_WARMUP = 0.3
 #: Sessions that this process has noted as begun.
 _BEGUN: set[str] = set()
@@ -91,7 +91,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: :default: ``['host']``
     subjects = variable(typ.List[str], value=["host"])
 
-    #: Metrics that must come; None: all of the program's that are not optional and come for `subjects`.
+    #: Metrics that must be present; None: all of the program's that are not optional and belong to `subjects`.
     metrics = variable(typ.List[str], type(None), value=None)
 
     #: Whether the program is launched by MPI; otherwise it runs once, in the job script itself, on the first node.
@@ -128,10 +128,10 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: :default: ``True``
     lists_gpus = variable(bool, value=True)
 
-    #: Seconds that it may take of mode acceptance on a node with one or two GPUs (tenken/reframe/budget.py).
+    #: Seconds of mode acceptance that it may take on a node with one or two GPUs (tenken/reframe/budget.py).
     share = variable(int, type(None), value=None)
 
-    #: The fewest repetitions to which a share may cut it; None: what the catalogue requires of the program's metrics.
+    #: The minimum number of repetitions under a time share; None: what the catalogue requires of the program's metrics.
     fewest = variable(int, type(None), value=None)
 
     #: The verdict, as a column of ReFrame's performance log.
@@ -200,7 +200,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             return
         try:
             archive.check_writable(archive_root())
-            # once a process: a run that is killed is known to have begun, and what it could not load
+            # once per process: a run that is killed is known to have begun, and which modules failed to load
             session = os.environ.get("TENKEN_SESSION", "")
             if session and session not in _BEGUN:
                 archive.begin_session(archive_root(), session, logs.load_errors)
@@ -216,7 +216,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @property
     def share_seconds(self) -> float | None:
-        """What it may take on this machine; None where nothing limits it."""
+        """The time it may take on this machine; None if nothing limits it."""
         return budget.seconds_of(
             self.share, self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, self.one_by_one
         )
@@ -291,7 +291,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @run_before("run", always_last=True)
     def write_request(self):
-        """The request, whose token the program or the adapter repeats; and what a later session needs to adopt the
+        """The request, whose token the program or the adapter repeats; and the data a later session needs to adopt the
         result if this one is killed.
         """
         path = Path(self.stagedir, REQUEST_FILE)
@@ -307,7 +307,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     def mark_the_end(self):
         """A killed job may report exit 0: only a job that printed its own exit status ran to its end."""
         before, after = list(self.prerun_cmds), list(self.postrun_cmds)  # type: ignore[has-type]
-        # an adapter writes the result of another program out of what that printed
+        # an adapter writes the result of another program from its output
         printed = [] if self.ours else [self.captured]
         sealed = [*([name for name in self.outputs if self.ours or name != RESULT_FILE]), *printed]
         begin = self.machine.begin_commands(self.token, self.stagedir, [*self.outputs, *printed])
@@ -397,7 +397,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             foreign=not self.ours,
             mode=self.tenken_mode,
             revision=revision,
-            # what this suite built writes what its sources write
+            # the programs of this suite write what its sources write
             sections=("locks", "load") if revision is not None else (),
         )
 
@@ -509,7 +509,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             ledger.close(self.job)
 
     def case_so_far(self) -> dict[str, Any]:
-        """What a later session needs to adopt the result (tenken/reframe/orphans.py)."""
+        """The data that a later session needs to adopt the result (tenken/reframe/orphans.py)."""
         record = self.record(orphans.nothing_yet(), self.current_partition, self.current_environ)
         return {
             "record": replace(record, request=self.request()).text(),

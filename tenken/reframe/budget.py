@@ -1,7 +1,7 @@
-"""The time of a run: each check's share of it, the samples that fit, and what is measured first.
+"""The time of a run: each check's share of it, the samples that fit, and the order.
 
 A check states its share in seconds, of the 30 minutes of mode acceptance on a node with one or two GPUs. Other minutes
-scale all shares; what a check takes then follows by fewer or more samples. No verification is left out.
+scale all shares; the duration of a check then follows by fewer or more samples. No verification is left out.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from reframe.frontend.executors import Runner
 
 from tenken.reframe.build import BuildPrograms
 
-#: Minutes of a run by mode, with the build. `published` takes as long as it takes, `nightly` what its history had.
+#: Minutes of a run by mode, with the build. `published` has no limit, `nightly` the duration of its history.
 MINUTES = {"quick": 5.0, "acceptance": 30.0}
 #: Mode acceptance on a node with more than two GPUs: checks that take one GPU after the other have more of them.
 MINUTES_OF_MANY = 45.0
 #: GPUs for which shares are stated.
 FEW_GPUS = 2
-#: Seconds of the budget that are no check's: the build, and most of a second between two checks.
+#: Seconds of the budget that belong to no check: the build, and most of a second between two checks.
 BESIDE = 150.0
 #: Share of a budget that all checks of files may have together.
 FILES = 0.25
 
 #: Arguments of programs that are durations of sampling, and the least of each in seconds: those of mode quick.
-#: Repetitions are cut to what the catalogue requires (`min_count`).
+#: Repetitions are reduced to what the catalogue requires (`min_count`).
 SECONDS = {
     "seconds": 0.2, "decide-seconds": 0.1, "target-seconds": 1.0, "sustained-seconds": 0.6, "energy-seconds": 2.1,
 }  # fmt: skip
 
-#: Tags in the order in which their checks run: what decides first. All others follow, those of `LATER` whatever else
-#: they are, files last.
+#: Tags in the order in which their checks run: the deciding ones first. All others follow, those of `LATER` whatever
+#: their other tags, files last.
 LATER = {"training"}
 FIRST, LAST = ("stream", "transfer", "links", "gemm", "hpl", "hpl_mxp", "hpcg"), "storage"
 
@@ -51,7 +51,7 @@ def scale(mode: str, minutes: float, gpus: int, one_by_one: bool) -> float:
 
 
 def seconds_of(share: float | None, mode: str, minutes: float, gpus: int, one_by_one: bool) -> float | None:
-    """What a check with this `share` may take; None where none is stated, or the mode has no budget."""
+    """The time of a check with this `share`; None if none is stated, or the mode has no budget."""
     if share is None or mode != "acceptance":
         return None
     many = gpus > FEW_GPUS
@@ -75,7 +75,7 @@ def fitted(arguments: Mapping[str, Any], by: float, fewest: int) -> dict[str, An
 
 
 def rank(tags: Iterable[str]) -> int:
-    """Where a check with these tags comes in a run; lower is earlier."""
+    """The position of a check with these tags in a run; lower is earlier."""
     found = set(tags)
     if LAST in found:
         return len(FIRST) + 1
@@ -85,7 +85,7 @@ def rank(tags: Iterable[str]) -> int:
 
 
 def register() -> None:
-    """Have ReFrame run its cases in the order of `rank`; what is built first is what others need."""
+    """Have ReFrame run its cases in the order of `rank`; builds that others need come first."""
     runall = Runner.runall
 
     def ordered(self: Any, testcases: Any, *args: Any, **kwargs: Any) -> Any:

@@ -29,7 +29,7 @@ from tenken.reframe.outcome import Outcome, known_nodes
 
 #: With fewer free bytes in TMPDIR compilers fail.
 TOO_FEW_FOR_COMPILERS = 4 << 20
-#: What the build's job prints at its end, with its exit status.
+#: The output of the build's job at its end, with its exit status.
 _END = "TENKEN-BUILD-END"
 #: The header of the build with the revision, copied next to the programs.
 REVISION_FILE = "tenken_revision.h"
@@ -46,7 +46,7 @@ WAIT_FOR_CONFIGURED = 20
 
 @functools.cache
 def _builds_on_login(system: str, partition: str) -> bool | None:
-    """Where a partition builds; None for a system without a file. ReFrame asks for each of some dozen fixtures."""
+    """Where a partition builds; None for a system without a file. ReFrame queries each of some dozen fixtures."""
     return loader.load(system).partition(partition).builds_on_login if system in loader.names() else None
 
 
@@ -203,7 +203,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
     #: Further CMake options, for experiments (`-S cmake_options=...`).
     cmake_options = variable(str, value="")
 
-    #: Jobs of the build: 0 takes the cores of the node that builds.
+    #: Jobs of the build: 0 uses the cores of the node that builds.
     build_jobs = variable(int, value=0)
 
     build_system = "CustomBuild"
@@ -253,14 +253,14 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         build = f"cmake --build {tree} -j {jobs}"
         apart = self.machine.measured_where_built and not self.for_first
         if self.build_locally and not self.machine.measured_where_built:
-            # others work on a login node; at 19 their work would leave this build 1.5 % of a core
+            # others work on a login node; at nice 19 their work would leave this build 1.5 % of a core
             build = f"nice -n 10 {build}"
         install = f'cmake --install {tree} --prefix "$PWD"'
         if programs:
             # one target: make builds several of a command line one after another
             configure += ' -DTENKEN_PROGRAMS="$tenken_programs"'
             build += " --target tenken_programs"
-            # what belongs to no program (a library that is loaded while running) is a component of that name
+            # parts without a program (a library that is loaded at run time) are a component of that name
             install = f"for name in $tenken_programs Unspecified; do {install} --component $name || exit; done"
         driver = f"sh {shlex.quote(str(ROOT / 'scripts' / 'driver.sh'))} {self.machine.nvcc}"
         over = shlex.quote(str(first_is_over(*where)))
@@ -319,7 +319,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         ]
 
     def last_words(self, status: int | None) -> str:
-        """What the build printed last that explains its end, or that the disk of its files or of TMPDIR is full."""
+        """The last output of the build that explains its end, or that the disk of its files or of TMPDIR is full."""
         job = self.build_job
         outcome = Outcome(Path(self.stagedir), job.stdout, job.stderr, None, False)
         # compilers speak on standard error, ninja forwards their messages to its own output

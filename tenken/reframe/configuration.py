@@ -69,7 +69,7 @@ def _processor(partition: Partition) -> dict[str, int]:
     return found
 
 
-#: Set inside of a job that has a whole node: checks run there, one after another, without the scheduler.
+#: Set inside a job that has a whole node: checks run there, one after another, without the scheduler.
 ON_NODE = "TENKEN_ON_NODE"
 
 

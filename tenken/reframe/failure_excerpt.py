@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-#: Packages of Debian and Ubuntu that bring a command which a job needs.
+#: Packages of Debian and Ubuntu with a command that a job needs.
 PACKAGES = {
     "cmake": "cmake",
     "ninja": "ninja-build",
@@ -45,7 +45,7 @@ _ERROR = re.compile(
 )
 # `script: line 12: cmake: command not found` of bash, `sh: 1: cmake: not found` of dash, in any language
 _MISSING = re.compile(r"^[^:]*: (?:\w+ )?\d+: (?:exec: )?([\w.+/-]+): \S", re.MULTILINE)
-#: What a program prints that could not write.
+#: Messages of a program that could not write.
 _FULL_DISK = re.compile(r"^.*(?:No space left on device|Disk quota exceeded).*$", re.MULTILINE)
 #: CMake explains below the line that names its file; the first error is the cause of those that follow.
 _CMAKE = re.compile(r"^CMake Error\b.*(?:\n(?:[ \t]+.*)?)*", re.MULTILINE)
@@ -68,7 +68,7 @@ def why(text: str, status: int | None = None) -> str:
             hint = f": install the package {package} (apt-get install {package})" if package else ""
             return f"command '{name}' was not found{hint}"
     full = _FULL_DISK.findall(text)
-    if full:  # whatever could not be found or built for it
+    if full:  # a part that could not be found or built
         return _short(full[-1].strip(), keep_end=True)
     blocks = _blocks(text)
     framed = _last_frame(blocks)
@@ -76,7 +76,7 @@ def why(text: str, status: int | None = None) -> str:
         return _short(" ".join(framed), keep_end=False)
     lines = [line for block in blocks for line in block]
     own = [line for line in lines if line.startswith("tenken: ")]
-    if own:  # what the job script itself found missing explains what came before it
+    if own:  # a missing part found by the job script itself explains the lines before it
         return _short(own[-1], keep_end=True)
     explained = _CMAKE.search(text)
     if explained:

@@ -17,8 +17,8 @@ from tenken.model.verdicts import RECORDED
 
 
 def recalled(result: Result, run: str, root: Path) -> list[Finding]:
-    """What the archive knows of the fingerprints of a result, which are archived then, except those of a drill. `run`:
-    the token of the attempt.
+    """What the archive knows about the fingerprints of a result, which are archived then, except those of a drill.
+    `run`: the token of the attempt.
     """
     try:
         groups = by_key(stated(result.path))

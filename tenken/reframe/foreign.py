@@ -61,11 +61,11 @@ class Figure:
     sign: str = "positive"
     min_count: int = 1
     max_spread: float | None = None
-    #: Whether it may be missing: what one machine of a kind has and another has not.
+    #: Whether it may be missing: not every machine of a kind has it.
     optional: bool = False
 
     def mistakes(self, name: str) -> Iterator[str]:
-        """What is wrong with its declaration, before anything runs."""
+        """Errors of its declaration, before anything runs."""
         where = f"metric {name}"
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
             yield f"{where}: the name must be lower case letters, digits and _, starting with a letter"
@@ -120,7 +120,7 @@ class ForeignCheck(JudgedCheck):
     Verified by its exit status, by every line in `required_lines`, and by the absence of those in `forbidden_lines`.
     """
 
-    #: The shell command. With `uses_mpi` it is what each rank runs.
+    #: The shell command. With `uses_mpi` it is the command of each rank.
     command = variable(str)
 
     #: The figures in its output by name.
@@ -138,17 +138,18 @@ class ForeignCheck(JudgedCheck):
     #: Further verifications by name, of which `wrong` states which failed.
     own_verifications: Sequence[str] = ()
 
-    #: What prints its version, of which the first line is kept; empty: the output's first match of `version_pattern`.
+    #: The command that prints its version, of which the first line is kept; empty: the output's first match of
+    #: `version_pattern`.
     version_command = variable(str, value="")
     version_pattern = variable(str, value=r"[Vv]ersion:?\s+(\S+)")
 
     #: An image: the command is run in it by the partition's container platform (`containers:` of the system file).
     image = variable(str, value="")
 
-    #: How often the command is run; every run gives its samples.
+    #: Number of runs of the command; every run contributes its samples.
     repetitions = variable(int, value=1)
 
-    #: Raised when the figures come to mean something else.
+    #: Increased when the meaning of the values changes.
     figures_version = 1
 
     ours = False
@@ -171,7 +172,7 @@ class ForeignCheck(JudgedCheck):
         self.metrics = [name for name, figure in self.figures.items() if not figure.optional]
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the class, before anything runs."""
+        """Errors of the class, before anything runs."""
         if not self.command.strip():
             yield "command is empty; allowed: a shell command"
         if not self.figures:
@@ -424,7 +425,7 @@ class NamedProgram(ForeignCheck):
         return ""
 
 
-#: What a check declares of its program.
+#: What a check declares about its program.
 _ATTRIBUTES = (
     "program", "command", "figures", "required_lines", "forbidden_lines", "failure_words", "version_command",
     "version_pattern", "image", "repetitions", "figures_version", "subjects", "on_gpus",

@@ -1,6 +1,6 @@
 """ReFrame's writes on a full disk: retried, then reported with path and size, and the session continues.
 
-A session that could not store something does not end with 0, whatever the verdicts of its checks.
+A session that could not store something does not end with 0, whatever its verdicts are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reframe.frontend.reporting import RunReport
 
 from tenken.archive import disk
 
-#: What this session could not write, a sentence each.
+#: What this session could not write, one sentence each.
 losses: list[str] = []
 
 

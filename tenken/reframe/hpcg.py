@@ -10,7 +10,7 @@ from tenken.reframe.base import TenkenCheck
 SECONDS = {"quick": 1, "acceptance": 10, "nightly": 20, "published": 60}
 
 
-#: Points along each side of one GPU's grid, and the memory in GiB that they take.
+#: Points along each side of one GPU's grid, and the memory they need in GiB.
 SIDES = ((256, 15), (192, 7), (128, 3), (64, 1))
 
 

@@ -1,4 +1,4 @@
-"""What every job script prints about itself.
+"""Lines that every job script prints about itself.
 
 A scheduler may report exit code 0 for a job that it killed, name one node of two, start a job twice, or return
 incomplete output; only these lines are trusted. Each begins with a word and has `key=value` pairs without blanks:
@@ -24,9 +24,9 @@ there is no such file, `unknown` if it cannot be computed there. A script that r
 the scheduler queued it again) finds the line of its first run in `tenken-attempts` of the stage folder, whatever
 became of that first output, and removes the files that were left before anything else is run.
 
-The first line of every script, of a check or a build and on every scheduler, enters the stage folder. Where the node
-does not see it, the script ends there with status 200 (NO_STAGE): it would continue in the home folder. What it prints
-is then often lost, since the output belongs into that folder; the scheduler records status and node.
+The first line of every script, of a check or a build and on every scheduler, enters the stage folder. If the node does
+not see it, the script ends there with status 200 (NO_STAGE): it would continue in the home folder. Its output is then
+often lost, since it belongs into that folder; the scheduler records status and node.
 
 The shell lines are POSIX sh. `report` reads them back.
 """
@@ -78,7 +78,7 @@ _UNSEEN = f'echo "TENKEN-NOSTAGE node=$(uname -n)"; exit {NO_STAGE}'
 _RANK = 'echo TENKEN-RANK host=$(uname -n); exec "$@"'
 
 
-# -- what a script prints --
+# -- writing the script --
 
 
 def enter(folder: str) -> str:
@@ -126,8 +126,8 @@ def command_end(after: Sequence[str] = ()) -> list[str]:
 
 
 def capture(file: str) -> tuple[list[str], list[str]]:
-    """Shell lines before and after the check's command: what it prints is written into a separate file, and printed
-    again. A pipe would wait for whatever the command leaves behind.
+    """Shell lines before and after the check's command: its output is written into a separate file, and printed again.
+    A pipe would wait for everything the command leaves behind.
     """
     return [f"exec 8>&1 > {shlex.quote(file)}"], ["exec >&8 8>&-", f"cat {shlex.quote(file)}"]
 
@@ -219,7 +219,7 @@ def need_modules(modules: list[str]) -> list[str]:
     ]
 
 
-# -- what is read back --
+# -- reading the output --
 
 
 @dataclass(frozen=True)
@@ -311,7 +311,7 @@ class JobReport:
         return short(self.names.get(node, node))
 
     def placement_fault(self, ranks: int) -> str | None:
-        """What is wrong with the nodes of the ranks, with both lists; None: they are correct.
+        """Errors in the nodes of the ranks, with both lists; None: they are correct.
 
         The host names of the ranks and the nodes assigned by the scheduler must be the same, compared by short name
         through the scheduler's own map, and there must be `ranks` ranks, or a multiple if the job launched more than

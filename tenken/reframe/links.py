@@ -59,7 +59,7 @@ class MpiBase(TenkenCheck):
 
 def read_ports(check: TenkenCheck) -> None:
     """For `run_before("run")` of a check over several nodes: each port of every node is read at rest, before and after
-    the command; what it counted meanwhile is judged (docs/fabric.md)."""
+    the command; the counts in between are judged (docs/fabric.md)."""
     job = check.job
     job.num_tasks, job.num_tasks_per_node = check.num_tasks, check.num_tasks_per_node
     reader = f"{job.launcher.run_command(job)} python3 -I {shlex.quote(counters.__file__)} line"

@@ -177,7 +177,7 @@ def around_rank() -> str:
     return f". ./{FUNCTIONS_FILE}; tenken_hold_rank; "
 
 
-# -- what is read back --
+# -- reading the output --
 
 _HELD = re.compile(r"^TENKEN-LOCK held=(\S+) waited=(\d+)$", re.M)
 _SHARED = re.compile(r"^TENKEN-LOCK shared (\S+): (\d*) ?(\S*).*$", re.M)

@@ -49,7 +49,7 @@ class PatientFileLog(rfm_logging.MultiFileHandler):
             raise (error.__cause__ if isinstance(error.__cause__, OSError) else error) from None
 
     def handleError(self, record):
-        """Called within an `except`: what Python's handlers would print and ignore."""
+        """Called within an `except`: Python's handlers would print and ignore the error."""
         raise
 
     @property
@@ -88,7 +88,7 @@ class QuietFile(RotatingFileHandler):
             full_disk.lost(f"{self.baseFilename}: log lines are not written: {error.strerror}")
 
 
-#: What ReFrame itself colours its words with.
+#: How ReFrame itself colours its words.
 _COLOUR = re.compile(r"(\x1b\[(?:0|[34][0-7])m)")
 _SKIPPED = re.compile(r"skipping test file '?([^':]+)'?: (.*)")
 

@@ -21,8 +21,8 @@ from tenken.model.machine import Machine as Facts
 from tenken.paths import ROOT
 from tenken.reframe import joblines
 
-#: What Apptainer does by itself: the name, processes and shared memory of this host (health and locks depend on them),
-#: and the environment of the job, except for what belongs to the image.
+#: Apptainer's defaults: the name, processes and shared memory of this host (health and locks depend on them), and the
+#: environment of the job, except for what belongs to the image.
 _AS_ON_THE_HOST = (
     "--network=host --uts=host --pid=host --ipc=host",
     r"$(compgen -e | sed '/^\(PATH\|HOME\|PWD\|SHLVL\|_\|LD_.*\)$/d; s/^/-e /')",
@@ -107,7 +107,7 @@ class Machine:
         return (self.environment.cuda or "nvcc") if "cuda" in self.environment.features else None
 
     def cmake_options(self) -> list[str]:
-        """CMake options for what this environment can build and for the GPUs of this partition."""
+        """CMake options for the capabilities of this environment and the GPUs of this partition."""
         features = self.environment.features
         options = [f"-DCMAKE_CXX_COMPILER={self.environment.cxx}"]
         # OFF is stated as well: the build tree keeps what an earlier session chose

@@ -1,4 +1,4 @@
-"""What errors a node counted during a job: the node check reads it before and after, and compares the two.
+"""Errors that a node counted during a job: the node check reads it before and after, and compares the two.
 
 Corrected memory errors, row remappings, PCIe replays and AER, errors of NVLinks and network ports, EDAC and machine
 checks: what ECC and retries hide from a program. The thresholds are those of the node check (docs/node-check.md).
@@ -35,7 +35,7 @@ def before() -> list[str]:
 
 
 def after() -> list[str]:
-    """Commands after it: what has changed."""
+    """Commands after it: the changes."""
     return [f"{_command('check --no-measure --json')} > {FOLDER}/{FOUND} 2>> {FOLDER}/errors.txt || :"]
 
 
@@ -45,7 +45,7 @@ def _command(words: str) -> str:
 
 
 def findings(stage: Path, node: str) -> list[Finding]:
-    """FAIL for what the node check calls bad, else notes; none for a job that was not to read them."""
+    """FAIL for what the node check calls bad, otherwise notes; none for a job that was not to read them."""
     folder = stage / FOLDER
     if not folder.is_dir():
         return []

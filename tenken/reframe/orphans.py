@@ -1,8 +1,8 @@
 """Results without a session: of jobs that ended after their session was killed, and of full archives.
 
-A check writes what a later session must know into its stage folder (`tenken-case.json`) before its job is submitted.
-The next session, and `tenken jobs`, judge the result of such a job as its own session would have, and archive it for
-that session.
+A check writes the data for a later session into its stage folder (`tenken-case.json`) before its job is submitted. The
+next session, and `tenken jobs`, judge the result of such a job as its own session would have, and archive it for that
+session.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from tenken.reframe.outcome import Outcome, captured
 from tenken.reframe.schedulers import ledger
 
 CASE = "tenken-case.json"
-#: A record that the archive could not take.
+#: A record that could not be archived.
 KEPT = "tenken-record.json"
 
 _STATE = "COMPLETED (by its own end mark; its session had ended earlier)"
 
 
 def leave(case: dict[str, Any], folder: Path) -> None:
-    """Write what a later session needs. `case`: the record in its present state, and how the job was started."""
+    """Write the data for a later session. `case`: the record in its present state, and how the job was started."""
     (folder / CASE).write_text(json.dumps(case), encoding="utf-8")
 
 
@@ -56,7 +56,7 @@ def keep(record: Record, folder: Path) -> str:
 
 
 def adopt(stage: Path, root: Path) -> Iterator[str]:
-    """Archive what sessions left below `stage`; yields a line for each."""
+    """Archive the results that sessions left below `stage`; yields a line for each."""
     for path in sorted(stage.rglob(KEPT)):
         with contextlib.suppress(OSError, RecordError), _alone(path) as mine:
             if mine:
@@ -147,7 +147,7 @@ def stage_of_sessions() -> Path:
 
 
 def register() -> None:
-    """Let each session start with what earlier ones left."""
+    """Let each session start with the jobs left by earlier ones."""
     runall = Runner.runall
 
     def beginning(self, testcases, *arguments, **options):

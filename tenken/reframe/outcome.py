@@ -1,4 +1,5 @@
-"""What a job left: its stage folder, and the scheduler's report. Sufficient to judge it, also in a later session."""
+"""The results of a job: its stage folder, and the scheduler's report. Sufficient to judge it, also in a later
+session."""
 
 from __future__ import annotations
 
@@ -137,7 +138,7 @@ class Outcome:
         return told.status, None
 
     def own_facts(self) -> dict[str, Any]:
-        """What a record stores about the job besides the scheduler's report."""
+        """Data about the job in a record besides the scheduler's report."""
         found: dict[str, Any] = {"may_run_again": True} if self.may_run_again else {}
         if changes := changes_of(self.text().splitlines()):
             found[FACT] = [one.as_json() for one in changes]
@@ -151,7 +152,7 @@ class Outcome:
         return found
 
     def digests(self) -> dict[str, Any]:
-        """What a record stores of the end mark's digests: `sha256` by file, or else why the result is `unsealed`."""
+        """Digests of the end mark in a record: `sha256` by file, or else why the result is `unsealed`."""
         told = {name: digest for name, digest in self.told.digests.items() if digest != "none"}
         if not told:
             return {"unsealed": "the end mark has no digest"} if self.told.status is not None else {}
@@ -160,7 +161,7 @@ class Outcome:
         return {"sha256": told}
 
     def changed(self, result: results.Result | None) -> str | None:
-        """How a file differs from what it was when the job ended: one of its ranks ran on, or somebody wrote it."""
+        """How a file differs from its state at the end of the job: one of its ranks ran on, or somebody wrote it."""
         for name, digest in self.told.digests.items():
             path = self.folder / name
             if name == RESULT_FILE and result is not None:
@@ -203,7 +204,7 @@ class Outcome:
             name = request.parameters.get("implementation", request.program)
             what = f"{name} exited with {status}: {error}{self.last_words(status)}"
             if request.foreign and text and not text.lstrip().startswith("{"):
-                # what its adapter could not read in the output
+                # unreadable parts of the output, by its adapter
                 what = f"{name}{f' exited with {status}' if status else ''}: {' '.join(text.split())}"
                 if status and (words := self.last_words(status)) and words.strip(": ") not in what:
                     what += words
@@ -235,7 +236,7 @@ class Outcome:
 
 
 def captured(folder: Path, facts: Mapping[str, Any]) -> dict[str, bytes]:
-    """What another program printed, by file, as far as it has the digests of the end mark in a record's `facts`."""
+    """The output of another program, by file, as far as it has the digests of the end mark in a record's `facts`."""
     found = {}
     for name, digest in facts.get("sha256", {}).items():
         path = folder / name

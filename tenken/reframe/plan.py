@@ -91,7 +91,7 @@ def _wanted(items: Iterable[str]) -> list[set[str]]:
 
 
 def _lacking(alternatives: list[set[str]], name: str, features: frozenset[str]) -> set[str]:
-    """What is missing in the nearest alternative; empty if one is met."""
+    """The missing features of the nearest alternative; empty if one is met."""
     missing = [
         {w.lstrip("+") for w in alternative if not (w == name or _has(features, w))} for alternative in alternatives
     ]
@@ -165,8 +165,8 @@ def make_plan(system: System, checks: Iterable[Mapping[str, Any]], errors: Itera
 
 
 def in_columns(made: Plan, system: System) -> Iterator[str]:
-    """One line per check with its environments, one column per partition; then the checks that do not apply, with
-    what they lack.
+    """One line per check with its environments, one column per partition; then the checks that do not apply, with the
+    missing features.
     """
     names = list(system.partitions)
     rows = [("CHECK", *(name.upper() for name in names))]

@@ -40,7 +40,7 @@ def register() -> None:
 
 
 def _reason(task: Any) -> str:
-    """Why a task failed; of a build that ended before it could compile (a bad module, `prepare`), what it printed."""
+    """Why a task failed; for a build that ended before it could compile (a bad module, `prepare`), its output."""
     error = task.exc_info[1]
     if disk.is_full(error):
         return f"INVALID: {described(error, task.check.stagedir)}"

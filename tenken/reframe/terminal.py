@@ -34,10 +34,10 @@ BRIEF = "brief"
 QUICK_SHARE = 30.0
 #: Seconds without a line after which one reports what is running.
 SILENCE = 25.0
-#: What a check takes of which nothing is known yet, and how many that ran weigh as much as this guess.
+#: The assumed duration of an unknown check, and the number of finished checks with the same weight as this guess.
 GUESS = 6.0
 GUESS_WEIGHS = 10
-#: Seconds between two checks, and of shares that weigh as much as those that were taken so far.
+#: Seconds between two checks, and of shares with the same weight as those taken so far.
 BETWEEN, SHARES_WEIGH = 0.7, 60.0
 #: Characters of a reason.
 LONGEST = 160
@@ -120,7 +120,7 @@ class Durations:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.known: dict[str, float] = {}
-        #: Seconds by check that were planned, and how many were taken and planned of those that ended.
+        #: Seconds by check that were planned, and how many were taken and planned for those that ended.
         self.shares: dict[str, float] = {}
         self.taken, self.planned = 0.0, 0.0
         with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -128,7 +128,7 @@ class Durations:
             self.known = {str(k): float(v) for k, v in said.items() if isinstance(v, (int, float)) and 0 <= v < 1e6}
 
     def of(self, name: str) -> float:
-        """Of a check; for one that never ran its share, as those before it kept theirs, else the average of the others:
+        """For one check; for one that never ran its share, scaled like those before it, else the average of the others:
         the first few are not representative.
         """
         if name in self.shares and name not in self.known:
@@ -361,7 +361,7 @@ def _planned(check: Any, partition: Any) -> float | None:
 
 
 def _beside_share(check: Any, took: float, verdict: str) -> str:
-    """What a check took, and its share if it has one; in mode quick only if it was too long."""
+    """The duration of a check, and its share if it has one; in mode quick only if it was too long."""
     if getattr(check, "tenken_mode", "") == "quick":
         return f"{span(took)}{f', more than its {QUICK_SHARE:g} s' if took > QUICK_SHARE else ''}"
     share = getattr(check, "share_seconds", None) if verdict != WAIVED else None

@@ -6,7 +6,7 @@ A method that finds a share of all steps within k nights reports at least the pr
 triples, on the first k nights alone: of all regions of k values with this share of steps, that of the largest
 likelihood ratio of a step to the noise has the smallest share of the noise (Neyman and Pearson 1933). Values are normal
 and independent, and level and noise before the change are known. The last column is what the gate reports within k
-nights. A method does not know on which night a step begins, and chance has a further opportunity on each: the limit is
+nights. A method does not know on which night a step begins, and chance has another opportunity on each: the limit is
 below what is possible.
 
 The second table is the maximum share of steps of 5 % found by two values at a rate of false findings, for a method that
@@ -35,7 +35,7 @@ CASES: tuple[tuple[tuple[float, ...], int, float], ...] = (
 TIMES = 3.0
 FLEETS = 5
 STEP = 0.05
-#: False findings per month of a fleet of which two values alone are the cause.
+#: False findings per month of a fleet that are caused by two values alone.
 RATES = (0.8, 0.2, 0.1)
 
 

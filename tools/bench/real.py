@@ -156,7 +156,7 @@ def hits(costs: np.ndarray, steps: list[Step], told: list[Told], within: int) ->
 
 
 def score(costs: np.ndarray, steps: list[Step], told: list[Told]) -> Score:
-    """What was reported of clean steps, and without one."""
+    """What was reported for clean steps, and without one."""
     rows = [dense(row) for row in costs]
     soon, late, told_at_all = (hits(costs, steps, told, within) for within in (SOON, LATE, SIDE))
     noise = short = 0

@@ -28,7 +28,7 @@ class Fabric:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        # other draws for other faults: seeds are independent of each other whatever is planted
+        # other draws for other faults: seeds are independent of each other, whatever is planted
         faults = [*sorted(self.bad), 0 if self.bad_leaf is None else self.bad_leaf + 1]
         self._rng = np.random.default_rng([self.seed, 7, *faults])
         self._slower_lot = self._rng.random(self.count) < 0.5 if self.noise == "two lots" else np.zeros(0)

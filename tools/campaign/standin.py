@@ -1,6 +1,6 @@
 """A simulated scheduler with simulated nodes: jobs take no time and leave records as programs write them.
 
-For the tables of `bench` and for tests of what a kill at any moment may lose. What the nodes do is not counted as the
+For the tables of `bench` and for tests of what a kill at any moment may lose. The work of the nodes is not counted as
 cost of the submitting host.
 """
 
@@ -32,8 +32,8 @@ _SAMPLES = 20
 
 @dataclass
 class StandIn:
-    """Nodes behind a queue of `most` jobs. `clock` is its own: `pass_time` lets jobs begin and end. `factor` gives what
-    a node's GPU yields of the usual (node, GPU, figure)."""
+    """Nodes behind a queue of `most` jobs. `clock` is its own: `pass_time` lets jobs begin and end. `factor` returns
+    the fraction of the usual performance of a node's GPU (node, GPU, figure)."""
 
     nodes: Sequence[str]
     checks: int = 12
@@ -107,7 +107,7 @@ class StandIn:
         return self.now
 
     def pass_time(self, seconds: float) -> None:
-        """Jobs begin where their node is free, run for their time, write what they leave, and end."""
+        """Jobs begin when their node is free, run for their time, write their results, and end."""
         began = time.process_time()
         self.now += max(seconds, 1.0)
         busy = {j["node"] for j in self.jobs.values() if j["state"] == "running"}
@@ -119,7 +119,7 @@ class StandIn:
                 if self.rng.random() >= self.dies:
                     self._leave(job)
                     if self.rng.random() < self.twice:
-                        self._leave(job)  # its claim is taken: nothing more comes of it
+                        self._leave(job)  # its claim is taken: it will leave nothing
                 job["state"] = "ended"
         self.nodes_cpu_s += time.process_time() - began
 

@@ -51,7 +51,7 @@ class Synthetic:
             covariates = (self.covariates["leakage"], self.covariates["inlet"]) if name in ("dgemm", "sgemm") else ()
             found.append(Figure(name, values, kind != "time", spread, covariates, times))
         if which == "gpu":
-            # how far the slowest of a run's ten repetitions lies from their median
+            # distance of the slowest of a run's ten repetitions from their median
             for name in ("triad", "peer"):
                 reps = np.abs(self._draw((10, count))).max(axis=0) * 0.002
                 for one in self.flapping:
@@ -99,7 +99,7 @@ def fleet(seed: int, family: str = "normal", nodes: int = 1000, per_node: int = 
         lots = (0.012 if family == "two lots" else 0.4 * spread) * np.repeat(lot_of_node, per_node)
         shared = 0.25 * spread * rng.standard_normal(rack.max() + 1)[rack].repeat(per_node)
         level = lots + shared + 0.25 * spread * rng.standard_normal(per_node)[slot]
-        # under a power cap leakage and inlet temperature make most of what GPUs differ by
+        # under a power cap leakage and inlet temperature cause most of the differences between GPUs
         own = 0.3 if kind == "power" else 0.6
         level += own * spread * draw(rng, family, count)
         if kind == "power":

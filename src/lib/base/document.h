@@ -23,13 +23,13 @@ struct Metric {
     Subject subject = Subject::host();
     std::vector<double> samples;  ///< in the order measured
     std::string clock = "host";   ///< "host", "device" or "host and device"
-    /// What one sample counts, where figures follow from it: bytes, operations, cells, samples, messages.
+    /// What one sample counts, where values are derived from it: bytes, operations, cells, samples, messages.
     std::vector<std::pair<std::string, double>> counts = {};
     /// Whether the samples are seconds; otherwise they are in the unit of metrics.yaml.
     bool seconds = false;
 
-    /// Sets what was measured: seconds, and what one of them moved or computed; the unit of metrics.yaml
-    /// decides which rate follows.
+    /// Sets what was measured: seconds, and the bytes or operations per sample; the unit in metrics.yaml
+    /// determines the rate.
     void timed(std::vector<double> each, std::vector<std::pair<std::string, double>> counted = {}) {
         samples = std::move(each);
         counts = std::move(counted);

@@ -21,7 +21,7 @@ std::string missing_neighbour(const std::string& name, const std::string& error)
     return access(path.c_str(), R_OK) == 0 ? path : "";
 }
 
-/// dlopen, after what is missing of a library's neighbours; `depth` ends a circle of them.
+/// dlopen, after the missing dependencies of a library; `depth` ends a cycle of them.
 void* loaded(const std::string& name, int mode, std::string& why_not, int depth = 0) {
     std::string before;
     for (;;) {

@@ -35,7 +35,7 @@ class Nvml {
 
     /// The GPU at a PCI address such as 0000:01:00.0. @return null, with the reason in `why_not`
     Device find(const std::string& pci_bus_id, std::string& why_not) const;
-    /// Fills in what only NVML reports: driver, VBIOS, maximum clocks, ECC, MIG, PCIe, NVLinks.
+    /// Fills in the values that only NVML reports: driver, VBIOS, maximum clocks, ECC, MIG, PCIe, NVLinks.
     void describe(Device device, DeviceDescription& description) const;
     /// The NVLinks of a GPU, active or not, and their remote ends; empty if it has or reports none.
     std::vector<NvLink> links(Device device) const;

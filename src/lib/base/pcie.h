@@ -1,4 +1,5 @@
-// What both ends of a GPU's PCIe link can do, by the kernel: a link that trained below it has a fault.
+// The maximum of both ends of a GPU's PCIe link, as the kernel reports it: a link that trained lower is
+// faulty.
 #pragma once
 
 #include <string>
@@ -11,8 +12,8 @@ namespace tenken {
 Optional<int> pcie_generation(const std::string& speed);
 
 /// Sets the fields `pcie_*_gpu` and `pcie_*_bridge`: `max_link_speed` and `max_link_width` of the GPU with
-/// this PCI address (any case) and of the bridge above it. What cannot be read, or is above no bridge, stays
-/// absent.
+/// this PCI address (any case) and of the bridge above it. Unreadable values, and those of a link without a
+/// bridge, stay absent.
 /// @param root of the files, for tests
 void read_pcie_ends(const std::string& pci_bus_id, DeviceDescription& description,
                     const std::string& root = "");

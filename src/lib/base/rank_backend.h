@@ -1,4 +1,4 @@
-// Where a rank's part of a system is solved: what the back ends of all solvers have in common.
+// Where a rank's part of a system is solved: the common part of the back ends of all solvers.
 #pragma once
 
 #include <cstdint>

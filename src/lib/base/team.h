@@ -1,5 +1,5 @@
-// The processes that run one program together: which one prints, what all agree on, and how the failure of
-// one ends the others. Not used by programs of one process.
+// The processes that run one program together: which one prints, how they agree, and how the failure of one
+// ends the others. Not used by programs of one process.
 #pragma once
 
 #include <functional>

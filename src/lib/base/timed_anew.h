@@ -1,4 +1,4 @@
-// Warm-up, new data, timed part: what is verified afterwards, only a timed run can have written.
+// Warm-up, new data, timed part: only a timed run can have written what is verified afterwards.
 #pragma once
 
 #include <vector>

@@ -20,10 +20,10 @@ struct CopyValues {
 
 /// Writes copy_value(i, pattern) to every element of pinned host memory by copies from the device, and waits.
 ///
-/// For the source of timed copies to the device. What the CPU has written remains in the caches of its cores,
-/// where the GPU's reads must find it; that is slowest while the cores go to rest, some milliseconds after
-/// their last loop (docs/measured.md), and a property of these caches, not of the link. What the GPU has
-/// written is in no core's cache.
+/// For the source of timed copies to the device. Data written by the CPU remain in the caches of its cores,
+/// where the GPU's reads must find them; that is slowest while the cores go idle, some milliseconds after
+/// their last loop (docs/measured.md), and a property of these caches, not of the link. Data written by the
+/// GPU are in no core's cache.
 ///
 /// The values come from an array of this function and not from the destination of the timed copies, which
 /// would contain them before the first of these: comparing it would then prove nothing.

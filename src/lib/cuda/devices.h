@@ -24,7 +24,8 @@ DeviceDescription describe(int index, const Nvml* nvml);
 /// Bytes that can still be allocated on the current GPU (on an integrated one: of the shared memory).
 std::uint64_t free_memory_bytes();
 
-/// Rejects in advance what does not fit. @param what e.g. "three arrays"
+/// Rejects arrays that do not fit, before they are allocated.
+/// @param what e.g. "three arrays"
 /// @throws std::runtime_error with the requested and free bytes
 void require_free_memory(std::uint64_t bytes, const std::string& what);
 

@@ -32,7 +32,7 @@ Mismatch compare_file(const File& file, std::uint64_t offset, std::uint64_t word
     return all;
 }
 
-/// Adds the rank to the first wrong element, where a launcher gave this process one.
+/// Adds the rank to the first wrong element, if a launcher gave this process one.
 inline tenken::Json& add_rank(tenken::Json& wrong) {
     const std::string rank = tenken::launcher_rank();
     if (!rank.empty()) wrong.set("rank", rank);

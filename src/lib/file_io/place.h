@@ -48,7 +48,7 @@ struct Place {
 /// @throws ArgumentError by arguments.error(option, ...) if it is not a directory, or cannot be written to
 Place find_place(const tenken::Arguments& arguments, const std::string& option, const std::string& folder);
 
-/// Rejects in advance what does not fit. A twentieth of the free space remains free.
+/// Rejects sizes that do not fit, in advance. A twentieth of the free space remains free.
 /// @param what e.g. "two snapshots of 67108864 particles"
 /// @throws ArgumentError with the required and free bytes
 void require_space(const tenken::Arguments& arguments, const std::string& option, const Place& place,

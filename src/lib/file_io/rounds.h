@@ -22,8 +22,7 @@ struct Interval {
     double high = 0;
 };
 /// The median is beyond either end with a probability of at most `beyond` (exact binomial): 99 %
-/// confidence. Of so few samples that this cannot be (fewer than eight; fifteen for 0.005 %) the least and
-/// the largest.
+/// confidence. For too few samples (fewer than eight; fifteen for 0.005 %) the minimum and the maximum.
 /// @throws std::invalid_argument if there is no sample
 Interval median_interval(std::vector<double> samples, double beyond = 0.005);
 /// A rival has won only if its ratio exceeds the bound by this: there are many rivals, sizes and evaluations,
@@ -103,7 +102,7 @@ struct Judgement {
 };
 
 /// Whether a previously chosen configuration reaches `bound` of the rate of every other one. Rivals undecided
-/// by the available rounds are measured again with it (what made them rivals may be chance, which must not
+/// by the available rounds are measured again with it (they may have become rivals by chance, which must not
 /// count), each until the interval of its ratio is on one side of the bound, or the limit is reached.
 /// @param times of all configurations; measurements of those that had dropped out are added
 Judgement judge_choice(Times& times, std::size_t chosen, double bound, const Deciding& limit,

@@ -1,4 +1,4 @@
-// What the back ends of the dense solvers on GPUs have in common: a GPU for each rank, and the communicators.
+// The common part of the back ends of the dense solvers on GPUs: a GPU for each rank, and the communicators.
 #pragma once
 
 #include <array>

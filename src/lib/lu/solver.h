@@ -88,8 +88,8 @@ class Solver : public tenken::Program {
     }
     std::string lane_clock() const { return backend_name_ == "cuda" ? "device" : "host"; }
 
-    /// The ceiling: products of the shape of the first update, if there is anything to multiply.
-    /// @param time gives the seconds of each product of this rank, and their operations
+    /// The attainable rate: products of the shape of the first update, if there is anything to multiply.
+    /// @param time returns the seconds of each product of this rank, and their operations
     template <typename Time>
     void measure_products(tenken::Document& document, tenken::Metric product, const Time& time) {
         double flops = 0;
@@ -106,7 +106,8 @@ class Solver : public tenken::Program {
         document.add(product);
     }
 
-    /// @param run solves once; gives the seconds of the slowest rank @param made with its coordinates
+    /// @param run solves once; returns the seconds of the slowest rank
+    /// @param made with its coordinates
     void measure_energy(tenken::Document& document, std::int64_t n, const tenken::Metric& made,
                         std::function<double()> run) {
         if (energy_seconds_ == 0 || !tenken::measured_by_all(backend_->energy(), ranks_)) return;

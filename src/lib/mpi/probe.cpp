@@ -27,7 +27,7 @@ constexpr const char* flag = "--probe-child";
 constexpr double patience_seconds = 30;
 enum Exit { good = 0, wrong_data = 10, no_gpu = 11 };
 
-/// Variables that a launcher sets for its ranks: with them the child would regard itself as one of them.
+/// Variables that a launcher sets for its ranks: with them the child would consider itself one of them.
 /// Settings of the MPI (OMPI_MCA_pml, UCX_...) remain.
 bool set_by_launcher(const char* entry) {
     static const char* const prefixes[] = {"OMPI_COMM_WORLD",

@@ -1,5 +1,5 @@
-// Hours of load in phases that stress differently, every result checked where it was computed: what was
-// wrong, where, and whether it is wrong again. A second process finds a GPU that hangs.
+// Hours of load in phases with different stress, every result checked where it was computed: what was wrong,
+// where, and whether it is wrong again. A second process finds a GPU that hangs.
 #include "catalogue/burn.h"
 
 #include <signal.h>
@@ -345,7 +345,7 @@ class Burn : public tenken::Program {
         std::vector<const Phase*> here;
         for (const Phase& phase : chosen_) {
             const std::string why_not = place.why_not(phase);
-            // what all GPUs do together, all of them attend
+            // every GPU takes part in what all do together
             if (why_not.empty() || phase.together) here.push_back(&phase);
             if (!why_not.empty()) {
                 const std::lock_guard<std::mutex> lock(mutex_);
@@ -578,8 +578,8 @@ class Burn : public tenken::Program {
         }
     }
 
-    /// What each GPU computed from the seed, for the comparison with others of its kind and with its own
-    /// past. Exact products are the same with every version of the library.
+    /// What each GPU computed from the seed, for comparison with others of its kind and with its own past.
+    /// Exact products are the same with every version of the library.
     void add_fingerprints(tenken::Document& document) {
         tenken::Json list = tenken::Json::array();
         for (std::size_t i = 0; i < places_.size(); ++i) {

@@ -1,4 +1,4 @@
-// The phases on one GPU or the host. What differs between them is in Exec: memory, loops, products.
+// The phases on one GPU or the host. The differences between them are in Exec: memory, loops, products.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +55,7 @@ class Area {
     char* end_;
 };
 
-/// What one wrong word does when its product is formed again.
+/// The results of one wrong word when its product is repeated.
 struct Again {
     bool same_place = false;   ///< with the same data
     bool other_data = false;   ///< the same place of C, of other rows
@@ -291,7 +291,7 @@ class Burner : public Place {
         return visit;
     }
 
-    /// Compares the inputs, reads what was found, and forms the first wrong product again.
+    /// Compares the inputs, reads the findings, and repeats the first wrong product.
     void conclude(const Phase& phase, Work& work, Visit& visit) {
         check_inputs(work);
         collect(work.log, visit);
@@ -440,7 +440,7 @@ class Burner : public Place {
 
     Visit visit_memory(const Phase& phase, const How& how) {
         Visit visit;
-        // the log lies at the end, behind what is tested
+        // the log is at the end, behind the tested memory
         const std::size_t kept = std::size_t{1} << 20;
         Words* const memory = static_cast<Words*>(exec_->pool());
         const std::size_t bytes = (exec_->pool_bytes() - kept) / 4096 * 4096;
@@ -479,7 +479,7 @@ class Burner : public Place {
         return visit;
     }
 
-    /// Whether an address that was wrong holds what is written to it now.
+    /// Whether an address that was wrong keeps what is written to it now.
     std::string read_again(Words* memory, const Record& wrong, const Phase& phase, std::uint32_t seed,
                            std::uint32_t pass) {
         Words* const at = memory + wrong.row;
@@ -604,7 +604,7 @@ class Burner : public Place {
             if (step == 2 && how.fault != Fault::none)
                 exec_->each(1, InjectIntoMemory{to, memory_unit, Pattern::random, received, step, how.fault,
                                                 1, state, true});
-            // at both ends: what arrived, and what was sent
+            // at both ends: the received and the sent data
             exec_->each(count, MemoryPass{to, count, Pattern::random, received, step + 1, true, false, log,
                                           nullptr, memory_unit});
             exec_->each(count, MemoryPass{from, count, Pattern::random, sent, step + 1, true, false, log,
@@ -803,7 +803,7 @@ class Burner : public Place {
         std::vector<std::uint8_t> changed(chains, touched);
         for (std::uint32_t chain = 0; chain < chains; ++chain) {
             links.state = states + chain;
-            // the last two have no fault: no alarm may come of them
+            // the last two have no fault: they must raise no alarm
             const Fault now = chain + 2 < chains ? fault : Fault::none;
             run_chain(phase, links, chain, now,
                       mixed64(seed_of(phase.name, chain) + static_cast<std::uint64_t>(fault)), marks + chain);

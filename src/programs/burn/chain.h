@@ -1,9 +1,9 @@
 // Chains of steps whose errors cannot vanish: u(t + 1) = A u(t) - u(t - 1) modulo 2^64, with A a stencil or a
 // sparse matrix. The step backwards is the same as the one forwards, so after t steps in each direction every
-// word must be what it was at first, and a wrong word at any step leaves others wrong: a step maps no
-// difference to zero. A fault that is the same in both directions would be taken back, so each word w becomes
-// way_back w + way_shift before they go back, both odd: no operand has the low bits that it had. The rows of
-// A have equal sums, so that a constant keeps the step right.
+// word must have its initial value, and a wrong word at any step leaves others wrong: a step maps no
+// difference to zero. A fault that is the same in both directions would cancel, so each word w becomes
+// way_back w + way_shift before the way back, both odd: no operand keeps its low bits. The rows of A have
+// equal sums, so that a constant keeps the step right.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ TENKEN_BOTH inline std::uint64_t chain_value(std::uint64_t seed, std::uint32_t e
     const std::uint64_t value = mixed64(seed ^ (row * row_entries + e / 2));
     return e % 2 == 0 ? value : pair_sum - value;
 }
-/// What a step of words that have been turned adds: A (a w + b) - (a v + b) = a (A w - v) + (row sum - 1) b.
+/// What a step of transformed words adds: A (a w + b) - (a v + b) = a (A w - v) + (row sum - 1) b.
 TENKEN_BOTH inline std::uint64_t turned_constant(Chain chain) {
     const std::uint64_t row_sum = chain == Chain::stencil ? stencil_centre + 6 : pair_sum * (row_entries / 2);
     return way_shift * (2 - row_sum);
@@ -87,8 +87,8 @@ struct CheckMatrix {
     }
 };
 
-/// Writes A now - before over `before`. Blocks begin at another row in each step, so that the same rows come
-/// to other multiprocessors on the way back.
+/// Writes A now - before over `before`. Blocks begin at another row in each step, so that the same rows are
+/// on other multiprocessors on the way back.
 struct ChainStep {
     Chain chain;
     std::uint32_t bits;

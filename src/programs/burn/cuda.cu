@@ -20,7 +20,7 @@ namespace burn {
 
 namespace {
 
-/// Of the free memory, without which the test of it is none.
+/// Minimum share of the free memory, below which the test is meaningless.
 constexpr double least_share = 0.95;
 constexpr unsigned block = 256;
 constexpr std::size_t scratch_words = 4096;
@@ -160,7 +160,7 @@ class CudaExec {
         up_->synchronize();
         marks_ = 0;
     }
-    /// Two marks are ahead of the GPU at most: it is never idle, and the host sees how far it is.
+    /// At most two marks are ahead of the GPU: it is never idle, and the host sees its progress.
     void mark() {
         tenken::cuda::Event& event = *events_[marks_ % 2];
         if (marks_ >= 2) TENKEN_CUDA(cudaEventSynchronize(event.get()));

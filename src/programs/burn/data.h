@@ -1,5 +1,5 @@
 // Data from seeds, whose products are exact: odd integers of few bits, so that no sum of a product is rounded
-// and none is zero, in whatever order it is formed. The answer is then known without a second run.
+// in any order and none is zero. The answer is then known without a second run.
 #pragma once
 
 #include <cstddef>
@@ -152,8 +152,8 @@ TENKEN_BOTH inline std::uint64_t bits_of_double(double value) {
 #endif
 }
 
-/// The operands of C = A B, A of rows x k, B of k x columns, by element. Numbers are odd but for those of the
-/// first column of A, and k is even: every element of C is odd.
+/// The operands of C = A B, A of rows x k, B of k x columns, by element. Numbers are odd except in the first
+/// column of A, and k is even: every element of C is odd.
 struct Operands {
     Operand kind = Operand::fp16;
     std::uint32_t seed_a = 1;
@@ -187,7 +187,7 @@ struct Operands {
 };
 
 /// A format of products: what is multiplied, what is stored, and the bits of its numbers, which alternate
-/// between visits: both medium, one with a full significand and the other with few bits, and the reverse.
+/// between visits: both medium, or one with a full significand and the other with few bits.
 struct Format {
     const char* phase;
     Operand operand;
@@ -207,15 +207,15 @@ constexpr Format formats[] = {
     {"gemm_int8", Operand::int8, Result::int32, {{8, 8}, {8, 8}, {8, 8}}, 131072},
 };
 
-/// 16 bytes, the unit of what memory phases write and read.
+/// 16 bytes, the unit of memory phases.
 struct alignas(16) Words {
     std::uint32_t w[4];
 };
 
 enum class Pattern { inversions, walking, random, rows };
 
-/// What pass `pass` of a pattern writes at `index`. Consecutive passes differ in every word; a word that is
-/// written to another place, or not at all, is not what is expected there.
+/// The value that pass `pass` of a pattern writes at `index`. Consecutive passes differ in every word; a word
+/// that is written to another place, or not at all, is detected.
 TENKEN_BOTH inline Words pattern_at(Pattern pattern, std::uint32_t seed, std::uint32_t pass,
                                     std::uint64_t index) {
     const std::uint32_t low = static_cast<std::uint32_t>(index);

@@ -10,7 +10,7 @@ WINDOW, HOUR = 300.0, 3600.0
 
 
 def detected(run):
-    """The lower bound of Clopper and Pearson for found of injected ones that changed a result."""
+    """The lower bound of Clopper and Pearson for the share found of the injected faults that changed a result."""
     for one in run.of("injected"):
         masked, found = run.at("masked", one.subject, one.at), run.at("found", one.subject, one.at)
         if masked is None or found is None:
@@ -40,12 +40,12 @@ def lower_bound(trials, found):
 
 
 def steady(run):
-    """Rate of the last visits over that of the first, as many as lie in five minutes, at most half of them."""
+    """Rate of the last visits over that of the first, as many as fit in five minutes, at most half of them."""
     yield from _steady(run, WINDOW, 0)
 
 
 def steady_hour(run):
-    """The same of the last hour and the first, where they do not overlap."""
+    """The same of the last hour over the first, if they do not overlap."""
     yield from _steady(run, HOUR, 2 * HOUR)
 
 

@@ -79,7 +79,7 @@ struct InjectIntoProduct {
                         static_cast<std::int64_t>(more >> 32 & 3));
                 return;
             case Fault::stuck_sm:
-                if ((more >> 40 & 1) != 0) {  // half of the units lie on healthy ones
+                if ((more >> 40 & 1) != 0) {  // half of the units are on healthy ones
                     state[unit] = untouched;
                     return;
                 }
@@ -144,7 +144,7 @@ struct InjectIntoProduct {
     }
 };
 
-/// Flips one bit of each of `m` rows of A from `first_row` on; doing it again takes it back.
+/// Flips one bit of each of `m` rows of A from `first_row` on; a second call restores them.
 struct FlipInputs {
     Operands of;
     void* a;
@@ -285,7 +285,7 @@ struct TallyMemory {
     }
 };
 
-/// A fault of one step of a chain, into what it has written. For one call.
+/// A fault of one step of a chain, in the words it has written. For one call.
 struct InjectIntoChain {
     ChainStep step;
     Fault fault;
@@ -305,7 +305,7 @@ struct InjectIntoChain {
             case Fault::aligned_run:
                 for (std::size_t i = 0; i < 16; ++i) step.before[line + i] ^= mixed64(more + i) | 1;
                 return;
-            case Fault::lost_tile:  // the step of a word, made again, takes it back
+            case Fault::lost_tile:  // repeating the step of a word undoes it
                 for (std::size_t i = 0; i < 16; ++i) step((line + i - step.shift) & mask);
                 return;
             default:

@@ -63,7 +63,7 @@ class LibraryProduct {
     LibraryProduct(const LibraryProduct&) = delete;
     LibraryProduct& operator=(const LibraryProduct&) = delete;
 
-    /// Tries the algorithms that the library proposes first, and keeps the fastest.
+    /// Tries the library's first proposals, and keeps the fastest.
     /// @throws std::runtime_error if it has none
     void choose(cublasLtHandle_t library, const void* a, const void* b, void* c, void* workspace,
                 const tenken::cuda::Stream& stream) {

@@ -1,4 +1,4 @@
-// What checks found wrong, kept where they run until the host reads it.
+// What checks found wrong, kept on the device until the host reads it.
 #pragma once
 
 #include <cstdint>

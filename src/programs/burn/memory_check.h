@@ -1,4 +1,4 @@
-// Passes over memory: each reads what the last one wrote, compares every word, and writes the next.
+// Passes over memory: each reads the data of the previous one, compares every word, and writes the next.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,8 @@ TENKEN_BOTH inline void write_once(Words* to, const Words& words) {
 #endif
 }
 
-/// Which 16 bytes a thread takes. Ascending; descending in every second pass of moving inversions; for rows
-/// with a stride of 8 KiB within blocks of 2 MiB, so that consecutive accesses open another row of the
-/// memory.
+/// The 16 bytes of a thread. Ascending; descending in every second pass of moving inversions; for rows with a
+/// stride of 8 KiB within blocks of 2 MiB, so that consecutive accesses open another row of the memory.
 TENKEN_BOTH inline std::size_t place_of(Pattern pattern, std::uint32_t pass, std::size_t i,
                                         std::size_t count) {
     if (pattern == Pattern::inversions && (pass & 1) != 0) return count - 1 - i;

@@ -79,7 +79,7 @@ __device__ inline std::uint32_t swizzled(std::uint32_t row, std::uint32_t part) 
     return row * 128 + ((part ^ (row & 7)) << 4);
 }
 
-/// What a defect does to the sums of one thread after the step at `step` of its tile's products.
+/// The effect of a defect on the sums of one thread after the step at `step` of its tile's products.
 __device__ inline void damage(float (&sums)[4][8][4], const Defect& defect, std::uint32_t tile,
                               std::uint32_t step, std::uint32_t last, const std::uint32_t (&b)[4]) {
     const std::uint64_t random = mixed64(defect.seed + tile);

@@ -34,7 +34,8 @@ const std::vector<Phase>& phases();
 class Meeting {
   public:
     virtual ~Meeting() = default;
-    /// Waits for all. @return what the first of them wishes
+    /// Waits for all.
+    /// @return the decision of the first
     virtual bool go_on(bool wish) = 0;
     virtual void wait() = 0;
 };
@@ -62,7 +63,7 @@ struct Visit {
     std::string fingerprint;  ///< of the first result of visit 0; empty otherwise
 };
 
-/// One reading; absent what cannot be read.
+/// One reading; unreadable values are absent.
 struct Sensors {
     tenken::Optional<double> temperature_c;
     tenken::Optional<double> power_w;

@@ -80,7 +80,7 @@ struct SumColumns {
     }
 };
 
-/// What each segment must add up to: rows x tiles, from the seeds alone. Of four rows at a time.
+/// The expected sum of each segment: rows x tiles, from the seeds alone. Of four rows at a time.
 struct ExpectSegments {
     static constexpr std::uint32_t together = 4;
     Operands of;
@@ -102,7 +102,7 @@ struct ExpectSegments {
     }
 };
 
-/// C, column by column, and what it must be: rows first_row ... of A times B.
+/// C, column by column, and its expected value: rows first_row ... of A times B.
 struct Product {
     Operands of;
     Result result;
@@ -117,7 +117,7 @@ struct Product {
     TENKEN_BOTH std::size_t segments() const { return static_cast<std::size_t>(m) * tiles(); }
 };
 
-/// The integer that a stored element is; `odd` gets bits set if it is none.
+/// The integer that a stored element represents; `odd` gets bits set if it is not one.
 TENKEN_BOTH inline std::int64_t integer_of(float stored, std::uint64_t& odd) {
     // adding 1.5 x 2^23 leaves the integer in the low bits; beyond 2^22 the difference shows
     const float moved = stored + 12582912.0f;
@@ -187,8 +187,7 @@ struct LocateElements {
     }
 };
 
-/// A number for the bits of a whole result that depends on each of them and its place, whatever the order in
-/// which the elements are added.
+/// A number for the bits of a whole result that depends on each bit and its place, in any order of addition.
 struct Fingerprint {
     const void* c;
     std::size_t bytes;

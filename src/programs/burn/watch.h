@@ -9,7 +9,7 @@
 
 namespace burn {
 
-/// What one GPU or the host does, in memory that both processes share.
+/// The progress of one GPU or the host, in memory that both processes share.
 struct Beat {
     std::atomic<double> last;  ///< now_seconds() of the last sign of life; 0: has not begun or has ended
     std::atomic<std::uint64_t> visits;

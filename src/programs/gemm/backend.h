@@ -38,7 +38,7 @@ class Place {
     virtual std::string clock() const = 0;
     /// Allocates and initialises. @return why this case cannot be computed here; empty if it can
     virtual std::string prepare(const Case& one) = 0;
-    /// Writes the operands, and into C values that no product gives (zeros if products are accumulated).
+    /// Writes the operands, and into C values that no product produces (zeros if products are accumulated).
     virtual void fill(Data data) = 0;
     /// Finds the fastest algorithm on the current operands.
     /// @param stretch seconds that each candidate has the GPU to itself

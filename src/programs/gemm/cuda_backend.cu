@@ -43,7 +43,7 @@ constexpr double batch_seconds = 0.02;
 constexpr std::size_t max_batches = 65536;
 /// Of the reference, at a time.
 constexpr std::size_t reference_bytes = std::size_t{1} << 30;
-/// The content of every byte of C before it is computed: a number that no product gives, in every format.
+/// The content of every byte of C before it is computed: a number that no product produces, in any format.
 constexpr int poison = 0x7f;
 
 class GpuPlace : public Place {

@@ -15,8 +15,8 @@ namespace {
 
 /// Pause after the trials, before the first second: GPUs return to their maximum clock within it.
 constexpr double rest_seconds = 0.3;
-/// For a single algorithm: the power limiter oscillates with a period of a second. Runs that are sustained
-/// for less are a quick look, in which the algorithm is chosen from one stretch each.
+/// For a single algorithm: the power limiter oscillates with a period of a second. Runs with a shorter
+/// sustained phase belong to mode quick, in which the algorithm is chosen from one stretch each.
 constexpr double minimum_stretch = 0.8;
 /// With random data, before values count as sustained; with zeros, on a GPU that is already hot.
 constexpr double first_second = 1.0;

@@ -68,7 +68,7 @@ HIMENO_BOTH inline float value_at(int name, Data data, const Grid& grid, std::si
     }
 }
 
-/// One Jacobi step at one cell. `coefficient(name)` gives that cell's, `at(di, dj, dk)` the pressure around
+/// One Jacobi step at one cell. `coefficient(name)` returns that cell's, `at(di, dj, dk)` the pressure around
 /// it.
 /// @return the correction: its square is added to gosa, omega times it to the pressure
 template <typename Real, typename Coefficient, typename Around>

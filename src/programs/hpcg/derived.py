@@ -2,7 +2,7 @@
 
 #: A GPU with fewer points is bound by launches on the coarser levels.
 LEAST_POINTS = 192**3
-#: The part of an iteration that each figure is of; all others are of the whole.
+#: The part of an iteration that each value covers; all others cover the whole.
 PARTS = {"spmv": "product", "mg": "cycle"}
 
 

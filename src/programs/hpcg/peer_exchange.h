@@ -1,4 +1,4 @@
-// Between the GPUs of one node by their own stores: no library takes part in a message.
+// Between the GPUs of one node by their own stores, without a library.
 #pragma once
 
 #include <memory>

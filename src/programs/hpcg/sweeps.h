@@ -301,7 +301,7 @@ struct Direction {
     }
 };
 
-/// x += alpha p, r -= alpha A p with alpha = rz / pap; gives r r.
+/// x += alpha p, r -= alpha A p with alpha = rz / pap; returns r r.
 struct Advance {
     const double* p;
     const double* product;
@@ -329,7 +329,7 @@ struct Advance {
     }
 };
 
-/// r = b - A p; gives r r.
+/// r = b - A p; returns r r.
 struct Begin {
     const double* b;
     const double* product;

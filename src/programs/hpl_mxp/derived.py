@@ -1,4 +1,4 @@
-"""What a mixed-precision LU reaches of the products of its run."""
+"""The fraction of the product rate that a mixed-precision LU reaches in the same run."""
 
 from tenken.model.lu import of_products
 

@@ -37,7 +37,7 @@ struct BufferPair {
     Kind upper;
 
     bool same() const { return lower == upper; }
-    /// From one GPU's memory to another's.
+    /// From the memory of one GPU to another's.
     bool direct() const { return lower == Kind::device && upper == Kind::device; }
     bool needs_gpu() const { return lower != Kind::host || upper != Kind::host; }
     std::string text() const {

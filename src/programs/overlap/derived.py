@@ -1,12 +1,12 @@
-"""How long a loop without snapshots takes."""
+"""The duration of a loop without snapshots."""
 
 #: Above steps x step time the host may add this much; below it, as the steps of a GPU were calibrated in the same run.
 ABOVE, BELOW = 1.10, 0.85
 
 
 def steps(run, one):
-    """The loop without snapshots takes as long as its steps, which consist of whole passes over the state: one of so
-    many is shorter or longer by half a pass, and a single one may take longer than any step."""
+    """The loop without snapshots takes as long as its steps, which consist of whole passes over the state: one loop of
+    many steps is shorter or longer by half a pass, and a single one may take longer than any step."""
     count, step_ms = run.parameters.get("steps"), run.parameters.get("step_ms")
     if one.at.get("mode") != "none" or not count or not step_ms:
         return None

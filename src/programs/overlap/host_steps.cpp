@@ -71,7 +71,7 @@ class HostSteps : public Steps {
   private:
     static int whole(double passes) { return static_cast<int>(std::min(1e6, std::max(1.0, passes + 0.5))); }
 
-    /// The shortest of three steps, in seconds: a disturbed one is not what the steps of a loop take.
+    /// The shortest of three steps, in seconds: a disturbed one does not represent the steps of a loop.
     double timed(int passes) {
         passes_ = passes;
         double shortest = std::numeric_limits<double>::infinity();

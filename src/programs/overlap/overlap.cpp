@@ -28,8 +28,7 @@ using overlap::Steps;
 
 /// none: nothing is written. serial: computation waits for the file. writer: the state is copied to the host,
 /// then a thread writes while computation continues. spare: the same, with a free CPU for it. buffer: the
-/// state is copied within the GPU, and a thread writes it from there to the file. buffer_cufile: the same by
-/// cuFile.
+/// state is copied within the GPU, and a thread writes it from there. buffer_cufile: the same by cuFile.
 const std::vector<std::string>& modes() {
     static const std::vector<std::string> list = {"none",   "serial",        "writer",       "spare",
                                                   "buffer", "buffer_cufile", "buffer_stream"};

@@ -31,7 +31,7 @@ def share(run):
 
 
 def limit_cells(run, one):
-    """As many times the highest limit of one part alone as there are parts."""
+    """The highest limit of one part alone times the number of parts."""
     alone = [run.limit(each).value for each in run.of("alone", "fused") if each.kind == "gpu"]
     known = [value for value in alone if value is not None]
     copies = [each.value for each in run.of("copy")]

@@ -78,7 +78,7 @@ void Stencil::verify_as(const std::string& name, const Plan& plan) {
     solver.wait();
     const std::vector<T> expected = reference<T>(plan.grid, problem_.points, steps);
     const bool exact = on_host() || STENCIL_HOST_FUSES != 0;
-    // On a host that does not fuse multiply and add, only what rounding does not explain is an error.
+    // On a host that does not fuse multiply and add, differences beyond rounding are errors.
     tenken::ErrorScan errors(
         exact ? 0 : rounding_bound(steps, problem_.points, std::numeric_limits<T>::epsilon()));
     const std::size_t plane = static_cast<std::size_t>(plan.grid.nx) * static_cast<std::size_t>(plan.grid.ny);

@@ -75,7 +75,8 @@ DROPPED = 2.5
 
 
 def named_over_best(run):
-    """The way that the table names for a size over the fastest of the table's four; without GPUDirect Storage none."""
+    """The method that the table names for a size over the fastest of the table's four; without GPUDirect Storage
+    none."""
     table = {"lustre": LUSTRE, "ext4": LOCAL, "xfs": LOCAL}.get(run.result.path.get("file_system"), {})
     found = {}
     for one in run.of(*table):
@@ -127,7 +128,7 @@ def adaptive_over_map(run):
             yield one.subject, one.at, [rate / promised for rate in one.samples]
 
 
-#: What goes to the disk or comes from it, and the same in memory; at most this share of its rate.
+#: What goes to the disk or comes from it, compared with the same in memory; at most this share of its rate.
 IN_MEMORY, AT_MOST = {"best_write_synced": "best_write", "best_read_cold": "best_read_cached"}, 0.9
 
 

@@ -17,7 +17,7 @@ def _peak(run, index):
 
 
 def limit_rate(run, one):
-    """Of one GPU, or of as many as there are ranks, which are of one kind."""
+    """For one GPU, or for all ranks together, which are of one kind."""
     first = run.result.devices[0].index if run.result.devices else 0
     peak = _peak(run, one.subject.first if one.subject.kind == "gpu" else first)
     if peak is not None:
@@ -25,7 +25,7 @@ def limit_rate(run, one):
 
 
 def mfu(run):
-    """Of the figure of the data sheet, of as many GPUs as there are."""
+    """Relative to the data sheet's value for all GPUs together."""
     sheet = run.parameters.get("sheet_tflops")
     for one in run.of("rate"):
         if sheet:

@@ -41,7 +41,7 @@ def text(number: int) -> str:
 
 @torch.no_grad()
 def flip(x: Tensor, element: int, bit: int) -> None:
-    """Change one bit of one element in its place; both are taken modulo what there is."""
+    """Flip one bit of one element; both indices are taken modulo the size."""
     flat = x.detach().view(-1).view(_WORDS[x.element_size()])
     bit %= 8 * x.element_size()
     mask = 1 << bit

@@ -20,7 +20,8 @@ E4M3_MAX, E5M2_MAX = 448.0, 57344.0
 
 
 class Exchange:
-    """Whether ranks exchange their parts under tensor parallelism: what is left without shows what that costs."""
+    """Whether ranks exchange their parts under tensor parallelism: the difference without is the cost of the
+    exchange."""
 
     on = True
 
@@ -56,7 +57,7 @@ class _FromAll(torch.autograd.Function):
 
 
 def _quantised(x: Tensor, kind: torch.dtype, largest: float) -> tuple[Tensor, Tensor]:
-    """FP8 with one scale for the tensor, and what to multiply with to get it back."""
+    """FP8 with one scale per tensor, and the factor to restore it."""
     scale = largest / x.abs().max().float().clamp(min=1e-12)
     return (x.float() * scale).clamp(-largest, largest).to(kind), scale.reciprocal()
 
@@ -69,7 +70,7 @@ def _product(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, fast: bool)
 
 
 class _Fp8Linear(torch.autograd.Function):
-    """A linear layer of which all three products are FP8: E4M3 for values, E5M2 for gradients."""
+    """A linear layer whose three products are all FP8: E4M3 for values, E5M2 for gradients."""
 
     @staticmethod
     def forward(ctx, x: Tensor, weight: Tensor) -> Tensor:
@@ -173,7 +174,7 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def reset(self, seed: int) -> None:
-        """Weights of the seed: the same whole matrices whatever the number of parts."""
+        """Weights from the seed: the same whole matrices for any number of parts."""
         for index, (name, parameter) in enumerate(self.named_parameters()):
             last = name.rpartition(".")[2]
             if last.startswith("norm"):

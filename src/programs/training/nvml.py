@@ -1,4 +1,4 @@
-"""What the driver knows of a GPU, by NVML, loaded at run time: description, health during a run, energy.
+"""What the driver reports about a GPU, by NVML, loaded at run time: description, health during a run, energy.
 
 As src/lib/base/nvml.cpp and health.cpp do it for the compiled programs. TENKEN_NVML names another library, for tests.
 """
@@ -15,7 +15,7 @@ REASONS = (
     "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown",
     "hw_thermal_slowdown", "hw_power_brake_slowdown", "display_clock_setting",
 )  # fmt: skip
-#: What counts as the worst of several readings.
+#: Which of several readings is the worst.
 LOWEST = ("sm_clock_mhz", "memory_clock_mhz", "nvlinks_active", "utilization_percent")
 #: Seconds between two readings.
 INTERVAL = 0.25

@@ -1,4 +1,4 @@
-"""Sizes of the models, and what follows from them: parameters, operations, memory."""
+"""Sizes of the models, and the derived numbers: parameters, operations, memory."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 #: Steps before anything is timed: allocation, the plans of libraries, buckets of gradients.
 WARM_UP = 4
-#: Steps between two looks at the clock of the host: the device never waits for it.
+#: Steps between two readings of the host's clock: the device never waits for it.
 AHEAD = 2
 #: Steps that are timed as one, without the events of phases.
 PLAIN = 10
@@ -151,7 +151,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def by_itself(self) -> Iterator[None]:
-        """Without exchange between ranks: the same work on each, whose results are of no use."""
+        """Without exchange between ranks: the same work on each; the results are not used."""
         self.alone, Exchange.on = True, False
         try:
             yield

@@ -154,7 +154,8 @@ def part_file(rank: int) -> Path:
 
 
 def run(asked: argparse.Namespace, node: int, store: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Start a process for each device of this node; the parts of all ranks on the first node, and what went wrong."""
+    """Start a process for each device of this node; returns the parts of all ranks on the first node, and the
+    errors."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     devices = visible.split(",") if visible else [str(i) for i in range(asked.processes)]
     if asked.backend == "cuda" and len(devices) < asked.processes:
@@ -341,7 +342,7 @@ def work(asked: argparse.Namespace) -> int:
     else:
         torch.set_num_threads(asked.threads)
     if asked.processes * asked.nodes > 1:
-        # CPU's for what keeps independent devices in step, NCCL for tensors on GPUs
+        # CPU's to keep independent devices in step, NCCL for tensors on GPUs
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if cuda else "gloo", init_method=f"tcp://{asked.store}", rank=asked.worker,
             world_size=asked.processes * asked.nodes,
@@ -448,7 +449,7 @@ def measured(asked: argparse.Namespace, device: Any, torch: Any) -> dict[str, An
         for _ in range(WARM_UP - 1):
             trainer.step()
         if asked.plain or asked.parallel != "none":
-            trainer.timed(0, 1, asked.plain)  # what is compiled or allocated once more
+            trainer.timed(0, 1, asked.plain)  # parts that are compiled or allocated once more
         with watch.watching() if watch else _nothing():
             if asked.parallel != "none":
                 with trainer.by_itself():

@@ -412,7 +412,7 @@ class OneGpu {
         return all;
     }
 
-    /// What a copy of `n` elements counts.
+    /// Bytes counted for a copy of `n` elements.
     static std::vector<std::pair<std::string, double>> bytes_of(std::size_t n) {
         return {{"bytes", static_cast<double>(n * sizeof(double))}};
     }

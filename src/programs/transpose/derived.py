@@ -1,4 +1,4 @@
-"""Figures of transposing over memory types and sizes that take more than one formula."""
+"""Values of transposing over memory types and sizes that need more than one formula."""
 
 import math
 
@@ -22,7 +22,7 @@ def _speedup(run, name):
 
 
 def kernel_growth(run):
-    """By how much a kernel takes longer than at half of both sides."""
+    """Ratio of kernel times to that at half of both sides."""
     for one in run.of("kernel"):
         half = run.at("kernel", one.subject, one.at, n=_half(one.at["n"]))
         if half is not None:
@@ -30,7 +30,7 @@ def kernel_growth(run):
 
 
 def transfer_growth_ratio(run):
-    """By how much transfers take longer at twice the side, pageable over pinned."""
+    """Ratio of transfer times at twice the side, pageable over pinned."""
     kernel = _first_kernel(run)
     for one in run.of("htod"):
         if one.at.get("memory") == "pinned" and one.at.get("kernel") == kernel:

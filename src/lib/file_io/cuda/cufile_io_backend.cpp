@@ -13,7 +13,7 @@ struct Settled {
     ~Settled() { thread.settle(); }
 };
 
-/// By cuFile, over any path.
+/// By cuFile, by any path.
 class CuFileIoBackend : public IoBackend {
   public:
     CuFileIoBackend(const IoConfig& config, GpuMemorySpace& space)

@@ -208,7 +208,7 @@ class GpuMemorySpace : public MemorySpace {
 
 /// Through page-locked memory: posix, direct, mapped.
 std::unique_ptr<IoBackend> make_pinned_io_backend(const IoConfig& config, GpuMemorySpace& space);
-/// By cuFile, whichever way it goes.
+/// By cuFile, by whichever path it uses.
 std::unique_ptr<IoBackend> make_cufile_io_backend(const IoConfig& config, GpuMemorySpace& space);
 
 }  // namespace file_io

@@ -61,7 +61,8 @@ def main() -> int:
 def load(given, folder: Path, numpy, dali) -> int:
     batch = BATCHES_OF[given.kind]
     samples = batch * given.batches
-    # what sample i holds: word k is base[k] + i modulo 2^32, so that no two samples have a word in common by place
+    # contents of sample i: word k is base[k] + i modulo 2^32, so that no two samples have a word in common at the same
+    # place
     base = numpy.arange(max(words_of(given.kind, i) for i in range(samples)), dtype=numpy.uint32)
     base *= numpy.uint32(2654435761)
     total, written = {}, 0
@@ -111,7 +112,7 @@ def load(given, folder: Path, numpy, dali) -> int:
             ids = [int(Path(data[i].source_info()).stem) for i in range(batch)]
             seen += ids
             wrong += sum(int(numpy.asarray(sums[i])) != total[ids[i]] for i in range(batch))
-            if epoch == 0:  # not timed: every word against what it must be
+            if epoch == 0:  # not timed: every word against its expected value
                 there = data.as_cpu() if given.reader == "gpu" else data
                 for i, sample in enumerate(ids):
                     expected = base[: words_of(given.kind, sample)] + numpy.uint32(sample)
