@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -26,6 +26,16 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Checks that only tests have import each other as tests.*: the suite itself is installed as tenken alone.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+@pytest.fixture(autouse=True)
+def same_environment() -> Iterator[None]:
+    """What runs in this process leaves the environment as it was: `tenken node` empties it."""
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -181,20 +181,24 @@ def _siblings(run: Run) -> list[Finding]:
             if metric.kind in ("gpu", "pair"):
                 places.setdefault(metric.at.text, []).append(metric)
         for group in places.values():
+            classes: dict[object, list[MetricValue]] = {}
             for metric in group:
-                found += _behind(run, metric, group, declared.siblings)
+                classes.setdefault(_joined(run, metric), []).append(metric)
+            for of_class in classes.values():
+                for metric in of_class:
+                    found += _behind(run, metric, group, of_class, declared.siblings)
     return found
 
 
-def _behind(run: Run, metric: MetricValue, group: Sequence[MetricValue], allowed: float) -> Iterator[Finding]:
+def _behind(
+    run: Run, metric: MetricValue, group: list[MetricValue], of_class: list[MetricValue], allowed: float
+) -> Iterator[Finding]:
+    """`of_class`: those of the group that are joined alike, or GPUs of one model."""
     subject = metric.subject
     if metric.kind == "gpu":
-        model = _model(run, metric)
-        of_model = [m for m in group if m.kind == "gpu" and m is not metric and _model(run, m) == model]
-        alike = {"the other GPUs of the node": of_model}
+        alike = {"the other GPUs of the node": [m for m in of_class if m is not metric]}
     else:
         ends = (subject.second, subject.first)
-        of_class = [m for m in group if _joined(run, m) == _joined(run, metric)]
         alike = {
             OPPOSITE: [m for m in group if (m.subject.first, m.subject.second) == ends],
             f"the {len(of_class)} pairs joined alike": of_class if len(of_class) >= CLASS else [],
@@ -219,7 +223,9 @@ def _model(run: Run, metric: MetricValue) -> object:
 
 
 def _joined(run: Run, metric: MetricValue) -> object:
-    """What joins a pair: kind and number of links, and whether both GPUs are on one NUMA node."""
+    """What joins a pair: kind and number of links, and whether both GPUs are on one NUMA node. Of a GPU its model."""
+    if metric.kind == "gpu":
+        return _model(run, metric)
     first, second = metric.subject.gpus
     link = next((one for one in run.result.links if (one.first, one.second) == (first, second)), None)
     nodes = {device.numa_node for gpu in (first, second) if (device := run.result.device(gpu)) is not None}

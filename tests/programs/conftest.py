@@ -106,6 +106,22 @@ class Outcome:
     document: dict[str, Any] | None
 
 
+@pytest.fixture(scope="session")
+def small_cache(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which programs find caches of 24 MiB."""
+    folder = tmp_path_factory.mktemp("cache")
+    (folder / "size").write_text("24576K\n")
+    library = compiled(folder, "small_cache.c", options=["-ldl"])
+    return {"LD_PRELOAD": str(library), "TENKEN_TEST_CACHE": str(folder / "size")}
+
+
+@pytest.fixture(autouse=True)
+def with_small_caches(small_cache: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No array of these tests is larger than what they show needs."""
+    for name, value in small_cache.items():
+        monkeypatch.setenv(name, value)
+
+
 @pytest.fixture
 def run(build_dir: Path, tmp_path: Path) -> Callable[..., Outcome]:
     """run("stream", "--repetitions", "3") runs a program with --json; its result must be readable."""

@@ -90,6 +90,7 @@ def verdicts(folder: Path) -> list[str]:
     return [record.judgement.verdict for record in records.records(folder / "site" / "perflogs")]
 
 
+@pytest.mark.containers
 def test_a_check_runs_in_the_image_and_nothing_is_compiled(image: Path, tmp_path: Path) -> None:
     done, asked = run(tmp_path, image)
     # where others work too, a measurement may be void; it came out of the image either way
@@ -100,6 +101,7 @@ def test_a_check_runs_in_the_image_and_nothing_is_compiled(image: Path, tmp_path
     assert not list((tmp_path / "site" / ".build").rglob("CMakeCache.txt"))
 
 
+@pytest.mark.containers
 def test_an_image_that_is_not_there_is_a_failure_of_the_build(tmp_path: Path) -> None:
     done, _ = run(tmp_path, tmp_path / "no.sif")
     assert done.returncode != 0

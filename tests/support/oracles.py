@@ -139,7 +139,8 @@ class Clocked:
         for file in self.folder.glob("clock.*"):
             file.unlink()
         result = self.folder / "result.json"
-        env = {**os.environ, "LD_PRELOAD": str(self.library), "TENKEN_TEST_CLOCK": str(self.folder / "clock"), **more}
+        preloaded = " ".join([str(self.library), *filter(None, [os.environ.get("LD_PRELOAD")])])
+        env = {**os.environ, "LD_PRELOAD": preloaded, "TENKEN_TEST_CLOCK": str(self.folder / "clock"), **more}
         command = [str(self.programs / program), "--json", str(result), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
         assert done.returncode == 0, done.stdout + done.stderr

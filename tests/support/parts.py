@@ -53,6 +53,7 @@ PARTS = {
     "mpi": Part("an MPI of wheels, where there is none", "programs of several ranks", ("mpi", "mpi_build")),
     "nights": Part(NOTHING, "months of made-up nights, from the archive to the mail"),
     "plain": Part(NOTHING, "the programs without OpenMP and optimization, and a new folder among them"),
+    "processors": Part(NOTHING, "what is statistical, as other processors round it"),
     "published": Part(NOTHING, "every published figure is of a job that its machine selects"),
     "release": Part(
         "the tools of requirements-release.lock", "sdist, wheel and SBOM; the wheel in an empty environment"

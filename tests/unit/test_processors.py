@@ -16,6 +16,8 @@ import pytest
 from tenken.paths import ROOT
 from tests.unit.campaign.test_statistics import asked_of
 
+pytestmark = pytest.mark.processors
+
 #: What numpy chooses from for this processor, as its NPY_DISABLE_CPU_FEATURES names them.
 DISPATCHED = " ".join(np.show_config(mode="dicts")["SIMD Extensions"].get("found", []))
 KERNELS = ["Haswell", "SkylakeX"]

@@ -18,6 +18,8 @@ from tenken.paths import ROOT
 from tenken.reframe import budget
 from tenken.reframe.base import JudgedCheck
 
+pytestmark = pytest.mark.xdist_group("budget")  # one worker makes all checks
+
 #: What a node with two GPUs, MPI and no vendor's program has; how many of it are 8 with eight.
 NODE = {"+cuda", "+mpi", "+gpus2", "+host_mpi", "+for_host", "+one_openacc", "*"}
 
