@@ -99,11 +99,9 @@ def _host(result: Result, job: JobAccount | None) -> Iterator[str]:
 
 
 def _times(result: Result, job: JobAccount | None) -> Iterator[str]:
-    times = dict(zip(("started", "finished"), result.moments, strict=True))
-    for name, moment in times.items():
-        if moment is None:
-            yield f"{name} is {getattr(result, name)!r}: not a valid time"
     started, finished = result.moments
+    times = {"started": started, "finished": finished}
+    yield from (f"{name} is {getattr(result, name)!r}: not a valid time" for name in times if times[name] is None)
     if started is None or finished is None:
         return
     if finished < started:
@@ -217,11 +215,8 @@ def _against_sheet(device: Device, place: str, machine: Machine) -> Iterator[str
         if sheet and all(parts) and abs((reached := math.prod(parts)) - sheet) > apart * sheet:
             said = " and ".join(f"{name} {getattr(device, name):.6g}" for name in names)
             yield f"{place} has {said}, which give {reached:.4g} {unit}; {machine.gpu} has {sheet:.6g}"
-    for capability, name in (
-        ("managed", "managed_memory"),
-        ("managed", "concurrent_managed_access"),
-        ("sam", "pageable_memory_access"),
-    ):
+    for name in ("managed_memory", "concurrent_managed_access", "pageable_memory_access"):
+        capability = "sam" if name == "pageable_memory_access" else "managed"
         if capability in machine.capabilities and getattr(device, name) is False:
             yield f"{place} has {name} false; the system file claims {capability}"
 

@@ -53,11 +53,6 @@ def say(
     return Finding(verdict, f"{where}: {text}", metric, subject, result.node, kind=note if kind is None else kind)
 
 
-def limit_of(result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit]) -> Limit:
-    """The yardstick of a value: of data sheet and device the one that permits less, else the result's own claim."""
-    return _limits(result, metric, declared, sheets)[0]
-
-
 def _limits(
     result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit]
 ) -> tuple[Limit, float | None]:
@@ -154,15 +149,10 @@ def _within(part: MetricValue, metric: MetricValue) -> bool:
 
 
 def hold(
-    result: Result,
-    metric: MetricValue,
-    declared: Metric,
-    sheets: Mapping[tuple[str, str], Limit],
-    known: Criterion | None,
-    reach: float = 1.0,
-    floor: tuple[float, str] | None = None,
+    result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit],
+    known: Criterion | None, reach: float = 1.0, floor: tuple[float, str] | None = None,
     kind: Criterion | None = None,
-) -> tuple[JudgedMetric, list[Finding]]:
+) -> tuple[JudgedMetric, list[Finding]]:  # fmt: skip
     """Compare one value with its physical limit and its criterion (otherwise the floor). `reach`: factor by which the
     limit itself may be exceeded (`yardstick`). `floor`: the minimum efficiency (`floor_of`) and its source. `kind`:
     what other devices of the model reached, which counts where it permits less.
@@ -212,9 +202,11 @@ def _held(result: Result, metric: MetricValue, criterion: Criterion, number: flo
     else:
         return []
     missed = abs(number - bound) / abs(bound) if bound else float("inf")
+    anchor, source = f"{criterion.value:.6g} {criterion.unit}", criterion.source
+    why = f": {source}: {anchor}" if criterion.kind == FLOOR else f" {anchor}, {source}"
     text = (
         f"{metric.id} = {number:.6g} {metric.unit} ({statistic}) is {side} {bound:.6g} {metric.unit} by "
-        f"{100 * missed:.1f} % ({in_words(criterion)})"
+        f"{100 * missed:.1f} % ({criterion.kind}{why})"
     )
     return [miss(result, metric, text, number, bound, criterion.kind)]
 
@@ -238,14 +230,6 @@ def _unless_unsteady(finding: Finding, metric: MetricValue, criterion: Criterion
         f"median and best are {100 * metric.spread:.1f} % apart, more than the {100 * permitted:.1f} % permitted"
     )
     return replace(finding, verdict=INVALID, message=text, kind=UNSTEADY)
-
-
-def in_words(criterion: Criterion) -> str:
-    """The criterion of a value: kind, underlying figure and source."""
-    name = criterion.kind
-    if criterion.kind == FLOOR:
-        return f"{name}: {criterion.source}: {criterion.value:.6g} {criterion.unit}"
-    return f"{name} {criterion.value:.6g} {criterion.unit}, {criterion.source}"
 
 
 def below_kind(known: Known | None, result: Result, metric: MetricValue, name: str) -> list[Finding]:
@@ -279,20 +263,15 @@ def yardstick(result: Result, metric: MetricValue, program: Program, sheets: Map
         return 1.0
     for part in result.metrics:
         if part.name == of_run[0] and part.subject == metric.subject and _within(part, metric):
-            limit = limit_of(result, part, program.metrics[part.name], sheets)
+            limit, _ = _limits(result, part, program.metrics[part.name], sheets)
             return max(1.0, limit.value / part.value) if limit.value and part.value > 0 else 1.0
     return 1.0
 
 
 def _judged(
-    verdict: str,
-    metric: MetricValue,
-    number: float,
-    statistic: str,
-    criterion: Criterion | None,
-    limit: Limit,
+    verdict: str, metric: MetricValue, number: float, statistic: str, criterion: Criterion | None, limit: Limit,
     ceiling: float | None,
-) -> JudgedMetric:
+) -> JudgedMetric:  # fmt: skip
     higher = metric.direction == "higher"
     efficiency = None
     if limit.value is not None and metric.value:

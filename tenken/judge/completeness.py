@@ -291,15 +291,16 @@ def by_compiler(result: Result, program: Program) -> bool:
 def must_come(result: Result, program: Program) -> Iterator[str]:
     """Optional metrics that the parameters of this run require."""
     for name, metric in program.metrics.items():
-        if metric.required_if and all(_brings(result, program.contract, *one) for one in metric.required_if.items()):
+        said = stated(result, program.contract)
+        # a program of this suite that does not state the parameter has none of its metrics
+        if metric.required_if and all(
+            _brings(said[parameter], values) if parameter in said else not result.by_others
+            for parameter, values in metric.required_if.items()
+        ):
             yield name
 
 
-def _brings(result: Result, contract: Contract, name: str, values: tuple[Any, ...]) -> bool:
-    """A program of this suite that does not state the parameter has none of its metrics."""
-    if name not in (parameters := stated(result, contract)):
-        return not result.by_others
-    said = parameters[name]
+def _brings(said: Any, values: tuple[Any, ...]) -> bool:
     given = [plain(word) for word in said.split(",")] if isinstance(said, str) else [plain(said)]
     words = [value if isinstance(value, tuple) else (value,) for value in values]
     return "all" in given or any(all(plain(word) in given for word in those) for those in words)

@@ -135,9 +135,8 @@ def _idle(entry: DeviceHealth) -> bool:
     """Whether a GPU did nothing, as far as its driver reports utilisation and power."""
     powers = [one.power_w for one in (entry.before, entry.worst, entry.after) if one.power_w is not None]
     busy = [one for one in (entry.worst.utilization_percent, entry.after.utilization_percent) if one is not None]
-    if len(powers) < 3 or len(busy) < 2 or entry.samples < 1:
-        return False
-    return max(powers) - min(powers) < RISE_W and max(busy) <= IDLE_PERCENT
+    known = len(powers) == 3 and len(busy) == 2 and entry.samples > 0
+    return known and max(powers) - min(powers) < RISE_W and max(busy) <= IDLE_PERCENT
 
 
 def _others(entry: DeviceHealth, device: Device | None) -> Iterator[tuple[str, str]]:

@@ -102,15 +102,9 @@ def _request_of(record: Record, result: Result) -> Request:
     metrics = None
     if record.version != "tenken-record/2" and result.status == "ok":
         metrics = tuple(dict.fromkeys(m.name for m in result.metrics))
-    return Request(
-        None,
-        record.program or result.program,
-        record.check,
-        record.subjects or _kinds(result),
-        metrics,
-        arguments=attempt.without_files(result.command[1:]),
-        mode=record.mode,
-    )
+    arguments, subjects = attempt.without_files(result.command[1:]), record.subjects or _kinds(result)
+    name = record.program or result.program
+    return Request(None, name, record.check, subjects, metrics, arguments=arguments, mode=record.mode)
 
 
 def as_archived(record: Record) -> Machine:

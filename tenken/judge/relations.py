@@ -7,7 +7,7 @@ everything else with a formula or function of the catalogue.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -46,7 +46,8 @@ def of(run: Run, request: Request, machine: Machine) -> tuple[list[Finding], dic
             for metric, low, high in _held(run, run.of(declared.name), expected):
                 found = _missed(run, metric, expected, low, high)
                 findings += found
-                if expected.value is None and expected.verdict == FAIL and _decides(metric, expected):
+                provable = expected.proof != "pairs" or enough(metric.samples)
+                if expected.value is None and expected.verdict == FAIL and provable:
                     bound = next(one for one in (low, high) if one is not None)
                     kind = (metric.unit, metric.statistic, f"{expected.source}, same run")
                     criteria.setdefault(metric.id, Criterion(RELATION, bound, low, high, *kind))
@@ -60,7 +61,8 @@ Held = tuple[MetricValue, "float | None", "float | None"]
 
 def _held(run: Run, metrics: Sequence[MetricValue], expected: Expectation) -> Iterator[Held]:
     """Values that an expectation is of, and their bounds."""
-    chosen = [m for m in metrics if m.kind in expected.of and _at(m, expected.where)]
+    where = expected.where.items()
+    chosen = [m for m in metrics if m.kind in expected.of and all(m.at.get(key) in allowed for key, allowed in where)]
     if expected.sweep:
         yield from _between(chosen, expected)
         return
@@ -72,10 +74,6 @@ def _held(run: Run, metrics: Sequence[MetricValue], expected: Expectation) -> It
             bounds = run.first(expected.low, metric), run.first(expected.high, metric)
         if bounds is not None and bounds != (None, None):
             yield metric, *bounds
-
-
-def _at(metric: MetricValue, where: Mapping[str, tuple[object, ...]]) -> bool:
-    return all(metric.at.get(key) in allowed for key, allowed in where.items())
 
 
 def _only(metrics: Iterable[MetricValue], only: str) -> Iterable[MetricValue]:
@@ -143,11 +141,6 @@ def _missed(
         return [replace(found, verdict=expected.verdict, kind=RELATION if expected.verdict == INVALID else NOTE)]
     open_ = _undecided(metric, expected, bound, least)
     return [replace(found, verdict=RECORDED, message=f"{found.message}; {open_}", kind=NOTE)] if open_ else [found]
-
-
-def _decides(metric: MetricValue, expected: Expectation) -> bool:
-    """Whether a miss of the bound could be proven at all."""
-    return expected.proof != "pairs" or enough(metric.samples)
 
 
 def _undecided(metric: MetricValue, expected: Expectation, bound: float, least: bool) -> str:

@@ -42,13 +42,9 @@ def waived(reason: str, node: str) -> Judgement:
 
 
 def judge(
-    result: Result,
-    program: Program,
-    request: Request,
-    machine: Machine,
-    exit_status: int | None,
+    result: Result, program: Program, request: Request, machine: Machine, exit_status: int | None,
     job: JobAccount | None = None,
-) -> Judgement:
+) -> Judgement:  # fmt: skip
     """Judge one run. Total: any result leads to a judgement.
 
     Order of precedence: what makes the numbers meaningless (another attempt's token, wrong program, failed
@@ -65,13 +61,9 @@ def judge(
 
 
 def _judge(
-    result: Result,
-    program: Program,
-    request: Request,
-    machine: Machine,
-    exit_status: int | None,
+    result: Result, program: Program, request: Request, machine: Machine, exit_status: int | None,
     job: JobAccount | None,
-) -> Judgement:
+) -> Judgement:  # fmt: skip
     wrong = [*_structure(result, program, request, machine, job), *attempt.ended(result, exit_status)]
     alone = conditions.gave_up(result)
     asked = result.program == program.name and request.token in (None, result.token)

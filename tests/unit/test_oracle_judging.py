@@ -12,10 +12,11 @@ from tenken.model.judgement import Finding
 from tenken.reframe.reference import reframe_reference
 from tests.support.catalogue import make_program
 from tests.support.documents import around, gpu_document, health_sample, host_document, metric, spoiled
-from tests.unit.core.test_verdict import Bounds, Expectation, Limit, judged, verdict
+from tests.support.judging import Expectation
+from tests.support.judging import reference as Bounds
+from tests.unit.core.test_verdict import Limit, judged, verdict
 
 STREAM = make_program("stream")
-ONE_GPU = Expectation(subjects=("gpu",), gpus=1)
 #: The limit of gpu_document().
 LIMIT = 4814.3
 LAUNCHES = make_program(
@@ -99,6 +100,7 @@ def test_where_there_is_a_reference_the_floor_does_not_count() -> None:
     """3500 GB/s are 0.73 of the limit."""
     assert of(triad(3500)).verdict == "FAIL"
     assert of(triad(3500), reference=reference(3400, None)).verdict == "PASS"
+    assert "(reference 4000 GB/s, by hand)" in of(triad(3300), reference=reference(3400, None)).message()
 
 
 def test_the_ceiling_counts_beside_a_reference() -> None:
@@ -113,7 +115,8 @@ def test_a_reference_of_the_best_is_held_against_the_best() -> None:
 
 
 def test_a_reference_of_another_unit_fails() -> None:
-    assert of(triad(4000), reference=reference(3.8, 4.2, unit="TB/s")).verdict == "FAIL"
+    found = of(triad(4000), reference=reference(3.8, 4.2, unit="TB/s"))
+    assert found.verdict == "FAIL" and "its reference in TB/s" in found.message()
 
 
 @pytest.mark.parametrize("name", ["copy", "triad", "dot"])
@@ -130,7 +133,8 @@ def test_an_exit_status_that_contradicts_the_document_fails(status: str, exit_st
     raw = gpu_document()
     if status == "waived":
         raw.update(status="waived", reason="needs two GPUs: 1 GPU is here", metrics=[], limits={})
-    assert of(raw, status=exit_status).verdict == "FAIL"
+    found = of(raw, status=exit_status)
+    assert found.verdict == "FAIL" and f"exited with {exit_status} although the status of its result" in found.message()
 
 
 @pytest.mark.parametrize(
@@ -337,19 +341,17 @@ def test_a_node_with_two_gpus_lacks_none(gpus: int | None, expected: str) -> Non
     assert judged(raw, expect=Expectation(subjects=("gpu",), gpus=gpus)).verdict == expected
 
 
-def requested(token: str | None, told: str | None) -> str:
-    raw = gpu_document()
-    if told is not None:
-        raw["token"] = told
-    return judged(raw, expect=Expectation(subjects=("gpu",), gpus=1, token=token)).verdict
-
-
 @pytest.mark.parametrize(
     ("token", "told", "expected"),
     [("a", "a", "PASS"), ("a", "b", "FAIL"), ("a", None, "FAIL"), (None, None, "PASS"), (None, "b", "PASS")],
 )
 def test_a_result_repeats_the_token_of_its_attempt(token: str | None, told: str | None, expected: str) -> None:
-    assert requested(token, told) == expected
+    found = judged(
+        gpu_document() | ({"token": told} if told else {}), expect=Expectation(subjects=("gpu",), gpus=1, token=token)
+    )
+    assert found.verdict == expected
+    says = f"nid001: the result's token is {repr(told) if told else 'none'}; this attempt's is 'a'"
+    assert found.message().startswith(says if expected == "FAIL" else "")
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1 << 20, "PASS"), (1 << 21, "FAIL")])
@@ -451,15 +453,6 @@ def test_a_rate_is_above_0(unit: str, value: float) -> None:
     found = of(raw, program=program, expect=HOST)
     assert found.verdict == "FAIL"
     assert found.message().endswith("it must be above 0")
-
-
-def test_the_token_of_another_attempt_is_told() -> None:
-    for told, word in ((None, "none"), ("b", "'b'")):
-        raw = gpu_document()
-        if told:
-            raw["token"] = told
-        found = judged(raw, expect=Expectation(subjects=("gpu",), gpus=1, token="a"))
-        assert found.message().startswith(f"nid001: the result's token is {word}; this attempt's is 'a'")
 
 
 def test_what_was_not_run_is_waived_for_a_known_reason_alone() -> None:
