@@ -150,7 +150,7 @@ def runner(programs: Path, folder: Path) -> Callable[..., Outcome]:
 @pytest.fixture(scope="session")
 def clock_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library that writes down every clock reading of a program."""
-    return compiled(tmp_path_factory.mktemp("clock"), "clock_log.c")
+    return compiled(tmp_path_factory.mktemp("clock"), "recorder.c")
 
 
 @pytest.fixture

@@ -25,6 +25,10 @@ SMALL = (*QUICK, "--n", "300", "--nb", "32")
 
 @pytest.fixture(scope="session")
 def blas() -> str:
+    return blas_library()
+
+
+def blas_library() -> str:
     """The BLAS that requirements.lock brings, or the one that TENKEN_BLAS names."""
     named = os.environ.get("TENKEN_BLAS")
     if named:

@@ -37,6 +37,7 @@ FEW = ("--repetitions", "5", "--warmup-seconds", "0")
 ONE = ("--backend", "cuda", "--gpus", "0")
 PROGRAMS = (
     "stream", "memcopy", "transfer", "access_patterns", "transpose", "himeno", "p2p", "nccl", "spmv", "stencil", "hpcg",
+    "migration",
 )  # fmt: skip
 #: The memory of the double: 2 GHz, twice a clock, 5120 bits.
 MEMORY_GBS = 2 * 2.0 * 5120 / 8
@@ -52,8 +53,12 @@ def programs() -> Path:
 
 @pytest.fixture(scope="session")
 def double(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return double_of(tmp_path_factory.mktemp("gpu"))
+
+
+def double_of(folder: Path) -> Path:
     include = cuda_home.make("12.4", "cublas,cusolver,cufile") / "include"
-    return compiled(tmp_path_factory.mktemp("gpu"), "gpu_double.c", "clock_log.c", options=[f"-I{include}"])
+    return compiled(folder, "gpu_double.c", "recorder.c", options=[f"-I{include}"])
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
  * it stands for the CUDA runtime; named by TENKEN_NVML and TENKEN_NCCL it stands for these. Its memory is the
  * host's, its kernels do nothing (so a verification may fail: the figures are there nevertheless), except
  * those that write or compare small arrays of copied values, and every event takes it a time that it makes up
- * and writes down beside what clock_log.c writes: elapsed times of events as kind -1, calls of collectives as
+ * and writes down beside what recorder.c writes: elapsed times of events as kind -1, calls of collectives as
  * kind -2, and as kind -4 the bytes of each small copy from pinned memory that the CPU has written since the
  * GPU did. With $TENKEN_TEST_LOST the copies between two events, which are the timed ones, move nothing.
  *
@@ -18,25 +18,63 @@
 #include <sys/mman.h>
 
 enum { gpus = 3, elapsed = -1, collective = -2, by_cpu = -4 };
+/* Steps in their order: copies as 256 times the kind of memory written plus that of the memory read, or that of the
+ * memory set; records of events and the two of an elapsed time, by the time that they took; waiting for a GPU. */
+enum { copied = -12, cleared = -13, event_recorded = -14, elapsed_from = -15, elapsed_to = -16, waited = -17, called = -18 };
+enum { pageable, pinned_kind, by_host_alloc, managed, on_gpu = 16 };
 /* A link of the second GPU is down. */
 static const unsigned active_links[gpus] = {18, 17, 18};
 
 void tenken_test_note(int64_t kind, int64_t value);
+void tenken_test_step(int64_t kind, int64_t value);
+void tenken_test_launched(const void* function, int64_t gpu);
 
-static int current = 0;
+static _Thread_local int current = 0;
 static int64_t device_time = 0;
 
-static void* memory_of(size_t bytes) {
+/* Blocks of memory and their kinds. */
+static struct {
+    char* begin;
+    size_t bytes;
+    int kind;
+} blocks[1 << 14];
+static int count_of_blocks = 0;
+static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void* memory_of(size_t bytes, int kind) {
     void* const memory =
         mmap(NULL, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) abort();
     *(size_t*)memory = bytes + 4096;
+    pthread_mutex_lock(&blocks_lock);
+    int i = 0;
+    while (i < count_of_blocks && blocks[i].begin != NULL) ++i;
+    if (i == (int)(sizeof blocks / sizeof *blocks)) abort();
+    if (i == count_of_blocks) ++count_of_blocks;
+    blocks[i].begin = memory, blocks[i].bytes = bytes + 4096, blocks[i].kind = kind;
+    pthread_mutex_unlock(&blocks_lock);
     return (char*)memory + 4096;
 }
 static void give_back(void* memory) {
     if (memory == NULL) return;
     char* const begin = (char*)memory - 4096;
+    pthread_mutex_lock(&blocks_lock);
+    for (int i = 0; i < count_of_blocks; ++i) {
+        if (blocks[i].begin == begin) blocks[i].begin = NULL;
+    }
+    pthread_mutex_unlock(&blocks_lock);
     munmap(begin, *(size_t*)begin);
+}
+static int kind_of(const void* memory) {
+    const char* const at = memory;
+    int kind = pageable;
+    pthread_mutex_lock(&blocks_lock);
+    for (int i = 0; i < count_of_blocks; ++i) {
+        char* const begin = blocks[i].begin;
+        if (begin != NULL && at >= begin && at < begin + blocks[i].bytes) kind = blocks[i].kind;
+    }
+    pthread_mutex_unlock(&blocks_lock);
+    return kind;
 }
 
 /* What kernels would have computed is not there: large arrays are neither copied nor written, which would
@@ -52,7 +90,7 @@ enum { max_pinned = sizeof pinned / sizeof *pinned };
 static pthread_mutex_t pinned_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void* pin(size_t bytes) {
-    char* const memory = memory_of(2 * bytes);
+    char* const memory = memory_of(2 * bytes, pinned_kind);
     int i = 0;
     pthread_mutex_lock(&pinned_lock);
     while (i < max_pinned && pinned[i].begin != NULL) ++i;
@@ -83,6 +121,7 @@ static char* left_by_gpu(const void* memory, size_t bytes) {
 
 static int timed = 0;
 static cudaError_t copy(void* to, const void* from, size_t bytes) {
+    tenken_test_step(copied, 256 * kind_of(to) + kind_of(from));
     if (bytes > truly || (timed && getenv("TENKEN_TEST_LOST") != NULL)) return cudaSuccess;
     const char* const last = left_by_gpu(from, bytes);
     if (last != NULL && memcmp(last, from, bytes) != 0) tenken_test_note(by_cpu, (int64_t)bytes);
@@ -92,6 +131,7 @@ static cudaError_t copy(void* to, const void* from, size_t bytes) {
     return cudaSuccess;
 }
 static cudaError_t set(void* to, int value, size_t bytes) {
+    tenken_test_step(cleared, kind_of(to));
     if (bytes <= truly) memset(to, value, bytes);
     return cudaSuccess;
 }
@@ -175,13 +215,15 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, 
 cudaError_t cudaLaunchKernel(const void* f, dim3 grid, dim3 block, void** arguments, size_t shared,
                              cudaStream_t stream) {
     (void)grid, (void)block, (void)shared, (void)stream;
+    tenken_test_launched(f, current);
     for (int i = 0; i < max_kernels; ++i) {
         if (kernels[i].function == f && f != NULL) kernels[i].what(arguments);
     }
     return cudaSuccess;
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* how, const void* f, void** arguments) {
-    return (void)how, (void)f, (void)arguments, cudaSuccess;
+    tenken_test_launched(f, current);
+    return (void)how, (void)arguments, cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void* f, enum cudaFuncAttribute a, int value) {
     return (void)f, (void)a, (void)value, cudaSuccess;
@@ -215,6 +257,7 @@ cudaError_t cudaSetDevice(int device) {
     return current = device, cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize(void) {
+    tenken_test_step(waited, 0);
     return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp* p, int device) {
@@ -257,16 +300,16 @@ cudaError_t cudaMemGetInfo(size_t* left, size_t* all) {
     return *left = *all = (size_t)64 << 30, cudaSuccess;
 }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
-    return *memory = memory_of(bytes), cudaSuccess;
+    return *memory = memory_of(bytes, on_gpu + current), cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {
     return *memory = pin(bytes), cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned flags) {
-    return (void)flags, *memory = memory_of(bytes), cudaSuccess;
+    return (void)flags, *memory = memory_of(bytes, by_host_alloc), cudaSuccess;
 }
 cudaError_t cudaMallocManaged(void** memory, size_t bytes, unsigned flags) {
-    return (void)flags, *memory = memory_of(bytes), cudaSuccess;
+    return (void)flags, *memory = memory_of(bytes, managed), cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
     return give_back(memory), cudaSuccess;
@@ -292,6 +335,7 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int a, const void* from, int b, size_t
 cudaError_t cudaMemcpy2DAsync(void* to, size_t pitch, const void* from, size_t other, size_t width,
                               size_t height, enum cudaMemcpyKind k, cudaStream_t s) {
     (void)k, (void)s;
+    tenken_test_step(copied, 256 * kind_of(to) + kind_of(from));
     for (size_t i = 0; i < height; ++i) memcpy((char*)to + i * pitch, (const char*)from + i * other, width);
     return cudaSuccess;
 }
@@ -320,6 +364,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
     return (void)s, cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t s) {
+    tenken_test_step(waited, 0);
     return (void)s, cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned f) {
@@ -335,12 +380,18 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s) {
     static int64_t count = 0;
     (void)s;
     timed = !timed;
-    device_time += 100 + ++count * 7919 % 997; /* some 0.1 to 1.1 ms, hardly two alike nearby */
+    /* some 0.1 to 1.1 ms, hardly two alike nearby; where the host's time is made up too, hardly two alike at all */
+    const int64_t times = getenv("TENKEN_TEST_STEP") == NULL ? 997 : 399989;
+    ++count;
+    device_time += 100 + count * (times == 997 ? 7919 : count * 7919 % times + 104729) % times;
     event->time = device_time;
+    tenken_test_note(event_recorded, device_time);
     return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t stop) {
     const int64_t between = stop->time - start->time;
+    tenken_test_note(elapsed_from, start->time);
+    tenken_test_note(elapsed_to, stop->time);
     tenken_test_note(elapsed, between);
     return *milliseconds = (float)between / 1024, cudaSuccess;
 }
@@ -419,22 +470,22 @@ int ncclGroupEnd(void) {
     return 0;
 }
 int ncclAllReduce(void) {
-    return 0;
+    return tenken_test_step(called, 0), 0;
 }
 int ncclAllGather(void) {
-    return 0;
+    return tenken_test_step(called, 1), 0;
 }
 int ncclReduceScatter(void) {
-    return 0;
+    return tenken_test_step(called, 2), 0;
 }
 int ncclBroadcast(void) {
-    return 0;
+    return tenken_test_step(called, 3), 0;
 }
 int ncclSend(void) {
-    return 0;
+    return tenken_test_step(called, 4), 0;
 }
 int ncclRecv(void) {
-    return 0;
+    return tenken_test_step(called, 5), 0;
 }
 const char* ncclGetErrorString(int code) {
     return (void)code, "an error of the double";

@@ -1,6 +1,6 @@
 """Oracles: what a program's figures must be, from the raw times that its clock told and numbers written by hand.
 
-The documents hold rates. `clock_log.c`, put in front of a program, writes down every time that the program was told;
+The documents hold rates. `recorder.c`, put in front of a program, writes down every time that the program was told;
 a rate is right when the amount of work that a person counted, divided by it, is the span between two of those times,
 to the nanosecond. A program that counts another amount, or another unit, gives spans that no one measured.
 """
@@ -28,7 +28,7 @@ NANOSECONDS = {
 TIMES = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0, "ps": 1e-3}
 #: How far a span that follows from a figure may lie from a whole nanosecond: what double precision leaves of it.
 APART = 0.02
-#: Kinds of what gpu_double.c notes, and clock_log.c of an MPI rank, of posix_fadvise (its advice) and of fsync.
+#: Kinds of what gpu_double.c notes, and recorder.c of an MPI rank, of posix_fadvise (its advice) and of fsync.
 ELAPSED, COLLECTIVE, RANK, BY_CPU, ADVISED, SYNCED = -1, -2, -3, -4, -5, -6
 #: Whether a span, by its number, may lie at two places of a process's times.
 Fits = Callable[[int, Sequence[int], int, int], bool]
@@ -72,7 +72,7 @@ class Clock:
         `next_to`: the clock was not read within a span, and none begins before the one ahead of it ended. `fits` may
         ask more of a place: it is given the number of the span, the process's times, and the two places.
         AssertionError for the first span that no one measured, and for one that lies at two places: no one knows which
-        is meant. clock_log.c tells times among which that is none.
+        is meant. recorder.c tells times among which that is none.
         """
         whole = [round(span) for span in spans]
         for span, number in zip(spans, whole, strict=True):
@@ -128,7 +128,7 @@ Timed = tuple[dict[str, Any], Clock]
 
 
 class Clocked:
-    """Runs programs with clock_log.c in front; `stdout` is what the last of them printed."""
+    """Runs programs with recorder.c in front; `stdout` is what the last of them printed."""
 
     def __init__(self, programs: Path, library: Path, folder: Path) -> None:
         self.programs, self.library, self.folder = programs, library, folder

@@ -211,10 +211,10 @@ class Transpose : public tenken::Program {
                 tenken::Metric metric;
                 metric.name = "host_bandwidth";
                 metric.at = {{"kernel", tenken::Json(kernel)}, {"n", shape.coordinate()}};
-                metric.timed(
-                    tenken::timed_anew(
-                        0, static_cast<long>(run.repetitions), [&] { write_matrix(matrix, shape, 1); }, work),
-                    {{"bytes", 2.0 * static_cast<double>(shape.bytes())}});
+                metric.timed(tenken::timed_anew(
+                                 run.warmup_seconds, static_cast<long>(run.repetitions),
+                                 [&] { write_matrix(matrix, shape, 1); }, work),
+                             {{"bytes", 2.0 * static_cast<double>(shape.bytes())}});
                 run.document.add(metric);
                 if (fault == tenken::Fault::element) result[shape.elements() / 2] += 1;
                 fault = tenken::Fault::none;

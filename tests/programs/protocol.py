@@ -1,0 +1,183 @@
+"""Programs whose order of measuring is written down in protocols/, one run each, and how it is recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.recorder import COLD, STEP, UNSEEN, UNVERIFIED, WARMUP_SECONDS, Trace, processes
+
+FOLDER = Path(__file__).parent / "protocols"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run. `but`: which metrics break a rule of Trace.mistakes() for a good reason, which stands beside them.
+
+    `fold`, `others`: as Trace.lines() takes them.
+    """
+
+    program: str
+    arguments: str = ""
+    warmup: float = WARMUP_SECONDS
+    but: Mapping[str, set[str]] = field(default_factory=dict)
+    fold: Sequence[str] = ()
+    others: bool = True
+    #: MPI ranks, and the metrics that are of the first of them: all others are of the slowest.
+    ranks: int = 1
+    of_first: frozenset[str] = frozenset()
+
+
+FILES = "--seconds 0 --decide-seconds 0 --threads 1"
+SNAPSHOT = f"--path . --min-particles 20000 --max-particles 20000 {FILES} --methods posix --layouts asis"
+HOST = {
+    "daxpy": Case("daxpy", "--elements 100000"),
+    # ten readings of the clock a cycle
+    "stream": Case("stream", "--array-bytes 1Mi", warmup=2.5),
+    "memcopy": Case("memcopy", "--bytes 1Mi"),
+    "transfer": Case("transfer", "--sweep-max-bytes 16Ki"),
+    # how a repeated access becomes faster is what is measured
+    "access_patterns": Case("access_patterns", "--bytes 80k", but={COLD: {"host_by_cpu"}}),
+    "migration": Case("migration", "--bytes 80k", but={COLD: {"cpu_first", "cpu", "cpu_last"}}),
+    "transpose": Case("transpose", "--sizes 64"),
+    # as published, without a trial run; the classic timing has one
+    "himeno": Case("himeno", "--size XS", but={COLD: {"iteration", "total"}}),
+    "himeno_classic": Case("himeno", "--size XS --timing classic --target-seconds 2"),
+    # what is done once is prepared once
+    "spmv": Case(
+        "spmv",
+        f"--matrices poisson27:8 --variant-warmup-seconds {WARMUP_SECONDS}",
+        but={UNSEEN: {"prepare"}, COLD: {"prepare"}},
+    ),
+    # its first second is the figure
+    "gemm": Case(
+        "gemm",
+        "--backend host --sustained-seconds 0.5 --energy-seconds 0 --cases fp64:64,int8:64",
+        but={COLD: {"gemm"}},
+    ),
+    # all of it is in the BLAS, which is not of the program
+    "hpl": Case("hpl", "--backend host --n 96 --nb 32", but={UNSEEN: {"dgemm", "hpl"}}),
+    # the matrix and the solution are part of one factorization, of which a smaller one comes first
+    "hpl_mxp": Case(
+        "hpl_mxp",
+        "--backend host --n 128 --nb 32",
+        but={COLD: {"hpl_mxp", "phase"}},
+        fold=("HostEngine::factor_panel", "memcpy"),
+    ),
+    "hpcg": Case("hpcg", "--nx 16 --target-seconds 1", but={COLD: {"optimise", "setup"}}, fold=("HostRunner::",)),
+    # one part has no neighbour
+    "stencil": Case(
+        "stencil",
+        "--nx 24 --ny 20 --nz 22 --steps 4 --bt 2 --phase-blocks 2",
+        but={UNSEEN: {"halo_net", "halo_node"}},
+    ),
+    "stencil_forms": Case("stencil_forms", "--form openmp --nx 24 --ny 20 --nz 22 --steps 3"),
+    # of files one untimed round is first, and its content is what is compared
+    "storage_map": Case(
+        "storage_map",
+        f"--path . --min-bytes 256Ki --max-bytes 256Ki {FILES} --candidates posix_256ki_1 "
+        "--situations write,read_cold,read_cached",
+        but={COLD: {"write"}, UNVERIFIED: {"read_cached"}},
+    ),
+    "snapshot_io": Case("snapshot_io", SNAPSHOT, but={UNVERIFIED: {"read"}}),
+    "snapshot_io_cold": Case("snapshot_io", SNAPSHOT + " --synced --cold", but={UNVERIFIED: {"read"}}),
+    # each sample is summed as it is consumed
+    "data_loading": Case(
+        "data_loading",
+        "--path . --kinds 8ki --batch 4 --batches 3 --step-ms 1 --seconds 0 --ways posix_1mi_1 --threads 1",
+        but={UNVERIFIED: {"samples"}},
+    ),
+    # a loop without snapshots launches nothing; each way of writing was tried and compared before
+    "overlap": Case(
+        "overlap",
+        "--path . --bytes 256Ki --step-ms 1 --steps 4 --every 2 --modes none,serial,writer",
+        but={UNSEEN: {"loop"}, COLD: {"loop"}, UNVERIFIED: {"loop"}},
+        others=False,
+    ),
+    # load, not speed: every result is checked within the timed part
+    "burn": Case(
+        "burn",
+        "--backend host --phases gemm_fp64,stencil,random,copies --seconds 0 --visit-seconds 0.3 --host-bytes 16Mi "
+        "--host-order 128 --silent-seconds 3600",
+        but={COLD: {"copied", "memory", "rate", "updates"}, UNVERIFIED: {"copied", "memory", "updates"}},
+    ),
+}
+
+
+ONE = "--backend cuda --gpus 0"
+#: On gpu_double.c, whose kernels do nothing. After the first metric clocks are high: others warm up briefly.
+GPU = {
+    "stream_gpu": Case("stream", f"{ONE} --array-bytes 16Mi", but={COLD: {"memcpy"}}),
+    "memcopy_gpu": Case("memcopy", f"{ONE} --bytes 4Mi --copies kernel,memcpy"),
+    "transfer_gpu": Case(
+        "transfer",
+        f"{ONE} --bytes 64Ki --sweep-max-bytes 1Ki",
+        warmup=1.85,
+        # the prefetch of managed pages is no copy of the runtime
+        but={COLD: {"htod_write_combined"}, UNSEEN: {"dtoh_prefetch", "htod_prefetch"}},
+    ),
+    "access_patterns_gpu": Case(
+        "access_patterns", f"{ONE} --bytes 4Mi --placement explicit", but={COLD: {"host_by_cpu"}}
+    ),
+    "migration_gpu": Case("migration", f"{ONE} --bytes 4Mi --placement managed_touch", but={COLD: {"cpu"}}),
+    # the comparison is the last of the phases of one pass
+    "transpose_gpu": Case(
+        "transpose",
+        f"{ONE} --sizes 64 --kernels tile --bandwidth-n 1024",
+        but={
+            COLD: {"check", "dtoh", "htod", "init", "naive_bandwidth", "padded_bandwidth", "tile_bandwidth"},
+            UNVERIFIED: {"check", "dtoh", "htod", "init", "kernel"},
+        },
+    ),
+    "himeno_gpu": Case("himeno", f"{ONE} --size XS", but={COLD: {"iteration", "total"}}),
+    "p2p": Case(
+        "p2p",
+        "--gpus 0,1 --bytes 1Mi --sweep none",
+        but={COLD: {"driver_staged", "host_staged"}},
+    ),
+    "nccl": Case(
+        "nccl", "--gpus 0,1 --min-bytes 1Mi --max-bytes 1Mi", but={COLD: {"all_gather", "sendrecv", "reduce_scatter"}}
+    ),
+    "spmv_gpu": Case("spmv", f"{ONE} --matrices poisson27:8 --variants csr_row,sell", but={COLD: {"spmv"}}),
+    "stencil_gpu": Case(
+        "stencil",
+        "--backend cuda --gpus 0,1 --exchange host,p2p --nx 64 --ny 64 --nz 64 --bt 2 --steps 4 --phase-blocks 1",
+        but={UNSEEN: {"halo_net"}},
+    ),
+}
+
+
+def every() -> dict[str, Case]:
+    return {**HOST, **GPU}
+
+
+def recorded(case: Case, programs: Path, library: Path, folder: Path, **environment: str) -> Trace:
+    """A run with the recorder in front, in a folder of its own."""
+    place, log, result = folder / "place", folder / "clock", folder / "result.json"
+    place.mkdir()
+    env = {**os.environ, "TENKEN_TEST_CLOCK": str(log), "TENKEN_TEST_STEP": str(STEP), "LD_PRELOAD": str(library)}
+    env |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **environment}
+    options = ["--repetitions", "3", "--warmup-seconds", str(case.warmup), "--json", str(result)]
+    command = [str(programs / case.program), *options, *case.arguments.split()]
+    if case.ranks > 1:
+        command = ["mpirun", "-n", str(case.ranks), "-x", "LD_PRELOAD", *command]
+        env |= {"OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1"}
+        env |= {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, cwd=place)
+    document = json.loads(result.read_text())
+    # what kernels that do nothing compute is wrong
+    wrong = case in GPU.values() and document["reason"].startswith("verification: ")
+    assert done.returncode == 0 or wrong, done.stdout + done.stderr
+    return Trace(document, processes(log, programs / case.program))
+
+
+def lines(case: Case, trace: Trace) -> list[str]:
+    """The protocol as it is written down: of each rank."""
+    if case.ranks == 1:
+        return trace.lines(fold=case.fold, others=case.others)
+    ranks = [trace.lines(rank, case.fold, case.others) for rank in range(case.ranks)]
+    return [line for rank, some in enumerate(ranks) for line in [f"rank {rank}:", *some]]

@@ -1,0 +1,120 @@
+"""In which order each program measures: warm-up, new data, timed part, verification (tests/support/recorder.py).
+
+`protocols/NAME.txt` has the steps of a run, as recorded. Another order changes what a figure means: with
+TENKEN_WRITE_PROTOCOLS=1 these tests write the files anew, and who does so reads the difference. What is wrong whatever
+a program measures is asked of each run besides.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+
+import pytest
+
+from tenken.paths import PROGRAMS
+from tests.programs import protocol
+from tests.programs.test_file_io import hdf5_library
+from tests.programs.test_hpl import blas as blas  # a fixture
+from tests.programs.test_oracles_gpu import double as double  # fixtures
+from tests.programs.test_oracles_gpu import programs as programs
+from tests.support.recorder import COLD, DIFFER, UNSEEN, UNVERIFIED, Process, Trace, short
+
+pytestmark = pytest.mark.build
+
+#: Programs of other languages, and where their order is tested.
+ELSEWHERE = {
+    "mpi_p2p": "MPI: tests/programs/test_oracles_mpi.py",
+    "training": "PyTorch measures: tests/programs/test_training.py",
+}
+
+
+def test_every_program_has_a_protocol() -> None:
+    """Who adds a program says in which order it measures."""
+    programs = {folder.name for folder in PROGRAMS.iterdir() if folder.is_dir()}
+    missing = programs - {case.program for case in protocol.every().values()} - set(ELSEWHERE)
+    assert not missing, f"no case in tests/programs/protocol.py: {sorted(missing)}"
+    assert {file.stem for file in protocol.FOLDER.glob("*.txt")} == set(protocol.every())
+
+
+def held(name: str, trace: Trace) -> None:
+    """The trace is the protocol that is written down, and breaks no rule but those that its case names."""
+    case, file = protocol.every()[name], protocol.FOLDER / f"{name}.txt"
+    found = protocol.lines(case, trace)
+    if "TENKEN_WRITE_PROTOCOLS" in os.environ:
+        file.write_text("\n".join(found) + "\n")
+    expected = file.read_text().splitlines()
+    assert found == expected, "\n".join(difflib.unified_diff(expected, found, "expected", "recorded", lineterm="", n=1))
+    assert trace.mistakes() == case.but
+    assert trace.document["verification"], "nothing was verified"
+
+
+@pytest.mark.parametrize("name", protocol.HOST)
+def test_the_order_of_measuring(name: str, build_dir: Path, clock_log: Path, blas: str, tmp_path: Path) -> None:
+    libraries = {"TENKEN_BLAS": blas, "TENKEN_HDF5": hdf5_library()}
+    held(name, protocol.recorded(protocol.HOST[name], build_dir / "bin", clock_log, tmp_path, **libraries))
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize("name", protocol.GPU)
+def test_the_order_of_measuring_on_gpus(name: str, programs: Path, double: Path, tmp_path: Path) -> None:
+    libraries = {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double)}
+    held(name, protocol.recorded(protocol.GPU[name], programs, double, tmp_path, **libraries))
+
+
+def trace(steps: str, seconds: dict[str, list[float]]) -> Trace:
+    """A made-up run: a blank is a reading of the clock, 1, 2, 4, ... ns apart so that no two spans are alike."""
+    one, time = Process(), 0
+    for number, step in enumerate(steps.split(" ")):
+        one.read(time := time + 2**number)
+        one.steps += [step] if step else []
+    series = [{"metric": name, "seconds": [1e-9 * each for each in some]} for name, some in seconds.items()]
+    return Trace({"series": series}, [one])
+
+
+@pytest.mark.parametrize(
+    ("steps", "broken"),
+    [
+        ("fill copy copy copy fill copy copy compare ", {}),
+        ("fill copy fill copy copy copy copy compare ", {}),  # only the written protocol tells when data are new
+        ("fill copy copy fill fill copy copy compare ", {COLD: {"copy"}}),
+        ("fill copy copy copy fill copy scale compare ", {DIFFER: {"copy"}}),
+        ("fill copy copy copy fill  copy compare ", {UNSEEN: {"copy"}}),
+        ("fill copy copy copy compare copy copy  ", {UNVERIFIED: {"copy"}}),
+    ],
+)
+def test_each_rule_has_an_order_that_breaks_it(steps: str, broken: dict[str, set[str]]) -> None:
+    # the timed parts are those after the sixth and the seventh reading
+    assert trace(steps, {"copy": [2.0**6, 2.0**7]}).mistakes() == broken
+
+
+def test_steps_are_written_in_rows() -> None:
+    run = trace("fill copy copy copy fill copy copy compare ", {"copy": [2.0**6, 2.0**7], "share": [1000.3]})
+    assert run.lines() == ["fill", "copy x3", "fill", "copy{ copy } x2", "compare", "no span: share"]
+    assert run.lines(fold=["co"]) == ["fill", "co", "fill", "copy{ co } x2", "co", "no span: share"]
+
+
+def test_a_sample_may_be_one_of_several_operations() -> None:
+    (parts,) = trace("a b c ", {"b": [2.0**2 / 3]}).parts
+    assert [(part.first, part.last) for part in parts] == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("tenken::find_placement() [clone ._omp_fn.0]", "find_placement"),
+        ("void tenken::cuda::sweep_kernel<1, (bool)0, CopyOp>(unsigned long)", "sweep_kernel<CopyOp>"),
+        ("void stencil::(anonymous namespace)::HostPart<double>::step_planes<27>(int, stencil::Range const&)",
+         "HostPart<double>::step_planes"),
+        ("void tenken::scan<stream::Backend::compare(stream::Array, double)::{lambda(unsigned long)#1}>(int, "
+         "stream::Backend::compare(stream::Array, double)::{lambda(unsigned long)#1})", "scan<Backend::compare>"),
+        ("void tenken::in_shares<double, Daxpy::measure(tenken::Run&)::{lambda()#2}::operator()() const::"
+         "{lambda(int)#1}>(int)", "in_shares<double,Daxpy::measure#2>"),
+    ],
+    ids=["region", "kernel", "method", "lambda", "lambda in a lambda"],
+)  # fmt: skip
+def test_a_step_has_a_short_name(symbol: str, name: str) -> None:
+    assert short(symbol) == name

@@ -1,0 +1,252 @@
+/* What a program does, in order: put in front of it by LD_PRELOAD, this writes down every reading of the clock, every
+ * parallel region, what is asked of files, and what gpu_double.c adds of launches, copies and events on GPUs. The clock
+ * stands for std::chrono::steady_clock::now() of libstdc++. Each process appends pairs of 64-bit numbers to
+ * $TENKEN_TEST_CLOCK.<pid>: the thread and the nanoseconds that it was told, or one of the kinds below (negative) and
+ * a value. Of an MPI rank, the clock of the one that $TENKEN_TEST_SLOW_RANK names runs 32 times as fast (twice where
+ * time is made up), so that it is the slowest of all.
+ *
+ * No two spans between readings of the main thread are of one length, as far as the first `unique` of them: a time
+ * that would repeat one is told some nanoseconds later, and so are all after it. Back-to-back readings take one of a
+ * few lengths on any machine, and on some the clock has steps: a test that looks for a span would find it twice.
+ *
+ * With $TENKEN_TEST_STEP the time is made up: from one reading of the main thread to the next so many nanoseconds
+ * pass and up to a tenth more, whatever the program does, so that it does the same in each run. Last-level caches are
+ * then said to have 256 KiB, so that arrays that must exceed them are small. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Kinds that this file writes; of another thread than the main one they are `other` less. gpu_double.c has more. */
+enum { rank_number = -3, advised = -5, synced = -6, launched = -7, read_file = -8, wrote_file = -9, looked_up = -10, moved = -11 };
+enum { other = 100 };
+
+static int on_main_thread(void) {
+    return syscall(SYS_gettid) == getpid();
+}
+
+void tenken_test_note(int64_t kind, int64_t value) {
+    static int file = -1;
+    static pid_t process = 0;
+    if (process != getpid()) {
+        const char* const name = getenv("TENKEN_TEST_CLOCK");
+        char path[4096];
+        if (name == NULL) return;
+        process = getpid();
+        snprintf(path, sizeof path, "%s.%ld", name, (long)process);
+        file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    }
+    const int64_t pair[2] = {kind, value};
+    if (syscall(SYS_write, file, pair, sizeof pair) != (long)sizeof pair) abort(); /* half a log would prove nothing */
+}
+
+void tenken_test_step(int64_t kind, int64_t value) {
+    tenken_test_note(on_main_thread() ? kind : kind - other, value);
+}
+
+/* Where the program itself lies: its end is that of its last segment. */
+static const char* base = NULL;
+static const char* end = NULL;
+
+static int find_program(struct dl_phdr_info* one, size_t size, void* data) {
+    (void)size, (void)data;
+    for (int i = 0; i < one->dlpi_phnum; ++i) {
+        const char* const last = (const char*)one->dlpi_addr + one->dlpi_phdr[i].p_vaddr + one->dlpi_phdr[i].p_memsz;
+        if (one->dlpi_phdr[i].p_type == PT_LOAD && last > end) end = last;
+    }
+    return base = (const char*)one->dlpi_addr, 1; /* the program is the first */
+}
+
+static int of_program(const void* address) {
+    if (base == NULL) dl_iterate_phdr(find_program, NULL);
+    return (const char*)address >= base && (const char*)address < end;
+}
+
+/* A function of the program itself, by its place in the file: the names are in its table of symbols. `gpu` runs it. */
+void tenken_test_launched(const void* function, int64_t gpu) {
+    if (of_program(function)) tenken_test_step(launched, gpu << 48 | ((const char*)function - base));
+}
+
+static int64_t step(void) {
+    static int64_t nanoseconds = -1;
+    if (nanoseconds < 0) {
+        const char* const text = getenv("TENKEN_TEST_STEP");
+        nanoseconds = text == NULL ? 0 : atoll(text);
+    }
+    return nanoseconds;
+}
+
+static pid_t original = 0;
+
+__attribute__((constructor)) static void begin(void) {
+    original = getpid();
+}
+
+/* The same times in each run, others in each rank and in a process that another one forked. */
+static int64_t made_up(void) {
+    static _Atomic int64_t now = 0;
+    static uint64_t state = 88172645463325252u;
+    static pid_t process = 0;
+    static _Thread_local int64_t readings = 0;
+    if (!on_main_thread()) return atomic_load(&now) + ++readings * step();
+    if (process != getpid()) {
+        const char* const rank = getenv("OMPI_COMM_WORLD_RANK");
+        process = getpid();
+        state += 7919 * (uint64_t)(rank != NULL ? 2 + atoi(rank) : 1) + (process != original ? 104729 : 0);
+    }
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17; /* xorshift, by Marsaglia */
+    return atomic_fetch_add(&now, step() + (int64_t)(state % (uint64_t)(step() / 10 + 1))) + 1;
+}
+
+static int64_t told(int64_t nanoseconds) {
+    static int64_t first = 0;
+    static int factor = 0;
+    if (factor == 0) {
+        const char* const rank = getenv("OMPI_COMM_WORLD_RANK");
+        const char* const slow = getenv("TENKEN_TEST_SLOW_RANK");
+        factor = rank != NULL && slow != NULL && strcmp(rank, slow) == 0 ? (step() > 0 ? 2 : 32) : 1; /* 32: above what a busy machine costs the others */
+        first = nanoseconds;
+        if (rank != NULL) tenken_test_note(rank_number, atoi(rank));
+    }
+    return first + factor * (nanoseconds - first);
+}
+
+enum { unique = 2048, slots = 1 << 22 };
+static int64_t spans[slots]; /* all lengths so far, hashed; 0: free */
+
+static int64_t* slot(int64_t span) {
+    uint64_t at = (uint64_t)span * 0x9e3779b97f4a7c15u >> 42;
+    while (spans[at] != 0 && spans[at] != span) at = (at + 1) % slots;
+    return &spans[at];
+}
+
+/* The first time from this one on whose distances to all earlier readings are new. */
+static int64_t apart(int64_t time) {
+    static int64_t readings[unique];
+    static int count = 0;
+    if (count == unique) return time;
+    for (int i = count - 1; i >= 0; --i) {
+        if (time > readings[i] && *slot(time - readings[i]) == 0) continue;
+        ++time;
+        i = count; /* from the last one again */
+    }
+    for (int i = 0; i < count; ++i) *slot(time - readings[i]) = time - readings[i];
+    readings[count++] = time;
+    return time;
+}
+
+int64_t _ZNSt6chrono3_V212steady_clock3nowEv(void) {
+    static _Atomic int64_t ahead = 0; /* what has been added so far */
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const int64_t real = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    int64_t nanoseconds = told(step() > 0 ? made_up() : real) + atomic_load(&ahead);
+    const long thread = syscall(SYS_gettid);
+    if (on_main_thread()) {
+        const int64_t later = apart(nanoseconds);
+        atomic_fetch_add(&ahead, later - nanoseconds);
+        nanoseconds = later;
+    }
+    tenken_test_note(thread, nanoseconds);
+    return nanoseconds;
+}
+
+/* Parallel regions. */
+void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags) {
+    static void (*next)(void (*)(void*), void*, unsigned, unsigned) = NULL;
+    if (next == NULL) next = (void (*)(void (*)(void*), void*, unsigned, unsigned))dlsym(RTLD_NEXT, "GOMP_parallel");
+    tenken_test_launched((const void*)function, 0);
+    next(function, data, threads, flags);
+}
+
+/* Copies by the program itself of whole KiB, which hardly an object has; dlsym() copies too. */
+static void* move(void* to, const void* from, size_t bytes, const void* caller) {
+    static void* (*volatile next)(void*, const void*, size_t) = NULL;
+    static int looking = 0;
+    if (bytes > 0 && bytes % 1024 == 0 && of_program(caller)) tenken_test_step(moved, (int64_t)bytes);
+    if (next == NULL && !looking) {
+        looking = 1;
+        next = (void* (*)(void*, const void*, size_t))dlsym(RTLD_NEXT, "memmove");
+    }
+    if (next != NULL) return next(to, from, bytes);
+    char* const there = to;
+    const char* const here = from;
+    if (there < here) {
+        for (size_t i = 0; i < bytes; ++i) *((volatile char*)there + i) = here[i];
+    } else {
+        for (size_t i = bytes; i-- > 0;) *((volatile char*)there + i) = here[i];
+    }
+    return to;
+}
+
+void* memmove(void* to, const void* from, size_t bytes) {
+    return move(to, from, bytes, __builtin_return_address(0));
+}
+
+void* memcpy(void* restrict to, const void* restrict from, size_t bytes) {
+    return move(to, from, bytes, __builtin_return_address(0));
+}
+
+/* What a program asks of files, of the page cache and of the disk. */
+int posix_fadvise(int file, off_t offset, off_t length, int advice) {
+    tenken_test_step(advised, advice);
+    return (int)syscall(SYS_fadvise64, file, offset, length, advice) == 0 ? 0 : errno;
+}
+
+int posix_fadvise64(int file, off_t offset, off_t length, int advice) {
+    return posix_fadvise(file, offset, length, advice);
+}
+
+int fsync(int file) {
+    tenken_test_step(synced, 0);
+    return (int)syscall(SYS_fsync, file);
+}
+
+ssize_t pread(int file, void* memory, size_t bytes, off_t offset) {
+    tenken_test_step(read_file, (int64_t)bytes);
+    return syscall(SYS_pread64, file, memory, bytes, offset);
+}
+
+ssize_t pread64(int file, void* memory, size_t bytes, off_t offset) {
+    return pread(file, memory, bytes, offset);
+}
+
+ssize_t pwrite(int file, const void* memory, size_t bytes, off_t offset) {
+    tenken_test_step(wrote_file, (int64_t)bytes);
+    return syscall(SYS_pwrite64, file, memory, bytes, offset);
+}
+
+ssize_t pwrite64(int file, const void* memory, size_t bytes, off_t offset) {
+    return pwrite(file, memory, bytes, offset);
+}
+
+int mincore(void* memory, size_t bytes, unsigned char* pages) {
+    tenken_test_step(looked_up, 0);
+    return (int)syscall(SYS_mincore, memory, bytes, pages);
+}
+
+/* The size of a cache, where the time is made up: what std::ifstream opens it with. */
+FILE* fopen64(const char* path, const char* how) {
+    static FILE* (*next)(const char*, const char*) = NULL;
+    if (next == NULL) next = (FILE * (*)(const char*, const char*)) dlsym(RTLD_NEXT, "fopen64");
+    const char* const name = strrchr(path, '/');
+    int ends[2];
+    if (step() == 0 || strstr(path, "/cache/index") == NULL || strcmp(name, "/size") != 0) return next(path, how);
+    if (pipe(ends) != 0 || syscall(SYS_write, ends[1], "256K\n", 5) != 5) abort();
+    close(ends[1]);
+    return fdopen(ends[0], how);
+}
+
+FILE* fopen(const char* path, const char* how) {
+    return fopen64(path, how);
+}

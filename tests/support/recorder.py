@@ -1,0 +1,283 @@
+"""The order in which a program measures, as recorder.c and gpu_double.c wrote it down: its protocol, one line a step.
+
+Each series of a document holds seconds; where two readings of the clock (or two events on a GPU) lie so far apart,
+there is its timed part. What was launched, copied, read or asked for stands within these parts or between them:
+
+    fill_on_host x2
+    copy_on_host x6                     what is timed later, untimed: the warm-up
+    fill_on_host                        new data
+    host_pageable{ copy_on_host } x4    four timed parts
+    scan                                verified
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from struct import iter_unpack
+from typing import Any
+
+#: Kinds of recorder.c and gpu_double.c; of another thread than the main one they are OTHER less.
+ELAPSED, COLLECTIVE, RANK, BY_CPU, ADVISED, SYNCED = -1, -2, -3, -4, -5, -6
+LAUNCHED, READ, WROTE, LOOKED_UP, MOVED, COPIED, CLEARED = -7, -8, -9, -10, -11, -12, -13
+RECORDED, ELAPSED_FROM, ELAPSED_TO, WAITED, CALLED, MESSAGE = -14, -15, -16, -17, -18, -19
+OTHER = 100
+MEMORY = {0: "host", 1: "pinned", 2: "mapped", 3: "managed", **{16 + gpu: f"gpu{gpu}" for gpu in range(3)}}
+MESSAGES = ("send", "recv", "waitall", "barrier", "allreduce", "alltoall", "bcast")
+CALLS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "send", "recv")
+ADVICE = {os.POSIX_FADV_DONTNEED: "drop", os.POSIX_FADV_SEQUENTIAL: "sequential", os.POSIX_FADV_RANDOM: "random"}
+#: So many nanoseconds pass from one reading to the next, and up to a tenth more.
+STEP = 100_000_000
+#: Of a warm-up of so many seconds: five to six runs, where one reads the clock once. Without warm-up they are two.
+WARMUP_SECONDS = 0.45
+
+#: What is wrong whatever a program measures, unless it says why.
+UNSEEN = "nothing is seen in its timed part"
+DIFFER = "its timed parts differ"
+COLD = "its first timed part is not warm"
+UNVERIFIED = "nothing is verified after it"
+
+
+@dataclass
+class Process:
+    """What one process did: its steps, and how many of them preceded each reading of its main thread's clock."""
+
+    times: list[int] = field(default_factory=list)
+    ahead: list[int] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
+    rank: int = 0
+    #: Of events on GPUs: how many steps preceded each, by the time that it took; and what lay between two of them.
+    events: dict[int, int] = field(default_factory=dict)
+    elapsed: list[tuple[int, int]] = field(default_factory=list)
+
+    def read(self, time: int) -> None:
+        self.times.append(time)
+        self.ahead.append(len(self.steps))
+
+    def between(self, span: int) -> tuple[int, int] | None:
+        """The numbers of the two readings that lie so many nanoseconds apart; no two spans are alike."""
+        index = {time: number for number, time in enumerate(self.times)}
+        for first, time in enumerate(self.times):
+            if time + span in index:
+                return first, index[time + span]
+        return None
+
+
+def processes(prefix: Path, program: Path) -> list[Process]:
+    """What all processes of a run wrote down, by their MPI ranks."""
+    found = []
+    for file in prefix.parent.glob(f"{prefix.name}.*"):
+        one, main, begin = Process(), int(file.suffix[1:]), 0
+        for kind, value in iter_unpack("=qq", file.read_bytes()):
+            if kind == main:
+                one.read(value)
+            elif kind == RANK:
+                one.rank = value
+            elif kind == RECORDED:
+                one.events[value] = len(one.steps)
+            elif kind == ELAPSED_FROM:
+                begin = value
+            elif kind == ELAPSED_TO:
+                one.elapsed.append((begin, value))
+            elif kind < 0 and (step := _step(kind % -OTHER, value, program)):
+                one.steps.append(("|" if kind < -OTHER else "") + step)
+        found.append(one)
+    return sorted(found, key=lambda one: (one.rank, -len(one.steps)))
+
+
+def _step(kind: int, value: int, program: Path) -> str | None:
+    if kind == LAUNCHED:
+        gpu, place = divmod(value, 1 << 48)
+        return _functions(program)[place] + (f"@{gpu}" if gpu else "")
+    if kind == COPIED:
+        return f"{MEMORY[value % 256]}>{MEMORY[value // 256]}"
+    if kind == MESSAGE:
+        rank, call = divmod(value, 16)
+        return MESSAGES[call] + (f" {rank - 1}" if rank > 0 else "")
+    if kind in (READ, WROTE) and value < 512:
+        return None  # locks
+    return {
+        MOVED: "memcpy", ADVISED: ADVICE.get(value, f"advise{value}"), SYNCED: "fsync", READ: "read", WROTE: "write",
+        LOOKED_UP: "mincore", CLEARED: f"clear {MEMORY.get(value)}", WAITED: "wait",
+        CALLED: CALLS[value % len(CALLS)],
+    }.get(kind)  # fmt: skip
+
+
+@cache
+def _functions(program: Path) -> dict[int, str]:
+    """Short names of a program's functions, by their place in it."""
+    table = subprocess.run(["nm", "-C", str(program)], capture_output=True, text=True, check=True).stdout
+    lines = (line.split(" ", 2) for line in table.splitlines())
+    return {int(at, 16): short(name) for at, kind, name in lines if at and kind in "tTwWuV"}
+
+
+def short(name: str) -> str:
+    """scan<Backend::compare> of a region in tenken::scan<stream::Backend::compare(Array)::{lambda(int)#1}>(...)."""
+    name = name.replace("(anonymous namespace)::", "").replace("operator()", "call")
+    name = re.sub(r" \[clone [^]]*\]", "", name)
+    while (less := re.sub(r"\([^()]*\)(?: const)?", "", name)) != name:
+        name = less
+    name = re.sub(r"::\{lambda#1\}|::call", "", name)
+    name = re.sub(r"::\{lambda(#\d+)\}", r"\1", name)
+    name = re.sub(r"\b[a-z]\w*::(?=\w)", "", name).replace("&", "")
+    # numbers of a template are of what was tuned
+    name = re.sub(r"(?<=[<,])\s*(?:\(\w+\))?(?:\d+|true|false)[ul]*(?=[,> ])", "", name)
+    name = re.sub(r"<,+", "<", re.sub(r",(?=[,>])", "", name.replace(", ", ","))).replace("<>", "")
+    depth = 0
+    for at in range(len(name) - 1, -1, -1):  # the type of what is returned ends at the last blank outside of <>
+        depth += {">": 1, "<": -1}.get(name[at], 0)
+        if name[at] == " " and depth == 0:
+            return name[at + 1 :].replace(" ", "")
+    return name.replace(" ", "")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A timed part of a series: the steps of a process numbered `begin` to `end`, without the latter.
+
+    `first`, `last`: what it was timed by, two readings of the clock by their numbers or two events by their times.
+    """
+
+    name: str
+    process: int
+    begin: int
+    end: int
+    first: int
+    last: int
+
+
+@dataclass
+class Trace:
+    """A document beside what its processes wrote down."""
+
+    document: Mapping[str, Any]
+    processes: list[Process]
+    #: The timed parts of each series of which they are spans between two readings.
+    parts: list[list[Part]] = field(init=False)
+    #: Metrics whose samples are no such spans: sums, and shares of others.
+    loose: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.parts, self.loose = [], set()
+        for series in self.document["series"]:
+            if not series.get("seconds"):
+                continue
+            of_device = series.get("clock") == "device"
+            found = _by_events(series, self.processes) if of_device else _by_clock(series, self.processes)
+            if found:
+                self.parts.append(found)
+            else:
+                self.loose.add(series["metric"])
+
+    def steps(self, part: Part) -> list[str]:
+        return self.processes[part.process].steps[part.begin : part.end]
+
+    def lines(self, process: int = 0, fold: Sequence[str] = (), others: bool = True) -> list[str]:
+        """The steps of one process, compressed; at the end what no span between two readings is.
+
+        :param fold: beginnings of steps of which a row is one step
+        :param others: with steps of other threads, where they do not run at the same time as the main one
+        """
+        marks: list[tuple[int, int, float, str]] = [
+            (number, 2, 0, _folded(step, fold))
+            for number, step in enumerate(self.processes[process].steps)
+            if others or not step.startswith("|")
+        ]
+        for part in (part for parts in self.parts for part in parts if part.process == process):
+            marks.append((part.begin, 1, part.first, part.name + "{"))
+            # one with steps ends before another begins; one without, behind its own begin
+            close = (0, part.last) if part.end > part.begin else (1, part.last - 0.5)
+            marks.append((part.end, *close, "}"))
+        tokens = [text for *_, text in sorted(marks)]
+        tokens = [text for n, text in enumerate(tokens) if not (text in fold and n > 0 and tokens[n - 1] == text)]
+        for longest in (1, 40, 40):
+            tokens = [" ".join(row) + (f" x{times}" if times > 1 else "") for row, times in _repeated(tokens, longest)]
+        return tokens + [f"no span: {name}" for name in sorted(self.loose)]
+
+    def mistakes(self) -> dict[str, set[str]]:
+        """Metrics by the rule that the order of their steps breaks, whatever the program is."""
+        broken: dict[str, set[str]] = {}
+        every = [part for parts in self.parts for part in parts]
+        timed = {(part.process, number) for part in every for number in range(part.begin, part.end)}
+        known = {step for part in every for step in self.steps(part)} | {"fsync", "find_placement", "wait", "hold"}
+        for parts in self.parts:
+            name, first, last = parts[0].name, parts[0], parts[-1]
+            steps = set(self.steps(first)) - {"wait"}
+            if not steps:
+                broken.setdefault(UNSEEN, set()).add(name)
+                continue
+            if any(Counter(self.steps(part)) != Counter(self.steps(first)) for part in parts):
+                broken.setdefault(DIFFER, set()).add(name)
+            before = self.processes[first.process].steps[: first.begin]
+            untimed = Counter(step for n, step in enumerate(before) if (first.process, n) not in timed)
+            if any(untimed[step] < 3 for step in steps):
+                broken.setdefault(COLD, set()).add(name)
+            if not set(self.processes[last.process].steps[last.end :]) - known:
+                broken.setdefault(UNVERIFIED, set()).add(name)
+        return broken
+
+
+def _folded(step: str, fold: Sequence[str]) -> str:
+    return next((beginning for beginning in fold if step.startswith(beginning)), step)
+
+
+def _by_clock(series: Mapping[str, Any], of: Sequence[Process]) -> list[Part]:
+    """Where the samples of a series were measured; a sample may be one of several operations of its timed part."""
+    for times in range(1, 65):
+        parts = []
+        for seconds in series["seconds"]:
+            span = seconds * 1e9 * times
+            if span < 1 or abs(span - round(span)) > max(0.02, 1e-9 * span):
+                break
+            found = [(n, *where) for n, one in enumerate(of) if (where := one.between(round(span))) is not None]
+            if len(found) != 1:
+                break
+            ((process, first, last),) = found
+            ahead = of[process].ahead
+            parts.append(Part(series["metric"], process, ahead[first], ahead[last], first, last))
+        if len(parts) == len(series["seconds"]):
+            return parts
+    return []
+
+
+def _by_events(series: Mapping[str, Any], of: Sequence[Process]) -> list[Part]:
+    """As _by_clock(), of times that events on a GPU gave: each elapsed time is of one sample."""
+    for times in range(1, 65):
+        parts = []
+        left = [list(one.elapsed) for one in of]
+        for seconds in series["seconds"]:
+            ticks = seconds * 1e3 * 1024 * times
+            for process, elapsed in enumerate(left):
+                fitting = [one for one in elapsed if abs(one[1] - one[0] - ticks) < 1e-6 * ticks]
+                if fitting:
+                    begin, end = fitting[0]
+                    del elapsed[: elapsed.index(fitting[0]) + 1]
+                    events = of[process].events
+                    parts.append(Part(series["metric"], process, events[begin], events[end], begin, end))
+                    break
+            else:
+                break
+        if len(parts) == len(series["seconds"]):
+            return parts
+    return []
+
+
+def _repeated(tokens: Sequence[str], longest: int) -> Iterator[tuple[list[str], int]]:
+    """Consecutive repetitions of a block, the block that covers the most first."""
+    at = 0
+    while at < len(tokens):
+        best, times = 1, 1
+        for length in range(1, min(longest, (len(tokens) - at) // 2) + 1):
+            block, count = tokens[at : at + length], 1
+            while tokens[at + count * length : at + (count + 1) * length] == block:
+                count += 1
+            if count > 1 and count * length > best * times:
+                best, times = length, count
+        yield list(tokens[at : at + best]), times
+        at += best * times
