@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.recorder import COLD, STEP, UNSEEN, UNVERIFIED, WARMUP_SECONDS, Trace, processes
+from tests.support.recorder import COLD, ELSEWHERE, STEP, UNSEEN, UNVERIFIED, WARMUP_SECONDS, Trace, processes
 
 FOLDER = Path(__file__).parent / "protocols"
 
@@ -134,10 +134,11 @@ GPU = {
         },
     ),
     "himeno_gpu": Case("himeno", f"{ONE} --size XS", but={COLD: {"iteration", "total"}}),
+    # what comes from all others is enqueued by the first of them
     "p2p": Case(
         "p2p",
         "--gpus 0,1 --bytes 1Mi --sweep none",
-        but={COLD: {"driver_staged", "host_staged"}},
+        but={COLD: {"driver_staged", "host_staged"}, ELSEWHERE: {"all_to_one"}},
     ),
     "nccl": Case(
         "nccl", "--gpus 0,1 --min-bytes 1Mi --max-bytes 1Mi", but={COLD: {"all_gather", "sendrecv", "reduce_scatter"}}

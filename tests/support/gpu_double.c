@@ -6,6 +6,8 @@
  * kind -2, and as kind -4 the bytes of each small copy from pinned memory that the CPU has written since the
  * GPU did. With $TENKEN_TEST_LOST the copies between two events, which are the timed ones, move nothing.
  *
+ * The GPU that $TENKEN_TEST_SLOW_GPU names is slower than all others. Events of two GPUs have no time between them.
+ *
  * Times are whole multiples of 2^-10 ms, which a float holds exactly: what is written down is that multiple.
  */
 #include <cuda_runtime_api.h>
@@ -30,7 +32,8 @@ void tenken_test_step(int64_t kind, int64_t value);
 void tenken_test_launched(const void* function, int64_t gpu);
 
 static _Thread_local int current = 0;
-static int64_t device_time = 0;
+/* Of each GPU; a time of an event has its GPU above the 40 bits of the time. */
+static int64_t device_time[gpus];
 
 /* Blocks of memory and their kinds. */
 static struct {
@@ -382,14 +385,17 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s) {
     timed = !timed;
     /* some 0.1 to 1.1 ms, hardly two alike nearby; where the host's time is made up too, hardly two alike at all */
     const int64_t times = getenv("TENKEN_TEST_STEP") == NULL ? 997 : 399989;
+    const char* const slow = getenv("TENKEN_TEST_SLOW_GPU");
     ++count;
-    device_time += 100 + count * (times == 997 ? 7919 : count * 7919 % times + 104729) % times;
-    event->time = device_time;
-    tenken_test_note(event_recorded, device_time);
+    const int64_t taken = 100 + count * (times == 997 ? 7919 : count * 7919 % times + 104729) % times;
+    device_time[current] += slow != NULL && atoi(slow) == current ? taken + 2 * times : taken;
+    event->time = (int64_t)current << 40 | device_time[current];
+    tenken_test_note(event_recorded, event->time);
     return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t stop) {
     const int64_t between = stop->time - start->time;
+    if (start->time >> 40 != stop->time >> 40) return cudaErrorInvalidResourceHandle;
     tenken_test_note(elapsed_from, start->time);
     tenken_test_note(elapsed_to, stop->time);
     tenken_test_note(elapsed, between);

@@ -42,6 +42,7 @@ UNSEEN = "nothing is seen in its timed part"
 DIFFER = "its timed parts differ"
 COLD = "its first timed part is not warm"
 UNVERIFIED = "nothing is verified after it"
+ELSEWHERE = "it was timed on another GPU"
 
 
 @dataclass
@@ -150,6 +151,9 @@ class Part:
     end: int
     first: int
     last: int
+    #: Of one between two events: on which GPU they were, and of which its series is.
+    timed_on: int | None = None
+    subject: int | None = None
 
 
 @dataclass
@@ -212,6 +216,8 @@ class Trace:
             if not steps:
                 broken.setdefault(UNSEEN, set()).add(name)
                 continue
+            if first.subject not in (None, first.timed_on):
+                broken.setdefault(ELSEWHERE, set()).add(name)
             if any(Counter(self.steps(part)) != Counter(self.steps(first)) for part in parts):
                 broken.setdefault(DIFFER, set()).add(name)
             before = self.processes[first.process].steps[: first.begin]
@@ -259,7 +265,8 @@ def _by_events(series: Mapping[str, Any], of: Sequence[Process]) -> list[Part]:
                     begin, end = fitting[0]
                     del elapsed[: elapsed.index(fitting[0]) + 1]
                     events = of[process].events
-                    parts.append(Part(series["metric"], process, events[begin], events[end], begin, end))
+                    of_gpu = begin >> 40, series["subject"].get("gpu")
+                    parts.append(Part(series["metric"], process, events[begin], events[end], begin, end, *of_gpu))
                     break
             else:
                 break
