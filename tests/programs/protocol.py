@@ -9,7 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.recorder import COLD, ELSEWHERE, STEP, UNSEEN, UNVERIFIED, WARMUP_SECONDS, Trace, processes
+from tests.support.recorder import (
+    BACKWARDS,
+    COLD,
+    ELSEWHERE,
+    STEP,
+    UNSEEN,
+    UNVERIFIED,
+    WARMUP_SECONDS,
+    Trace,
+    processes,
+)
 
 FOLDER = Path(__file__).parent / "protocols"
 
@@ -81,7 +91,7 @@ HOST = {
         "storage_map",
         f"--path . --min-bytes 256Ki --max-bytes 256Ki {FILES} --candidates posix_256ki_1 "
         "--situations write,read_cold,read_cached",
-        but={COLD: {"write"}, UNVERIFIED: {"read_cached"}},
+        but={COLD: {"write", "read_cold"}, UNVERIFIED: {"read_cached"}},
     ),
     "snapshot_io": Case("snapshot_io", SNAPSHOT, but={UNVERIFIED: {"read"}}),
     "snapshot_io_cold": Case("snapshot_io", SNAPSHOT + " --synced --cold", but={UNVERIFIED: {"read"}}),
@@ -112,7 +122,7 @@ ONE = "--backend cuda --gpus 0"
 #: On gpu_double.c, whose kernels do nothing. After the first metric clocks are high: others warm up briefly.
 GPU = {
     "stream_gpu": Case("stream", f"{ONE} --array-bytes 16Mi", but={COLD: {"memcpy"}}),
-    "memcopy_gpu": Case("memcopy", f"{ONE} --bytes 4Mi --copies kernel,memcpy"),
+    "memcopy_gpu": Case("memcopy", "--backend cuda --gpus 0,1 --bytes 4Mi --copies kernel,memcpy"),
     "transfer_gpu": Case(
         "transfer",
         f"{ONE} --bytes 64Ki --sweep-max-bytes 1Ki",
@@ -138,7 +148,7 @@ GPU = {
     "p2p": Case(
         "p2p",
         "--gpus 0,1 --bytes 1Mi --sweep none",
-        but={COLD: {"driver_staged", "host_staged"}, ELSEWHERE: {"all_to_one"}},
+        but={COLD: {"driver_staged", "host_staged"}, ELSEWHERE: {"all_to_one"}, BACKWARDS: {"both_ways"}},
     ),
     "nccl": Case(
         "nccl", "--gpus 0,1 --min-bytes 1Mi --max-bytes 1Mi", but={COLD: {"all_gather", "sendrecv", "reduce_scatter"}}
@@ -150,10 +160,40 @@ GPU = {
         but={UNSEEN: {"halo_net"}},
     ),
 }
+#: Several ranks. What all of them do takes as long as the slowest; a pair is timed by its first rank.
+RANKED = {
+    "mpi_p2p": Case(
+        "mpi_p2p",
+        "--min-bytes 1Mi --max-bytes 1Mi --window 2 --max-collective-bytes 1Mi",
+        but={COLD: {"alltoall", "bandwidth", "bidirectional"}},
+        ranks=2,
+        of_first=frozenset({"latency", "bandwidth", "bidirectional"}),
+    ),
+    # phases are those of the first rank
+    "hpl_ranks": Case(
+        "hpl",
+        "--backend host --n 96 --nb 32 --grid 2x1",
+        but={UNSEEN: {"dgemm"}},
+        ranks=2,
+        of_first=frozenset({"phase"}),
+    ),
+    "hpl_mxp_ranks": Case(
+        "hpl_mxp", "--backend host --n 128 --nb 32", but={COLD: {"hpl_mxp"}}, ranks=2, of_first=frozenset({"phase"})
+    ),
+    "hpcg_ranks": Case(
+        "hpcg", "--nx 16 --target-seconds 1", but={COLD: {"optimise", "setup"}}, fold=("HostRunner::",), ranks=2
+    ),
+    "stencil_ranks": Case(
+        "stencil",
+        "--nx 24 --ny 20 --nz 22 --steps 4 --bt 2 --phase-blocks 2 --scaling weak --exchange mpi",
+        ranks=2,
+        of_first=frozenset({"alone"}),
+    ),
+}
 
 
 def every() -> dict[str, Case]:
-    return {**HOST, **GPU}
+    return {**HOST, **GPU, **RANKED}
 
 
 def recorded(case: Case, programs: Path, library: Path, folder: Path, **environment: str) -> Trace:

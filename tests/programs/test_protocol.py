@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import difflib
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tenken.paths import PROGRAMS
+from tenken.paths import PROGRAMS, ROOT
 from tests.programs import protocol
 from tests.programs.test_file_io import hdf5_library
 from tests.programs.test_hpl import blas as blas  # a fixture
@@ -63,6 +64,43 @@ def test_the_order_of_measuring(name: str, build_dir: Path, clock_log: Path, bla
 def test_the_order_of_measuring_on_gpus(name: str, programs: Path, double: Path, tmp_path: Path) -> None:
     libraries = {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double)}
     held(name, protocol.recorded(protocol.GPU[name], programs, double, tmp_path, **libraries))
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize("slow", [0, 1])
+def test_the_figure_of_all_gpus_is_that_of_the_slow_one(
+    slow: int, programs: Path, double: Path, tmp_path: Path
+) -> None:
+    more = {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double), "TENKEN_TEST_SLOW_GPU": str(slow)}
+    run = protocol.recorded(protocol.GPU["stencil_gpu"], programs, double, tmp_path, **more)
+    assert {part.timed_on for part in run.every() if part.name == "cells"} == {slow}
+
+
+@pytest.fixture(scope="session")
+def mpi_recorder(mpi: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    library = tmp_path_factory.mktemp("mpi") / "recorder.so"
+    sources = [str(ROOT / "tests" / "support" / name) for name in ("mpi_recorder.c", "recorder.c")]
+    command = ["mpicc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(library), *sources]
+    subprocess.run(command, env=mpi, check=True)
+    return library
+
+
+@pytest.mark.parametrize("name", protocol.RANKED)
+def test_the_order_of_measuring_of_ranks(
+    name: str, mpi_build: Path, mpi: dict[str, str], mpi_recorder: Path, blas: str, tmp_path: Path
+) -> None:
+    """Rank 0 is the slow one, then rank 1: what holds for all ranks took as long as that one."""
+    case = protocol.RANKED[name]
+    for slow in (0, 1):
+        folder = tmp_path / str(slow)
+        folder.mkdir()
+        env = {**mpi, "TENKEN_BLAS": blas, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_TEST_SLOW_RANK": str(slow)}
+        run = protocol.recorded(case, mpi_build / "bin", mpi_recorder, folder, **env)
+        of = {(part.name, part.process) for part in run.every()}
+        assert of == {(metric, 0 if metric in case.of_first else slow) for metric, _ in of}
+    held(name, run)
 
 
 def trace(steps: str, seconds: dict[str, list[float]]) -> Trace:

@@ -43,6 +43,7 @@ DIFFER = "its timed parts differ"
 COLD = "its first timed part is not warm"
 UNVERIFIED = "nothing is verified after it"
 ELSEWHERE = "it was timed on another GPU"
+BACKWARDS = "it copies another way than its pair"
 
 
 @dataclass
@@ -101,8 +102,6 @@ def _step(kind: int, value: int, program: Path) -> str | None:
     if kind == MESSAGE:
         rank, call = divmod(value, 16)
         return MESSAGES[call] + (f" {rank - 1}" if rank > 0 else "")
-    if kind in (READ, WROTE) and value < 512:
-        return None  # locks
     return {
         MOVED: "memcpy", ADVISED: ADVICE.get(value, f"advise{value}"), SYNCED: "fsync", READ: "read", WROTE: "write",
         LOOKED_UP: "mincore", CLEARED: f"clear {MEMORY.get(value)}", WAITED: "wait",
@@ -154,6 +153,7 @@ class Part:
     #: Of one between two events: on which GPU they were, and of which its series is.
     timed_on: int | None = None
     subject: int | None = None
+    ends: tuple[int, int] | None = None
 
 
 @dataclass
@@ -179,6 +179,10 @@ class Trace:
             else:
                 self.loose.add(series["metric"])
 
+    def every(self) -> list[Part]:
+        """All timed parts."""
+        return [part for parts in self.parts for part in parts]
+
     def steps(self, part: Part) -> list[str]:
         return self.processes[part.process].steps[part.begin : part.end]
 
@@ -193,7 +197,7 @@ class Trace:
             for number, step in enumerate(self.processes[process].steps)
             if others or not step.startswith("|")
         ]
-        for part in (part for parts in self.parts for part in parts if part.process == process):
+        for part in (part for part in self.every() if part.process == process):
             marks.append((part.begin, 1, part.first, part.name + "{"))
             # one with steps ends before another begins; one without, behind its own begin
             close = (0, part.last) if part.end > part.begin else (1, part.last - 0.5)
@@ -207,9 +211,13 @@ class Trace:
     def mistakes(self) -> dict[str, set[str]]:
         """Metrics by the rule that the order of their steps breaks, whatever the program is."""
         broken: dict[str, set[str]] = {}
-        every = [part for parts in self.parts for part in parts]
-        timed = {(part.process, number) for part in every for number in range(part.begin, part.end)}
-        known = {step for part in every for step in self.steps(part)} | {"fsync", "find_placement", "wait", "hold"}
+        timed = {(part.process, number) for part in self.every() for number in range(part.begin, part.end)}
+        known = {step for part in self.every() for step in self.steps(part)} | {
+            "fsync",
+            "find_placement",
+            "wait",
+            "hold",
+        }
         for parts in self.parts:
             name, first, last = parts[0].name, parts[0], parts[-1]
             steps = set(self.steps(first)) - {"wait"}
@@ -218,6 +226,8 @@ class Trace:
                 continue
             if first.subject not in (None, first.timed_on):
                 broken.setdefault(ELSEWHERE, set()).add(name)
+            if first.ends and not all(_along(step, *first.ends) for step in steps if _COPY.fullmatch(step)):
+                broken.setdefault(BACKWARDS, set()).add(name)
             if any(Counter(self.steps(part)) != Counter(self.steps(first)) for part in parts):
                 broken.setdefault(DIFFER, set()).add(name)
             before = self.processes[first.process].steps[: first.begin]
@@ -227,6 +237,20 @@ class Trace:
             if not set(self.processes[last.process].steps[last.end :]) - known:
                 broken.setdefault(UNVERIFIED, set()).add(name)
         return broken
+
+
+_COPY = re.compile(r"\|?\w+>\w+")
+
+
+def _along(copy: str, source: int, target: int) -> bool:
+    """Whether a copy is from one GPU to another, or a part of that by way of the host."""
+    one, other = copy.lstrip("|").split(">")
+    return one in (f"gpu{source}", "pinned", "host") and other in (f"gpu{target}", "pinned", "host")
+
+
+def _ends(series: Mapping[str, Any]) -> tuple[int, int] | None:
+    subject = series["subject"]
+    return (subject["from"], subject["to"]) if "from" in subject else None
 
 
 def _folded(step: str, fold: Sequence[str]) -> str:
@@ -246,7 +270,8 @@ def _by_clock(series: Mapping[str, Any], of: Sequence[Process]) -> list[Part]:
                 break
             ((process, first, last),) = found
             ahead = of[process].ahead
-            parts.append(Part(series["metric"], process, ahead[first], ahead[last], first, last))
+            place = ahead[first], ahead[last], first, last
+            parts.append(Part(series["metric"], process, *place, ends=_ends(series)))
         if len(parts) == len(series["seconds"]):
             return parts
     return []
@@ -265,7 +290,7 @@ def _by_events(series: Mapping[str, Any], of: Sequence[Process]) -> list[Part]:
                     begin, end = fitting[0]
                     del elapsed[: elapsed.index(fitting[0]) + 1]
                     events = of[process].events
-                    of_gpu = begin >> 40, series["subject"].get("gpu")
+                    of_gpu = begin >> 40, series["subject"].get("gpu"), _ends(series)
                     parts.append(Part(series["metric"], process, events[begin], events[end], begin, end, *of_gpu))
                     break
             else:
