@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import re
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from tenken.archive import durable
 from tenken.errors import TenkenError
 
 MANIFEST, ARCHIVE, ANSWER, CONTRACT = "MANIFEST.sha256", "archive", "acceptance.json", "contract.yaml"
@@ -72,7 +74,10 @@ def write(target: Path, members: list[Member]) -> str:
     try:
         with temporary.open("xb") as stream:
             _tar(stream, [Member(MANIFEST, manifest), *sorted(members, key=lambda m: m.name)])
+            stream.flush()
+            os.fsync(stream.fileno())
         temporary.replace(target)
+        durable.sync_folder(target.parent)
     except OSError as error:
         raise BundleError(f"{target}: cannot be written: {error.strerror or error}") from None
     finally:

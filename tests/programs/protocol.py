@@ -44,6 +44,7 @@ class Case:
 
 FILES = "--seconds 0 --decide-seconds 0 --threads 1"
 SNAPSHOT = f"--path . --min-particles 20000 --max-particles 20000 {FILES} --methods posix --layouts asis"
+LOADING = "--path . --kinds 8ki --batch 4 --batches 3 --step-ms 1 --seconds 0 --ways posix_1mi_1 --threads 1"
 HOST = {
     "daxpy": Case("daxpy", "--elements 100000"),
     # ten readings of the clock a cycle
@@ -90,15 +91,20 @@ HOST = {
     "storage_map": Case(
         "storage_map",
         f"--path . --min-bytes 256Ki --max-bytes 256Ki {FILES} --candidates posix_256ki_1 "
-        "--situations write,read_cold,read_cached",
-        but={COLD: {"write", "read_cold"}, UNVERIFIED: {"read_cached"}},
+        "--situations write,write_synced,read_cold,read_cached",
+        but={COLD: {"write", "write_synced"}, UNVERIFIED: {"read_cached"}},
     ),
     "snapshot_io": Case("snapshot_io", SNAPSHOT, but={UNVERIFIED: {"read"}}),
     "snapshot_io_cold": Case("snapshot_io", SNAPSHOT + " --synced --cold", but={UNVERIFIED: {"read"}}),
     # each sample is summed as it is consumed
     "data_loading": Case(
         "data_loading",
-        "--path . --kinds 8ki --batch 4 --batches 3 --step-ms 1 --seconds 0 --ways posix_1mi_1 --threads 1",
+        LOADING,
+        but={UNVERIFIED: {"samples"}},
+    ),
+    "data_loading_cold": Case(
+        "data_loading",
+        LOADING + " --cold --epochs 1",
         but={UNVERIFIED: {"samples"}},
     ),
     # a loop without snapshots launches nothing; each way of writing was tried and compared before
@@ -200,7 +206,10 @@ def recorded(case: Case, programs: Path, library: Path, folder: Path, **environm
     """A run with the recorder in front, in a folder of its own."""
     place, log, result = folder / "place", folder / "clock", folder / "result.json"
     place.mkdir()
-    env = {**os.environ, "TENKEN_TEST_CLOCK": str(log), "TENKEN_TEST_STEP": str(STEP), "LD_PRELOAD": str(library)}
+    (folder / "size").write_text("256K\n")
+    env = {**os.environ, "TENKEN_TEST_CLOCK": str(log), "TENKEN_TEST_STEP": str(STEP)}
+    # small_cache.c is there already
+    env |= {"LD_PRELOAD": f"{library} {os.environ['LD_PRELOAD']}", "TENKEN_TEST_CACHE": str(folder / "size")}
     env |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **environment}
     options = ["--repetitions", "3", "--warmup-seconds", str(case.warmup), "--json", str(result)]
     command = [str(programs / case.program), *options, *case.arguments.split()]

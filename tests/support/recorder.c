@@ -10,8 +10,7 @@
  * few lengths on any machine, and on some the clock has steps: a test that looks for a span would find it twice.
  *
  * With $TENKEN_TEST_STEP the time is made up: from one reading of the main thread to the next so many nanoseconds
- * pass and up to a tenth more, whatever the program does, so that it does the same in each run. Last-level caches are
- * then said to have 256 KiB, so that arrays that must exceed them are small. */
+ * pass and up to a tenth more, whatever the program does, so that it does the same in each run. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -247,20 +246,4 @@ ssize_t pwrite64(int file, const void* memory, size_t bytes, off_t offset) {
 int mincore(void* memory, size_t bytes, unsigned char* pages) {
     tenken_test_step(looked_up, 0);
     return (int)syscall(SYS_mincore, memory, bytes, pages);
-}
-
-/* The size of a cache, where the time is made up: what std::ifstream opens it with. */
-FILE* fopen64(const char* path, const char* how) {
-    static FILE* (*next)(const char*, const char*) = NULL;
-    if (next == NULL) next = (FILE * (*)(const char*, const char*)) dlsym(RTLD_NEXT, "fopen64");
-    const char* const name = strrchr(path, '/');
-    int ends[2];
-    if (step() == 0 || strstr(path, "/cache/index") == NULL || strcmp(name, "/size") != 0) return next(path, how);
-    if (pipe(ends) != 0 || syscall(SYS_write, ends[1], "256K\n", 5) != 5) abort();
-    close(ends[1]);
-    return fdopen(ends[0], how);
-}
-
-FILE* fopen(const char* path, const char* how) {
-    return fopen64(path, how);
 }

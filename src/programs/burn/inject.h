@@ -164,6 +164,15 @@ struct FlipInputs {
 
 struct Tally {
     std::uint64_t injected, masked, found, false_alarms;
+
+    /// Whether a fault was injected into a unit, whether the unit differs by it, and whether the check marked
+    /// it.
+    TENKEN_BOTH void count(bool changed, bool differs, bool marked) {
+        if (changed) add_to(&injected, std::uint64_t{1});
+        if (changed && !differs) add_to(&masked, std::uint64_t{1});
+        if (changed && differs && marked) add_to(&found, std::uint64_t{1});
+        if (marked && !(changed && differs)) add_to(&false_alarms, std::uint64_t{1});
+    }
 };
 
 /// The result of the check for each unit, and whether it had been changed at all.
@@ -192,14 +201,7 @@ struct TallyProduct {
                 }
             }
         }
-        if (state[unit] == untouched) {
-            if (marked) add_to(&tally->false_alarms, std::uint64_t{1});
-            return;
-        }
-        add_to(&tally->injected, std::uint64_t{1});
-        if (!differs) add_to(&tally->masked, std::uint64_t{1});
-        if (differs && marked) add_to(&tally->found, std::uint64_t{1});
-        if (!differs && marked) add_to(&tally->false_alarms, std::uint64_t{1});
+        tally->count(state[unit] != untouched, differs, marked);
     }
 };
 
@@ -273,15 +275,7 @@ struct TallyMemory {
             const Words expected = pattern_at(pattern, seed, pass, at);
             for (int j = 0; j < 4; ++j) differs = differs || expected.w[j] != memory[at].w[j];
         }
-        const bool marked = marks[number] != 0;
-        if (state[number] == untouched) {
-            if (marked) add_to(&tally->false_alarms, std::uint64_t{1});
-            return;
-        }
-        add_to(&tally->injected, std::uint64_t{1});
-        if (!differs) add_to(&tally->masked, std::uint64_t{1});
-        if (differs && marked) add_to(&tally->found, std::uint64_t{1});
-        if (!differs && marked) add_to(&tally->false_alarms, std::uint64_t{1});
+        tally->count(state[number] != untouched, differs, marks[number] != 0);
     }
 };
 
