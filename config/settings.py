@@ -8,6 +8,7 @@ import tenken.reframe.build
 import tenken.reframe.deprecations
 import tenken.reframe.full_disk
 import tenken.reframe.launchers
+import tenken.reframe.leftovers
 import tenken.reframe.logs
 import tenken.reframe.orphans
 import tenken.reframe.setup_failures
@@ -23,6 +24,7 @@ tenken.reframe.budget.register()
 tenken.reframe.full_disk.register()
 tenken.reframe.setup_failures.register()
 tenken.reframe.orphans.register()
+tenken.reframe.leftovers.register()
 tenken.reframe.stages.register()
 tenken.reframe.terminal.register()
 tenken.reframe.again.register()

@@ -338,7 +338,7 @@ class Looker:
     def hidden_gpus(self) -> str:
         """That this node has GPUs and this process can use none of them, and why; empty if that is not so."""
         files = len(self.listing("dev", r"nvidia\d+")) or len(self.listing("proc/driver/nvidia/gpus", r".*:.*"))
-        there = max(files, self._on_bus(_NVIDIA), 1 if self._jetson() else 0)
+        there = max(files, len(self._bus(_NVIDIA)), 1 if self._jetson() else 0)
         if not there:
             return ""
         asked = self.env.get("CUDA_VISIBLE_DEVICES")
@@ -361,7 +361,7 @@ class Looker:
 
     def gpus(self) -> Gpus:
         """All GPUs of the node that a program started here can use, and those that it should but cannot."""
-        amd = self._on_bus(_AMD)
+        amd = len(self._bus(_AMD))
         if amd:
             self.notes.append(f"{amd} AMD GPUs are not supported: they are not measured")
         rows = self._chosen(self._smi_rows())
@@ -385,27 +385,33 @@ class Looker:
             return Gpus(names=names)
         return Gpus(names=names, sheet=self._one_sheet(names))
 
-    def _on_bus(self, vendor: str) -> int:
-        """GPUs of a vendor on the PCI bus, except those passed to virtual machines."""
-        count = 0
+    def _bus(self, vendor: str) -> list[str]:
+        """The driver, or none, of each GPU of a vendor on the PCI bus; those of virtual machines are left out."""
+        drivers = []
         for name in self.listing("sys/bus/pci/devices", r"[0-9a-fA-F:.]+"):
             folder = f"sys/bus/pci/devices/{name}"
-            handed_on = (self.root / folder / "driver").resolve().name.startswith("vfio")
-            if self.text(f"{folder}/vendor") == vendor and not handed_on:
-                count += (self.text(f"{folder}/class") or "").startswith(_GPU_CLASSES)
-        return count
+            link = self.root / folder / "driver"
+            driver = link.resolve().name if link.is_symlink() else ""
+            ours = self.text(f"{folder}/vendor") == vendor and not driver.startswith("vfio")
+            if ours and (self.text(f"{folder}/class") or "").startswith(_GPU_CLASSES):
+                drivers.append(driver)
+        return drivers
 
     def _missing(self, shown: int) -> int:
-        """GPUs on the bus that the driver lost. None are lost in a container or a job with a subset of them."""
-        there = self._on_bus(_NVIDIA)
+        """GPUs on the bus that the driver lost. None are lost in a container or a job with a subset of them, which show
+        the drivers of all: of those that a driver could not take the link is missing.
+        """
+        drivers = self._bus(_NVIDIA)
+        there, untaken = len(drivers), drivers.count("") if any(drivers) else 0
         if there <= shown or self._visible() is not None:
             return 0
         given = self.listing("dev", r"nvidia\d+")
-        if len(given) == shown or "SLURM_JOB_ID" in self.env or self._in_container():
+        if not untaken and (len(given) == shown or "SLURM_JOB_ID" in self.env or self._in_container()):
             self.notes.append(f"{shown} of {there} NVIDIA GPUs on the PCI bus are visible to this container or job")
             return 0
-        self.notes.append(f"{there} NVIDIA GPUs on the PCI bus, {shown} visible to the driver: {there - shown} lost")
-        return there - shown
+        lost = untaken or there - shown
+        self.notes.append(f"{there} NVIDIA GPUs on the PCI bus, {shown} visible to the driver: {lost} lost")
+        return lost
 
     def _in_container(self) -> bool:
         named = any(name in self.env for name in ("container", "SINGULARITY_NAME", "APPTAINER_NAME"))

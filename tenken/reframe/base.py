@@ -47,7 +47,14 @@ from tenken.reframe import budget, joblines, locks, logs, orphans
 from tenken.reframe.build import BuildPrograms, first_is_over, revision
 from tenken.reframe.machine import Machine
 from tenken.reframe.mode import HasMode
-from tenken.reframe.outcome import REQUEST_FILE, RESULT_FILE, Outcome, captured, known_nodes
+from tenken.reframe.outcome import (
+    REQUEST_FILE,
+    RESULT_FILE,
+    Outcome,
+    captured,
+    known_nodes,
+    requested_nodes,
+)
 from tenken.reframe.reference import reframe_reference
 from tenken.reframe.schedulers import ledger
 
@@ -437,7 +444,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             getattr(job, "scheduler_facts", None) or {},
             getattr(job, "may_run_again", False),
             known_nodes(job, self.pinned_nodes(), self.current_partition),
-            tuple(job.pin_nodes or self.pinned_nodes()),
+            requested_nodes(job, self.pinned_nodes()),
             self.unnamed_nodes(self.current_partition.name),
         )
 

@@ -256,17 +256,25 @@ def known_nodes(job: Any, pinned: tuple[str, ...], partition: Any) -> tuple[str,
         return (os.uname().nodename,)
     if job is None:
         return pinned or _asked(list(partition.access))
-    return tuple(job.nodelist or job.pin_nodes or pinned) or _asked([*job.sched_access, *job.options, *job.cli_options])
+    return tuple(job.nodelist or ()) or requested_nodes(job, pinned)
+
+
+def requested_nodes(job: Any, pinned: tuple[str, ...]) -> tuple[str, ...]:
+    """The nodes that a ReFrame job was made for, by --distribute or by its options; empty: any would do."""
+    return tuple(job.pin_nodes or pinned) or _asked([*job.sched_access, *job.options, *job.cli_options])
 
 
 def _asked(options: list[str]) -> tuple[str, ...]:
-    """The nodes named by scheduler options; of several equivalent options the last one counts."""
+    """The nodes named by scheduler options, without patterns; of several equivalent options the last one counts."""
     found: list[str] = []
     for option in options:
         listed = re.search(r"(?:--nodelist[= ]|^-w ?)([^\s\"']+)", option)
-        named = expand(listed[1]) if listed else re.findall(r"\b(?:host|vnode|hostname|h)=([\w.-]+)", option)
+        named = expand(listed[1]) if listed else _HOST.findall(option)
         found = named or found
     return tuple(dict.fromkeys(found))
+
+
+_HOST = re.compile(r"\b(?:host|vnode|hostname|h)=([\w.-]+)(?![\w.*?|\[-])")
 
 
 def expand(nodes: str) -> list[str]:

@@ -17,6 +17,7 @@ from reframe.utility import toalphanum
 from tenken.machines import pbs_json
 from tenken.machines.cluster import pbs_hosts
 from tenken.machines.model import fill
+from tenken.model.job import short
 from tenken.reframe.schedulers import reasons
 from tenken.reframe.schedulers.batch import Batch, queue
 from tenken.reframe.schedulers.command import CommandError, run
@@ -51,6 +52,8 @@ _EXITS = {
 }  # fmt: skip
 #: Seconds that a job may wait before PBS is asked why it has not said why.
 UNCOMMENTED_S = 60.0
+#: The state of a job that began, and that a server with history knows no more.
+_DELETED = "COMPLETED (no longer known to PBS: deleted with its history, as by qdel -x)"
 _DEFAULT_SELECT = "mpiprocs={num_tasks_per_node}:ncpus={num_cpus_per_node}"
 NODE_WORKS = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}
 
@@ -58,6 +61,9 @@ NODE_WORKS = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}
 @register_scheduler(NAME)
 class Pbs(Batch):
     """Tolerates the answers of a busy server; chunks add up; nodes from pbsnodes."""
+
+    #: Whether the server knows jobs that have ended; without them one that is not listed has ended somehow.
+    keeps_history = True
 
     def directives(self, job: PatientJob, options: Sequence[str]) -> list[str]:
         dashed = [option for option in options if option.startswith("-")]
@@ -132,6 +138,8 @@ class Pbs(Batch):
                     raise  # a server that is down does not answer for the rest either
                 continue
             if info is None:
+                if self.keeps_history and job.started:
+                    found[number] = Seen(_DELETED, ended=True, nodes=tuple(job.nodelist))
                 continue
             one = seen(info)
             if one.pending and reasons.pbs(one.why, str(info.get("queue", ""))) is None:
@@ -148,7 +156,8 @@ class Pbs(Batch):
             answer = run(question, self.timeout, (0, *_NOT_KNOWN) if words[1:] else (0,))
         except CommandError as error:
             if words[0] == "-xf" and "history" in error.said.lower():
-                return {}  # a server that keeps none
+                self.keeps_history = False
+                return {}
             raise
         try:
             found, unread = pbs_json.read(answer, "Jobs")
@@ -190,16 +199,17 @@ class Pbs(Batch):
         return "; ".join(str(word) for word in [*words, self._not_in_order(job)] if word)
 
     def _not_in_order(self, job: PatientJob) -> str:
-        if not job.nodelist:
+        names = job.nodelist or job.pin_nodes
+        if not names:
             return ""
         try:
             nodes = self.allnodes()
         except JobSchedulerError as error:
             self.log(str(error), WARNING)
             return ""
-        short = {name.split(".")[0] for name in job.nodelist}
-        bad = [node for node in nodes if node.name.split(".")[0] in short and not self.is_node_avail(node)]
-        return ", ".join(f"{node.name} is {','.join(sorted(node.states))}" for node in sorted(bad, key=str))
+        wanted = set(map(short, names))
+        bad = [node for node in nodes if short(node.name) in wanted and not self.is_node_avail(node)]
+        return ", ".join(f"{node.name} is {node.told}" for node in sorted(bad, key=lambda node: node.name))
 
     def _by_nodes(self, job: PatientJob) -> Waiting:
         """Whether enough of the nodes on which a job may run are in order; assumed if they cannot be queried."""
@@ -266,11 +276,19 @@ class PbsNode(Node):
         self.name = name
         self.states: set[str] = set()
         self.queues: set[str] = set()
+        #: What an administrator, a hook or the server wrote about it.
+        self.comments: list[str] = []
         for info in vnodes:
             self.states |= set(str(info.get("state", "")).replace(" ", "").split(","))
             offered = info.get("resources_available")
             listed = str(offered.get("Qlist", "")) if isinstance(offered, Mapping) else ""
             self.queues |= {queue for queue in [info.get("queue"), *listed.split(",")] if queue}
+            self.comments += [text for text in [str(info.get("comment", ""))] if text and text not in self.comments]
+
+    @property
+    def told(self) -> str:
+        """Its states, and why."""
+        return ",".join(sorted(self.states)) + (f" ({'; '.join(self.comments)})" if self.comments else "")
 
     def in_state(self, state: str) -> bool:
         return _states(state) <= self.states

@@ -302,7 +302,8 @@ class Follower:
         elif seen.waiting is Waiting.NEVER:
             self._give_up(job, f"cannot run{why}")
         elif job.blocked_since is not None and now - job.blocked_since >= self.patience.blocked:
-            self._give_up(job, f"blocked in the queue{why}")
+            more = f"; {said}" if (said := self.ended(job)) else ""
+            self._give_up(job, f"blocked in the queue{why}{more}")
         else:
             self._say_why(job, seen, now, waited)
 
@@ -550,7 +551,9 @@ class Patient(JobScheduler):
         return None
 
     def why_ended(self, job: PatientJob) -> str:
-        """Which of a job's nodes are not in order, for one that its scheduler ended or does not end. Never raises."""
+        """Which of the nodes that a job has or was made for are not in order: its scheduler ended it, does not end or
+        does not start it. Never raises.
+        """
         return ""
 
     def submit_anew(self, job: PatientJob, why: str) -> bool:

@@ -176,15 +176,15 @@ class Slurm(Patient, SlurmJobScheduler):
         return f"accounting has {len(rows)} jobs with its number {number}" if len(rows) > 1 else None
 
     def why_ended(self, job):
-        if not job.nodelist:
+        names = job.nodelist or job.pin_nodes
+        if not names:
             return ""
         try:
-            table = run(["sinfo", "-h", "-N", "-n", ",".join(job.nodelist), "-o", "%N %T"], self.timeout)
+            table = run(["sinfo", "-h", "-N", "-n", ",".join(names), "-o", "%N|%T|%E"], self.timeout)
         except CommandError as error:
             self.log(str(error), WARNING)
             return ""
-        states = dict(words for line in table.splitlines() if len(words := line.split(None, 1)) == 2)
-        return ", ".join(f"{n} is {s.strip()}" for n, s in states.items() if s.lower().startswith(NODE_BROKEN))
+        return not_in_order(table)
 
     def _by_nodes(self, job: PatientJob, partition: str) -> Waiting:
         """Whether enough of the nodes that a job may run on are in order; unheard, they are."""
@@ -229,6 +229,15 @@ def is_of(job: PatientJob, name: str, comment: str = "") -> bool:
     """Whether a job that has the number of ours is ours: by its mark, else (a site may put another, and accounting
     keeps none) by its name."""
     return comment == tag(job) if comment.startswith(_MARK) else name == job.name
+
+
+def not_in_order(table: str) -> str:
+    """Nodes that are broken by sinfo's lines `node|state|reason`, each once, with its administrator's reason."""
+    rows = [words for line in table.splitlines() if len(words := line.strip().split("|", 2)) == 3]
+    broken = {node: (state, why) for node, state, why in rows if state.lower().startswith(NODE_BROKEN)}
+    return ", ".join(
+        f"{node} is {state}" + (f" ({why})" if why not in ("", "none") else "") for node, (state, why) in broken.items()
+    )
 
 
 def enough(table: str, needed: int) -> Waiting:

@@ -107,6 +107,33 @@ def test_a_card_that_was_lost_is_counted_and_named(node: Machine, cell: str) -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("drivers", "count", "says"),
+    [
+        (["nvidia"] * 3 + [""], 4, "4 NVIDIA GPUs on the PCI bus, 3 visible to the driver: 1 lost"),
+        (["", "nvidia", "nvidia", "", "nvidia"], 5, "5 NVIDIA GPUs on the PCI bus, 3 visible to the driver: 2 lost"),
+        (["nvidia"] * 4, 3, "3 of 4 NVIDIA GPUs on the PCI bus are visible to this container or job"),
+        (["nvidia"] * 3 + ["vfio-pci"], 3, ""),
+    ],
+)
+def test_a_card_that_the_driver_could_not_take_is_lost(
+    node: Machine, drivers: list[str], count: int, says: str
+) -> None:
+    """The kernel makes no device file for it, as if a container had been given the others."""
+    node.answers["nvidia-smi --query-gpu="] = rows(3, "NVIDIA A100-SXM4-80GB")
+    for i, driver in enumerate(drivers):
+        folder = f"sys/bus/pci/devices/0000:0{i}:00.0"
+        node.file(f"{folder}/vendor", "0x10de")
+        node.file(f"{folder}/class", "0x030200")
+        if driver:
+            (node.root / folder / "driver").symlink_to(f"../../../bus/pci/drivers/{driver}")
+    for i in range(3):
+        node.file(f"dev/nvidia{i}", "")
+    system = node.describe()
+    assert system.partition("node").node.gpu_count == count
+    assert [note for note in system.notes if "on the PCI bus" in note] == ([says] if says else [])
+
+
 # -- MIG, names, boards, links ---------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from reframe.core.schedulers.slurm import _create_nodes
 
 from tenken.machines.model import Patience
 from tenken.paths import ROOT
-from tenken.reframe.outcome import Outcome
+from tenken.reframe.outcome import Outcome, requested_nodes
 from tenken.reframe.schedulers import command, pbs, reasons, slurm
 from tenken.reframe.schedulers.command import CommandError
 from tenken.reframe.schedulers.polling import Follower, PatientJob, Seen, Waiting
@@ -99,6 +99,14 @@ def test_why_a_job_waits_is_said_with_its_bound_and_not_again_at_once(tmp_path: 
     assert day.said == ["job 53.s waits for 00:01:00: Priority; it is given up after 01:23:20"]
     day.hear(Seen("QUEUED", pending=True, why="Queue not started", waiting=Waiting.MENDED))
     assert "Queue not started; it is given up after 00:06:50" in day.said[1] and len(day.said) == 2
+
+
+def test_a_job_that_is_blocked_names_its_nodes(tmp_path: Path) -> None:
+    day = Day(tmp_path, not_in_order="pn2 is offline (fan)")
+    waits = Seen("QUEUED", pending=True, why="Insufficient amount of resource: host", waiting=Waiting.MENDED)
+    for _ in range(22):
+        job = day.hear(waits)
+    assert "resource: host; pn2 is offline (fan)" in job.state
 
 
 def test_no_wait_for_a_full_queue_is_taken_for_silence(tmp_path: Path) -> None:
@@ -248,6 +256,22 @@ def test_a_job_that_somebody_moved_is_no_measurement_of_its_node(
         ) and f"not on {moved}, which it was made for" in one.message
 
 
+@pytest.mark.parametrize(
+    ("options", "nodes"),
+    [
+        (["-w nid1"], ("nid1",)), (["--nodelist=nid[1-2]"], ("nid1", "nid2")), (["-l select=1:host=pn1+1:host=pn2"],
+        ("pn1", "pn2")), (["-l h=node*"], ()), (["-l hostname=r1i0n0|r1i0n1"], ()), (["-q gpu"], ()), ([], ()),
+        (["-w nid1", "-w nid2"], ("nid2",)),
+    ],
+)  # fmt: skip
+def test_a_job_is_made_for_the_nodes_that_its_options_name(
+    tmp_path: Path, options: list[str], nodes: tuple[str, ...]
+) -> None:
+    job = job_of(tmp_path)
+    job.pin_nodes, job._sched_access, job._cli_options, job.options = [], [], [], options
+    assert requested_nodes(job, ()) == nodes and requested_nodes(job, ("a",)) == ("a",)
+
+
 def test_a_clock_is_a_note_of_a_job_that_ended_well(tmp_path: Path) -> None:
     (one,) = outcome(tmp_path, "pn1", (), clock="the clock of pn1 is at least 7182 s ahead").disturbance()
     assert one.verdict == "RECORDED" and "7182 s ahead" in one.message
@@ -285,6 +309,11 @@ def test_cloud_and_dynamic_nodes_are_nodes(state: str, available: bool) -> None:
     back_end._available_states = {"ALLOCATED", "COMPLETING", "IDLE", "PLANNED", "RESERVED", "MIXED"}
     (node,) = _create_nodes([f"NodeName=n1 ActiveFeatures=a State={state} Partitions=q"])
     assert back_end.is_node_avail(node) is available
+
+
+def test_nodes_that_are_not_in_order_come_with_the_reason() -> None:
+    table = "n1|drained*|fan\nn2|idle|none\nn1|drained*|fan\nn3|down|Not responding\nn4|drained|none\n"
+    assert slurm.not_in_order(table) == "n1 is drained* (fan), n3 is down (Not responding), n4 is drained"
 
 
 # -- PBS -------------------------------------------------------------------------------------------------------------
@@ -336,6 +365,28 @@ def test_our_jobs_alone_are_asked_for(
     assert (said.state if isinstance(said, Seen) else said) == expected
 
 
+@pytest.mark.parametrize(
+    ("history", "began", "says"),
+    [("", True, "deleted with its history, as by qdel -x"), ("", False, None),
+     (CommandError("x", "qstat: Server has no job history"), True, None)],
+)  # fmt: skip
+def test_a_job_that_was_deleted_with_its_history_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, history: Any, began: bool, says: str | None
+) -> None:
+    def run(words: list[str], timeout: float, ok: tuple[int, ...] = (0,)) -> str:
+        if words[1] == "-xf" and isinstance(history, Exception):
+            raise history
+        return ""
+
+    monkeypatch.setattr(pbs, "run", run)
+    job = job_of(tmp_path)
+    job.started, job._nodelist = began, ["n1"]
+    one = Pbs().ask([job]).get("53.s")
+    assert (one is None) == (says is None)
+    if one is not None:
+        assert str(says) in one.state and (one.ended, one.killed, one.nodes) == (True, False, ("n1",))
+
+
 def test_one_job_without_an_answer_voids_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(words: list[str], timeout: float, ok: tuple[int, ...] = (0,)) -> str:
         if words[-1] == "54.s":
@@ -367,7 +418,7 @@ def test_a_job_that_nobody_looks_at_says_why(
 
 def test_a_host_with_a_bad_vnode_is_not_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nodes = {"n1[0]": {"state": "free", "resources_available": {"host": "n1"}},
-             "n1[1]": {"state": "offline,down", "resources_available": {"host": "n1"}},
+             "n1[1]": {"state": "offline,down", "comment": "fan", "resources_available": {"host": "n1"}},
              "n2": {"state": "free", "resources_available": {"host": "n2"}}}  # fmt: skip
     monkeypatch.setattr(pbs, "run", lambda words, timeout, ok=(0,): json.dumps({"nodes": nodes}))
     back_end, job = Pbs(), job_of(tmp_path)
@@ -375,8 +426,10 @@ def test_a_host_with_a_bad_vnode_is_not_in_order(monkeypatch: pytest.MonkeyPatch
     job._nodelist, job.scheduler_facts = ["n1.site.org", "n2"], {"Exit_status": -2, "comment": "prologue failed"}
     said = back_end.why_ended(job)
     assert said.startswith("its node could not start it: the prologue") and said.endswith(
-        "prologue failed; n1 is down,free,offline"
+        "prologue failed; n1 is down,free,offline (fan)"
     )
+    job._nodelist, job.pin_nodes, job.scheduler_facts = [], ["n1"], {}
+    assert back_end.why_ended(job) == "n1 is down,free,offline (fan)", "a job that waits for it"
 
 
 @pytest.mark.parametrize("option", ["-l select=1:ngpus=1", "-l walltime=1:0:0,select=2", "-lnodes=1:ppn=4"])
