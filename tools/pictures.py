@@ -25,16 +25,15 @@ from tenken.report import page, signed
 FOLDER = ROOT / "docs" / "images"
 DIGESTS = FOLDER / "templates.json"
 TEMPLATES = page.TEMPLATES
+#: The session whose page and last lines are shown.
+TWO_H200, SESSION = ROOT / "tests" / "data" / "h200-two-clean.tar.xz", "20261123T015311Z-bcadd0"
 #: Colours of a picture: enough for text on two backgrounds, and a third of the bytes.
 COLOURS = 48
 
 
 def session(target: Path) -> None:
     """The page of `make run` on two H200."""
-    archive = packed.folder_of(ROOT / "tests" / "data" / "h200-two-clean.tar.xz")
-    tenken(
-        ["report", "--archive", str(archive), "--session", "20261123T015311Z-bcadd0", "--output", str(target)],
-    )
+    tenken(["report", "--archive", str(packed.folder_of(TWO_H200)), "--session", SESSION, "--output", str(target)])
 
 
 def night(target: Path) -> None:

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tenken.archive import packed
+from tenken.model.catalogue import load_catalogue
 from tenken.paths import ROOT
+from tenken.report import page, session
+from tests.docs import pages
 from tools import pictures, verified
 
 
@@ -28,6 +32,14 @@ def test_its_rows_are_those_of_an_archive() -> None:
     page = verified.PAGE.read_text(encoding="utf-8").splitlines()
     rows = [verified.in_table(seen) for seen in verified.sessions_of(smallest)]
     assert rows and not [row for row in rows if row not in page]
+
+
+def test_the_verdict_in_the_readme_is_what_the_kept_session_prints() -> None:
+    found = session.load(packed.folder_of(pictures.TWO_H200), pictures.SESSION)
+    printed = page.on_terminal(found, load_catalogue()).splitlines()
+    (shown,) = (block for block in pages.blocks(ROOT / "README.md") if block.language == "text")
+    lines = [line for line in shown.text.splitlines() if line != "..."]
+    assert len(lines) > 5 and not [line for line in lines if line not in printed]
 
 
 def test_a_changed_archive_is_seen(tmp_path: Path) -> None:
