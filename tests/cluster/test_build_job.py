@@ -7,6 +7,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.cluster.checkout import Checkout
 from tests.cluster.minislurm import MiniSlurm
 from tests.cluster.standins.cluster import Cluster
 from tests.programs.conftest import after_host_build
+from tests.support.oracles import small_caches
 
 pytestmark = [pytest.mark.slurm, pytest.mark.build, pytest.mark.xdist_group("slurm")]
 
@@ -24,7 +26,7 @@ title: A cluster that compiles on its nodes
 status: test
 environments:
   # all nodes are this host, where another test may measure for minutes beside compilers
-  host: {{features: [openmp], cc: gcc, cxx: {cxx}, prepare: ["export TENKEN_LOCK_SECONDS=300"]}}
+  host: {{features: [openmp], cc: gcc, cxx: {cxx}, prepare: ["export TENKEN_LOCK_SECONDS=300 {small}"]}}
 partitions:
   cpu:
     scheduler: {scheduler}
@@ -42,15 +44,16 @@ ACCESS = {
 
 
 @pytest.fixture
-def checkout() -> Iterator[Callable[..., Checkout]]:
+def checkout(tmp_path: Path) -> Iterator[Callable[..., Checkout]]:
     root = ROOT / ".cache" / f"tests-build-job-{os.getpid()}"
     root.mkdir(parents=True)
     after_host_build()
+    small = " ".join(f"{name}={value}" for name, value in small_caches(tmp_path).items())
 
     def make(scheduler: str, cluster: dict[str, str], cxx: str = "g++") -> Checkout:
         made = Checkout(root, cluster, {**os.environ, **cluster})
         text = SYSTEM.format(
-            scheduler=scheduler, access=ACCESS[scheduler], cxx=cxx, architecture=os.uname().machine
+            scheduler=scheduler, access=ACCESS[scheduler], cxx=cxx, architecture=os.uname().machine, small=small
         )  # fmt: skip
         (root / "systems" / "nodes.yaml").write_text(text)
         done = made("tenken", "systems", "validate", "nodes")

@@ -19,7 +19,7 @@ import pytest
 
 from tenken.paths import ROOT
 from tests.support.documents import completed
-from tests.support.oracles import Clocked, compiled
+from tests.support.oracles import Clocked, compiled, small_caches
 
 
 def tool(name: str) -> str:
@@ -109,10 +109,7 @@ class Outcome:
 @pytest.fixture(scope="session")
 def small_cache(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment in which programs find caches of 24 MiB."""
-    folder = tmp_path_factory.mktemp("cache")
-    (folder / "size").write_text("24576K\n")
-    library = compiled(folder, "small_cache.c", options=["-ldl"])
-    return {"LD_PRELOAD": str(library), "TENKEN_TEST_CACHE": str(folder / "size")}
+    return small_caches(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(autouse=True)

@@ -42,6 +42,13 @@ def compiled(folder: Path, *sources: str, options: Sequence[str] = ()) -> Path:
     return library
 
 
+def small_caches(folder: Path) -> dict[str, str]:
+    """The environment in which programs find caches of 24 MiB."""
+    (folder / "size").write_text("24576K\n")
+    library = compiled(folder, "small_cache.c", options=["-ldl"])
+    return {"LD_PRELOAD": str(library), "TENKEN_TEST_CACHE": str(folder / "size")}
+
+
 @dataclass
 class Clock:
     """What the clock told the main threads of the processes of a run, in ns; `events` are what doubles noted."""
