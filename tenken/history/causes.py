@@ -548,8 +548,6 @@ def outliers(history: History, false_chance: float = 0.01) -> list[Finding]:
     for rows in _whole_nodes(history, by_place):
         worst = max(rows, key=lambda r: abs(known[r][0]))
         size, limit, _, _ = known[worst]
-        # fleet_outliers reports negative for worse in either direction; a finding states the value
-        size = -abs(size) if history.series[worst].direction == "higher" else abs(size)
         part = shared(history, rows)
         out.append(
             Finding(

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.support.recorder import (
     BACKWARDS,
     COLD,
-    ELSEWHERE,
+    ON_ANOTHER,
     STEP,
     UNSEEN,
     UNVERIFIED,
@@ -154,7 +154,7 @@ GPU = {
     "p2p": Case(
         "p2p",
         "--gpus 0,1 --bytes 1Mi --sweep none",
-        but={COLD: {"driver_staged", "host_staged"}, ELSEWHERE: {"all_to_one"}, BACKWARDS: {"both_ways"}},
+        but={COLD: {"driver_staged", "host_staged"}, ON_ANOTHER: {"all_to_one"}, BACKWARDS: {"both_ways"}},
     ),
     "nccl": Case(
         "nccl", "--gpus 0,1 --min-bytes 1Mi --max-bytes 1Mi", but={COLD: {"all_gather", "sendrecv", "reduce_scatter"}}

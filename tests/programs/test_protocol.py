@@ -20,7 +20,7 @@ from tests.programs.test_file_io import hdf5_library
 from tests.programs.test_hpl import blas as blas  # a fixture
 from tests.programs.test_oracles_gpu import double as double  # fixtures
 from tests.programs.test_oracles_gpu import programs as programs
-from tests.support.recorder import COLD, DIFFER, UNSEEN, UNVERIFIED, Process, Trace, short
+from tests.support.recorder import BACKWARDS, COLD, DIFFER, ON_ANOTHER, UNSEEN, UNVERIFIED, Process, Trace, short
 
 pytestmark = pytest.mark.build
 
@@ -103,14 +103,34 @@ def test_the_order_of_measuring_of_ranks(
     held(name, run)
 
 
-def trace(steps: str, seconds: dict[str, list[float]]) -> Trace:
+def trace(steps: str, seconds: dict[str, list[float]], **subject: int) -> Trace:
     """A made-up run: a blank is a reading of the clock, 1, 2, 4, ... ns apart so that no two spans are alike."""
     one, time = Process(), 0
     for number, step in enumerate(steps.split(" ")):
         one.read(time := time + 2**number)
         one.steps += [step] if step else []
-    series = [{"metric": name, "seconds": [1e-9 * each for each in some]} for name, some in seconds.items()]
+    series = [
+        {"metric": name, "seconds": [1e-9 * each for each in some], "subject": subject}
+        for name, some in seconds.items()
+    ]
     return Trace({"series": series}, [one])
+
+
+def test_a_copy_goes_the_way_of_its_pair() -> None:
+    steps = "fill gpu0>gpu1 gpu0>gpu1 gpu0>gpu1 fill gpu0>gpu1 gpu0>gpu1 compare "
+    times = {"peer": [2.0**6, 2.0**7]}
+    assert trace(steps, times, **{"from": 0, "to": 1}).mistakes() == {}
+    assert trace(steps, times, **{"from": 1, "to": 0}).mistakes() == {BACKWARDS: {"peer"}}
+    assert trace(steps.replace(">gpu1", ">pinned"), times, **{"from": 0, "to": 1}).mistakes() == {}
+
+
+@pytest.mark.parametrize(("gpu", "broken"), [(1, {}), (0, {ON_ANOTHER: {"copy"}})])
+def test_a_gpu_is_timed_by_its_own_events(gpu: int, broken: dict[str, set[str]]) -> None:
+    """A tick is 2^-10 ms; both events are of GPU 1."""
+    begin, end = (1 << 40) + 5, (1 << 40) + 5 + 1024
+    one = Process(steps=["copy"] * 4 + ["compare"], events={begin: 3, end: 4}, elapsed=[(begin, end)])
+    series = [{"metric": "copy", "seconds": [1e-3], "clock": "device", "subject": {"gpu": gpu}}]
+    assert Trace({"series": series}, [one]).mistakes() == broken
 
 
 @pytest.mark.parametrize(

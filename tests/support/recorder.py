@@ -42,7 +42,7 @@ UNSEEN = "nothing is seen in its timed part"
 DIFFER = "its timed parts differ"
 COLD = "its first timed part is not warm"
 UNVERIFIED = "nothing is verified after it"
-ELSEWHERE = "it was timed on another GPU"
+ON_ANOTHER = "it was timed on another GPU"
 BACKWARDS = "it copies another way than its pair"
 
 
@@ -225,7 +225,7 @@ class Trace:
                 broken.setdefault(UNSEEN, set()).add(name)
                 continue
             if first.subject not in (None, first.timed_on):
-                broken.setdefault(ELSEWHERE, set()).add(name)
+                broken.setdefault(ON_ANOTHER, set()).add(name)
             if first.ends and not all(_along(step, *first.ends) for step in steps if _COPY.fullmatch(step)):
                 broken.setdefault(BACKWARDS, set()).add(name)
             if any(Counter(self.steps(part)) != Counter(self.steps(first)) for part in parts):

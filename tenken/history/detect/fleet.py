@@ -19,7 +19,7 @@ class Outliers:
     order: np.ndarray
     centre: float
     scale: float
-    deviation: np.ndarray  # of every sibling from the centre, relative to it; negative is worse
+    deviation: np.ndarray  # of every sibling's value from the centre, relative to it
     limit: float  # relative deviation beyond which a single sibling would be an outlier
 
 

@@ -6,6 +6,7 @@ does not follow must stand under `unsure` in systems/hardware.yaml with the reas
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -322,3 +323,30 @@ def test_the_power_of_a_card_is_the_cap_that_its_driver_prints(name):
     else:
         assert (name in CAPS) != (name in POWER_ALONE), "each figure has a second one, or is listed as without"
         assert sheet.power_w in CAPS.get(name, {sheet.power_w})
+
+
+#: MiB of the L2 that deviceQuery prints for a chip in published outputs (H200 also in tests/data).
+L2_MIB = {
+    "K40": 1.5, "P100": 4, "V100": 6, "A100": 40, "H100": 50, "H200": 60, "L4": 48, "L40S": 96, "RTX-4090": 72,
+    "Jetson-TX2": 0.5, "Jetson-AGX-Xavier": 0.5, "Jetson-AGX-Orin": 4,
+}  # fmt: skip
+L2_ALONE = {"H20", "GB200", "B200", "RTX-PRO-6000"}
+#: GB/s of all NVLinks of a GPU both ways, as printed: by kind, and of cards that bridges join.
+LINKS_GBS = {"NVLink1": 160, "NVLink2": 300, "NVLink3": 600, "NVLink4": 900, "NVLink5": 1800}
+BRIDGED_GBS = {"H100-PCIe-80GB": 600, "H100-NVL-94GB": 600}
+
+
+@pytest.mark.parametrize("name", hardware.load().gpus)
+def test_memory_cache_and_links_have_a_second_number(name):
+    sheet = hardware.sheet(name)
+    if found := re.search(r"-(\d+)GB$", name):
+        # NVIDIA calls 279 GiB of 12 stacks of 24 GB each 288 GB
+        assert sheet.memory_gib == {"GB300-288GB": 279}.get(name, int(found[1]))
+    if sheet.l2_bytes is not None:
+        held = [value for chip, value in L2_MIB.items() if re.match(rf"{chip}(-|$)", name)]
+        alone = [chip for chip in L2_ALONE if name.startswith(f"{chip}-")]
+        assert len(held) + len(alone) == 1, "each L2 has a second figure, or is listed as without"
+        assert [sheet.l2_bytes] == [value * 2**20 for value in held] or alone
+    if sheet.gpu_links is not None:
+        printed = BRIDGED_GBS.get(name, LINKS_GBS[sheet.gpu_links.kind])
+        assert 2 * sheet.gpu_links.count * sheet.gpu_links.gbs == printed
