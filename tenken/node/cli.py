@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tenken.errors import TenkenError
-from tenken.node import brake, expect, probe, state, trend
+from tenken.node import brake, expect, probe, state
 from tenken.node import check as checks
 from tenken.node.check import Machine, Outcome
 from tenken.node.state import StateError
@@ -152,6 +152,8 @@ def _carried_out(wanted: Mapping[str, Any], outcome: Outcome) -> list[Finding]:
         file = Path(wanted["prometheus"])
         places["prometheus"] = lambda say: state.write_text(file, prometheus(outcome))
     if "archive" in wanted and (outcome.values or outcome.status) and _may_write(Path(wanted["archive"])):
+        from tenken.node import trend  # digests: a check without a trend starts without
+
         about = (outcome.node, outcome.status, outcome.line, outcome.readings["time"], outcome.values)
         places["archive"] = lambda say: trend.append(wanted, *about)
     found = []

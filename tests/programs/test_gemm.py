@@ -35,6 +35,14 @@ def test_every_precision_stays_within_its_bound(run: Run) -> None:
     assert found["int8"]["error"] == 0
 
 
+def test_the_first_algorithm_alone_is_verified_and_compared_with_none(run: Run) -> None:
+    outcome = run("gemm", *QUICK, "--cases", "bf16", "--algorithms", "first")
+    assert outcome.code == 0 and outcome.document is not None, outcome.stdout + outcome.stderr
+    assert {m["name"] for m in outcome.document["metrics"]} == {"gemm"}
+    wrong = run("gemm", *QUICK, "--cases", "bf16", "--algorithms", "first", "--inject-fault", "element")
+    assert wrong.code == 1 and "gemm: failed: verification: product.host." in wrong.stdout
+
+
 def test_the_smallest_error_that_must_be_found_is_found_in_every_precision(run: Run) -> None:
     """One element a little more than twice its bound from what it must be; a whole number off by one."""
     outcome = run("gemm", *QUICK, "--cases", "all", "--inject-fault", "element")

@@ -126,8 +126,7 @@ class GpuPlace : public Place {
             stream_->synchronize();
             times.emplace_back(seconds_of(1), tried);
         }
-        if (times.empty())
-            throw std::runtime_error(case_.text() + ": cuBLASLt refuses all of the algorithms it proposes");
+        if (times.empty()) refuse();
         const std::size_t first = times.front().second;
         std::sort(times.begin(), times.end());
         contenders_.clear();
@@ -151,6 +150,18 @@ class GpuPlace : public Place {
         choice.text = "number " + std::to_string(chosen_ + 1) + " of " + std::to_string(proposed) +
                       " proposed, " + std::to_string(times.size()) + " tried; " + describe_chosen();
         return choice;
+    }
+
+    std::string take_first() override {
+        gpu_.use();
+        chosen_ = 0;
+        while (chosen_ < candidates_.size() && launch() != CUBLAS_STATUS_SUCCESS) ++chosen_;
+        if (chosen_ == candidates_.size()) refuse();
+        stream_->synchronize();
+        call_seconds_ = seconds_of(1);
+        run_for(heat_seconds);
+        return "number " + std::to_string(chosen_ + 1) + " of " + std::to_string(candidates_.size()) +
+               " proposed, none else tried; " + describe_chosen();
     }
 
     std::vector<Batch> run_for(double seconds) override {
@@ -346,6 +357,10 @@ class GpuPlace : public Place {
     void reset() {
         TENKEN_CUDA(
             cudaMemsetAsync(c_->data(), case_.precision->adds ? 0 : poison, c_->bytes(), stream_->get()));
+    }
+
+    [[noreturn]] void refuse() const {
+        throw std::runtime_error(case_.text() + ": cuBLASLt refuses all of the algorithms it proposes");
     }
 
     cublasStatus_t launch() {

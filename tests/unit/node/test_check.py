@@ -417,6 +417,23 @@ def test_root_runs_and_reads_nothing_that_others_could_replace(tmp_path: Path, p
 
 
 @only_root
+@pytest.mark.parametrize(
+    ("folders", "said"), [("{mine}", "mine: belongs to user 1234"), ("/usr/lib:$ORIGIN/../mine", "mine: belongs to "),
+                          ("/usr/lib:", None)],
+)  # fmt: skip
+def test_root_runs_no_program_with_libraries_of_others(tmp_path: Path, folders: str, said: str | None) -> None:
+    mine, programs = tmp_path / "mine", tmp_path / "bin"
+    mine.mkdir()
+    programs.mkdir()
+    os.chown(mine, 1234, 1234)
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    searched = folders.format(mine=mine)
+    subprocess.run(["cc", "-Wl,-rpath," + searched, "-o", programs / "stream", tmp_path / "main.c"], check=True)
+    why = measure.missing(programs, STEPS[:1]).get("stream")
+    assert why is None if said is None else why and said in why
+
+
+@only_root
 def test_a_link_to_itself_ends(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("a")
     assert state.replaceable(tmp_path / "a" / "b") == f"{tmp_path}/a: a link to itself"
