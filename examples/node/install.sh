@@ -9,6 +9,15 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin
 wheel=${1:?usage: install.sh WHEEL [FOLDER of programs]}
 here=$(dirname "$(readlink -f "$0")")
 
+# folders above must not let anybody put others in their place
+for folder in / /opt /etc /var /var/lib; do
+    [ "$(stat -c %u "$folder")" = 0 ] && [ -z "$(find "$folder" -maxdepth 0 -perm /022)" ] ||
+        { echo "install.sh: $folder is not root's alone" >&2; exit 1; }
+done
+for folder in /opt/tenken /etc/tenken /var/lib/tenken; do
+    [ ! -L "$folder" ] || { echo "install.sh: $folder is a link" >&2; exit 1; }
+done
+
 python3 -m venv /opt/tenken
 # the check needs the standard library alone: no dependency comes to a compute node
 /opt/tenken/bin/python -m pip install --quiet --no-index --no-deps --force-reinstall "$wheel"
@@ -22,10 +31,5 @@ install -m 755 "$here"/node-check "$here"/slurm-prolog "$here"/slurm-epilog "$he
     "$here"/pbs_hook.py /opt/tenken/hooks/
 chown -R root:root /opt/tenken /etc/tenken /var/lib/tenken
 chmod -R go-w /opt/tenken /etc/tenken /var/lib/tenken
-# folders above must not let anybody put others in their place
-for folder in / /opt /etc /var /var/lib; do
-    [ "$(stat -c %u "$folder")" = 0 ] && [ -z "$(find "$folder" -maxdepth 0 -perm /022)" ] ||
-        { echo "install.sh: $folder is not root's alone" >&2; exit 1; }
-done
 /opt/tenken/bin/python -I -m tenken.node --help > /dev/null
 echo "installed; next: /etc/tenken/node.json (tenken node expect --system NAME --partition NAME)"

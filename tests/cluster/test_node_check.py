@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -165,6 +166,7 @@ def test_the_health_check_drains_a_full_disk_and_no_more_than_the_share(cluster:
     for name in NODES:
         nodes.plant(name)
     inside = ["nsenter", "--target", str(slurm._pid(slurm.dir / "pid" / "slurmd-nid4")), "--mount"]
+    inside += [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
     scratch = nodes.folder / "nid4" / "root" / "scratch"
     fill = f"mount -t tmpfs -o size=64k none {scratch} && cat /dev/zero > {scratch}/fill"
     done = subprocess.run([*inside, "sh", "-c", fill], capture_output=True, text=True, check=False)

@@ -491,7 +491,23 @@ def test_the_command_itself_refuses_and_forgets_what_a_job_set(tmp_path: Path) -
     job = {"CUDA_VISIBLE_DEVICES": "7", "TMPDIR": str(mine), "PATH": str(mine), "SLURM_CONF": str(mine)}
     done = subprocess.run([sys.executable, "-c", code], env=job, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout == "['LC_ALL', 'PATH'] /usr/sbin:/usr/bin:/sbin:/bin\n", done.stderr
-    assert set(measure._environment(IDLE)) == {"PATH", "LC_ALL", "CUDA_VISIBLE_DEVICES", "TENKEN_LOCK_SECONDS"}
+    known = {"PATH", "LC_ALL", "CUDA_VISIBLE_DEVICES", "TENKEN_LOCK_SECONDS", "TENKEN_LOCKS"}
+    assert set(measure._environment(IDLE)) == known
+
+
+@only_root
+def test_root_locks_in_no_folder_of_a_user(tmp_path: Path) -> None:
+    usual, own = tmp_path / "usual", tmp_path / "own"
+    for _ in range(2):
+        assert measure.locks(usual, own) == {"TENKEN_LOCKS": str(usual)}
+    assert stat.S_IMODE(usual.stat().st_mode) == 0o1777
+    os.chown(usual, 1234, 1234)
+    assert measure.locks(usual, own) == {"TENKEN_LOCKS": str(own)}
+    usual.rmdir()
+    (tmp_path / "etc").mkdir()
+    usual.symlink_to(tmp_path / "etc")
+    assert measure.locks(usual, own) == {"TENKEN_LOCKS": str(own)}
+    assert stat.S_IMODE((tmp_path / "etc").stat().st_mode) != 0o1777
 
 
 @only_root
