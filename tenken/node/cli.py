@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(arguments.func(arguments))
     except TenkenError as error:
-        print(f"tenken: {error}", file=sys.stderr)
+        print(f"tenken: {error}")  # where the hooks look for a reason
     except Exception as error:  # a mistake of ours is not a fault of the node: 1 would drain it
         print(f"tenken: node check failed: {type(error).__name__}: {error}", file=sys.stderr)
     return 2

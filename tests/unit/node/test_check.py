@@ -482,8 +482,8 @@ def test_the_command_itself_refuses_and_forgets_what_a_job_set(tmp_path: Path) -
         [sys.executable, "-c", code], env={"PYTHONPATH": f"{ROOT}:{mine}"}, cwd="/", capture_output=True, text=True,
         check=False,
     )  # fmt: skip
-    assert done.returncode == 2 and done.stdout == ""
-    assert re.fullmatch(r"tenken: not run by root: Python's path[^\n]*\n", done.stderr)
+    assert done.returncode == 2 and done.stderr == ""
+    assert re.fullmatch(r"tenken: not run by root: Python's path[^\n]*\n", done.stdout)
     code = (
         "import os, sys; from tenken.node import cli; sys.path.remove(''); cli._this_machine(); "
         "print(sorted(os.environ), os.environ['PATH'])"
