@@ -102,8 +102,11 @@ class Runner:
     def _begin(self) -> None:
         try:
             self._limits = self.queue.limits()
+            if not self.state.begun:
+                # whether it answers at all: not every scheduler is asked for its limits
+                self.queue.tagged(nodejob.tag(self.campaign.name))
         except Refused as error:
-            raise CampaignError(f"the scheduler's limits cannot be read: {error}") from None
+            raise CampaignError(f"nothing is started, because the scheduler does not respond: {error}") from None
         for place in (self.spool, self.scripts, self.folder / "built"):
             place.mkdir(parents=True, exist_ok=True)
         (self.folder / STOP).unlink(missing_ok=True)

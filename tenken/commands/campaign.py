@@ -89,7 +89,7 @@ def _plan(campaign: Campaign) -> int:
     try:
         limits = queue_of(campaign).limits()
     except Refused as error:
-        raise CampaignError(f"the scheduler's limits cannot be read: {error}") from None
+        raise CampaignError(f"the scheduler does not respond: {error}") from None
     print("\n".join(plan.plan(campaign, limits).lines(campaign, datetime.now(timezone.utc))))
     return 0
 

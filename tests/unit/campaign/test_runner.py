@@ -572,14 +572,16 @@ def test_nodes_that_a_killed_campaign_did_not_reach_are_not_taken_out_of_service
     assert not any(f"nodename={node}" in text for node in lost)
 
 
-def test_a_controller_that_cannot_be_reached_is_one_line_and_nothing_has_started(tmp_path, monkeypatch):
+@pytest.mark.parametrize("asked", ["limits", "tagged"])
+def test_a_controller_that_cannot_be_reached_is_one_line_and_nothing_has_started(tmp_path, monkeypatch, asked):
+    """PBS lets not everybody ask for its limits, NQSV has none to ask for."""
     day = world()
 
-    def refuse():
+    def refuse(*_):
         raise Refused("scontrol ended with 1: Unable to contact slurm controller")
 
-    monkeypatch.setattr(day, "limits", refuse)
-    with pytest.raises(CampaignError, match="limits cannot be read: scontrol ended with 1"):
+    monkeypatch.setattr(day, asked, refuse)
+    with pytest.raises(CampaignError, match=r"nothing is started, .* does not respond: scontrol ended with 1"):
         make(tmp_path, day).run()
     assert not journal.read(tmp_path / "c").begun and not (tmp_path / "c" / "spool").exists()
     monkeypatch.undo()
