@@ -92,7 +92,7 @@ def test_an_older_python_is_refused_with_what_to_do(tmp_path):
 def test_any_language_is_borne(env):
     done = tenken("systems", "describe", "no-such-system-\N{MULTIPLICATION SIGN}", **env)
     assert done.returncode == 2 and "unknown system" in done.stderr, done.stderr[-500:]
-    # what is printed holds a character that no ASCII terminal has
+    # the output contains a character that no ASCII terminal has
     said = "import sys; from tenken import cli; cli.build_parser = lambda *a: exit(print('4 \\N{DEGREE SIGN} H200'))"
     done = subprocess.run(
         [sys.executable, "-c", f"{said}; cli.main([])"], cwd=ROOT, capture_output=True, text=True, check=False,
@@ -131,7 +131,7 @@ def test_a_small_folder_of_temporary_files_is_left_alone(tmp_path, free, folder,
     assert ("temporary files go to .cache/tmp" in done.stderr) is moved
 
 
-# -- MPIs: what their compiler wrappers print, where their headers are --
+# -- MPIs: the output of their compiler wrappers, the place of their headers --
 
 DEBIAN = "/usr/lib/x86_64-linux-gnu/openmpi/include"
 MPIS = {
@@ -232,7 +232,7 @@ def test_a_machine_without_a_network_goes_on_without_mpi(tmp_path):
     [
         ("echo {here}/libhdf5-h5py.so", "", "{here}/libhdf5-h5py.so"),
         ("echo {here}/libhdf5-h5py.so", "/opt/libhdf5.so", "/opt/libhdf5.so"),
-        ("exit 1", "", "none"),  # no h5py: the program looks on the library path, and says which package has it
+        ("exit 1", "", "none"),  # no h5py: the program searches the library path, and names the package that has it
         ("echo {here}/gone.so", "", "none"),
     ],
 )
@@ -255,7 +255,8 @@ def test_the_hdf5_that_h5py_brought_is_found(tmp_path, python, named, found):
 
 @pytest.mark.parametrize("nvcc", [True, False])
 def test_a_gpu_without_nvcc_is_described_and_what_has_it_is_named(tmp_path, nvcc):
-    """scripts/nvcc.sh brings one or ends the run; who describes such a machine is told why nothing is built for it."""
+    """scripts/nvcc.sh brings one or ends the run; a user who describes such a machine is told why nothing is built for
+    it."""
     there = {"g++", "nvidia-smi", *(["nvcc"] if nvcc else [])}
     row = "0, GPU-0, NVIDIA H100 80GB HBM3, 9.0, 81559, 5, 16, Disabled\n"
     system = local.describe(

@@ -1,4 +1,4 @@
-"""Layout: what is installed, which package may import which, and a check that is kept elsewhere."""
+"""Layout: the installed files, which package may import which, and a check that is kept elsewhere."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAY_KNOW = {
     "campaign": BETWEEN,
     # pages are drawn from the history too
     "report": BETWEEN | {"history", "campaign"},
-    # each subcommand puts together what it needs
+    # each subcommand combines the parts that it needs
     "commands": BETWEEN | {"reframe", "history", "campaign", "report"},
 }
 EVERYBODYS = {"errors", "paths", "cli", "counters", "venv"}
@@ -132,7 +132,7 @@ def test_systems_and_checks_hold_data_and_test_classes_alone() -> None:
 
 
 def without_the_checkout(**more: str) -> dict[str, str]:
-    """What `make` gives to what it runs, in which only the installed package can be imported."""
+    """The environment of commands started by `make`, in which only the installed package can be imported."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_", "PYTHON"))}
     return {**kept, **more}
 

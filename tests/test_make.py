@@ -1,4 +1,4 @@
-"""`make format` and `make golden`: what a contributor has generated and formatted without writing it by hand."""
+"""`make format` and `make golden`: generated and formatted files that a contributor need not write by hand."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def is_formatted(folder: Path) -> list[bool]:
-    """What scripts/lint.sh asks of formatting: Python, then C++."""
+    """What scripts/lint.sh requires of formatting: Python, then C++."""
     sources = [str(path) for path in folder.rglob("*") if path.suffix in (".cpp", ".cuh", ".h")]
     commands = [["ruff", "format", "--check", "."], ["clang-format", "--dry-run", "--Werror", *sources]]
     return [subprocess.run(one, cwd=folder, capture_output=True, check=False).returncode == 0 for one in commands]
@@ -80,7 +80,7 @@ def test_make_golden_asks_for_all_systems_or_for_one(checkout: Path) -> None:
 
 
 def test_golden_scripts_are_those_of_shipped_systems_and_of_one_that_is_named(tmp_path, monkeypatch, capsys) -> None:
-    """What a site adds to systems/ is held by `tenken systems validate` alone, until it asks for golden scripts."""
+    """Systems added by a site are held by `tenken systems validate` alone, until it requests golden scripts."""
     shipped = {path.stem for path in (ROOT / "systems").glob("*.yaml")} - {"hardware"}
     known = {path.name for path in golden.FOLDER.iterdir() if path.is_dir()}
     assert set(golden.SYSTEMS) == known & shipped

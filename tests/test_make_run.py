@@ -1,4 +1,4 @@
-"""From clone to verdict: what a newcomer types, in an empty folder."""
+"""From clone to verdict: the commands of a newcomer, in an empty folder."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_make_run_ends_with_verdicts_and_a_page(clone):
     assert not re.search(r"^FAIL ", output, re.M), output  # of the table of verdicts: ReFrame says FAIL of INVALID too
     assert re.search(r"^(PASS|RECORDED|INVALID) +StreamHost ", output, re.M), output
     assert re.search(r"^(PASS|RECORDED|INVALID) +Daxpy ", output, re.M), output
-    # one line a check, and the table: what is said of slow work depends on the machine
+    # one line per check, and the table: messages about slow work depend on the machine
     lines = [line for line in output.splitlines() if not line.startswith("... ")]
     assert len(lines) <= 60, output
     first = next(line for line in lines if re.match(r"(PASS|RECORDED|INVALID|WAIVED) ", line))

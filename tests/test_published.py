@@ -27,9 +27,9 @@ GROUPS = {
     *(f"T{i}" for i in range(1, 8)), *(f"S{i}" for i in range(1, 8)), *(f"J{i}" for i in range(1, 7)),
     *(f"R{i}" for i in range(1, 11)), *(f"G{i}" for i in range(1, 5)),
 }  # fmt: skip
-#: What alone may be a reason for not reproducing a row.
+#: The only permitted reasons for not reproducing a row.
 REASONS = {"upc", "xcalablemp", "smint", "other_cpu", "k40", "mdx", "thread_multiple"}
-#: Every number that the publications print as a result, by publication and group: what a careful reader finds.
+#: Every number that the publications print as a result, by publication and group, as a careful reader finds them.
 PRINTED = {
     ("tsukuba", "T1"): "310 360 100 512 120", ("tsukuba", "T2"): "3.2 4000 96", ("tsukuba", "T3"): "410 450 900 7",
     ("tsukuba", "T4"): "300 60", ("tsukuba", "T5"): "450 3 2.3 2.5 50 60 500 1000 3200",
@@ -99,7 +99,8 @@ def test_a_reference_cites_its_publication_and_its_metric_names_the_group() -> N
 
 
 def test_no_published_reference_accepts_anything() -> None:
-    """A bound of 0 is none for what is never below it; a range ten times as wide as its middle says nothing."""
+    """A bound of 0 is not one for a value that is never below it; a range ten times as wide as its middle is
+    meaningless."""
     for name, system in loader.load_all().items():
         for reference in system.references:
             low, high = reference.bounds

@@ -1,4 +1,4 @@
-"""What a release hands out: sdist, wheel and SBOM, and what they do in an environment that holds nothing else."""
+"""The files of a release: sdist, wheel and SBOM, and their use in an environment that contains nothing else."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Dist:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Dist:
-    """What `make dist` writes, in a folder without .git."""
+    """The files of `make dist`, in a folder without .git."""
     folder = tmp_path_factory.mktemp("release")
     for name in sources():
         if not name.startswith("tests/data/"):
@@ -174,8 +174,8 @@ def test_it_judges_a_record(installed: Path, tmp_path: Path) -> None:
     assert f"PASS {honest.path}" in ran.stdout and f"FAIL {lying}" in ran.stdout
 
 
-#: Commands of the documentation that are run here, as they stand there, in this order, each with its exit status: the
-#: archive holds FAILs (1), and two sessions are too few nights for the gate (3).
+#: Commands of the documentation that are run here, unchanged, in this order, each with its exit status: the archive
+#: holds FAILs (1), and two sessions are too few nights for the gate (3).
 RUN = {
     "tenken systems new my-cluster": 0,
     "tenken systems describe my-cluster": 0,

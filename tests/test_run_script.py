@@ -1,4 +1,4 @@
-"""What `make run` does around ReFrame: how it ends, and what a signal leaves. ReFrame and tenken are stand-ins."""
+"""The work of `make run` around ReFrame: how it ends, and what a signal leaves. ReFrame and tenken are stand-ins."""
 
 from __future__ import annotations
 

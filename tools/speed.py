@@ -131,7 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--nights", type=int, default=200, help="of the gate's fleet; 0: no gate (default: 200)")
+    parser.add_argument("--nights", type=int, default=200, help="nights of the gate's fleet; 0: no gate (default: 200)")
     parser.add_argument("--folder", type=Path, help="where to make the archives (default: a temporary folder)")
     options = parser.parse_args(arguments)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -43,7 +43,7 @@ def register(subparsers: Any) -> None:
         description="Takes the key metrics of GPUs from records that are PASS or RECORDED, of each device the median "
         "of its runs, and writes them into the file in place of what the site gave before. Review the difference.",
     )
-    add.add_argument("--site", required=True, help="the site as others are to read it: letters, digits, . , ( ) -")
+    add.add_argument("--site", required=True, help="name of the site, as shown to others: letters, digits, . , ( ) -")
     add.add_argument(
         "--archive", type=Path, nargs="+", help="folders or .tar.xz of archives; nodes of two are two machines"
     )

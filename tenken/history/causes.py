@@ -26,7 +26,8 @@ COVERED, MOVED = 0.8, 0.5
 #: This many regressions of one series within this many nights, each recovered, are flapping.
 FLAPS, FLAP_NIGHTS = 2, 30
 #: An event of one sibling is that of all of them if it began within this many nights, or this many later (detection on
-#: one takes longer), and is at most this factor larger. A component that moves again so many later is drifting.
+#: one takes longer), and is at most this factor larger. A component that moves again after this many nights is
+#: drifting.
 SAME, LATER, TWICE = 3, 12, 2.0
 #: Kinds of findings that are shifts of a level.
 SHIFTS = ("step", "drift")
@@ -97,9 +98,9 @@ def findings(
 ) -> list[Finding]:
     """All findings, open ones first, then improvements and recovered ones; includes outliers of the last night.
 
-    Every event is a member of one finding: each event opened by the detector is reported.  Changes of
-    siblings, `together`, include the events of their members, so that one cause is reported once; `drifts` behind the
-    siblings are told unless the series itself has told of them.
+    Every event is a member of one finding: each event opened by the detector is reported. Changes of siblings,
+    `together`, include the events of their members, so that one cause is reported once; `drifts` behind the siblings
+    are reported unless the series itself has reported them.
     """
     out, taken = _together(history, together, found.events)
     slow = [e for e in drifts if not any(_known(e, other) for other in found.events)]
@@ -108,7 +109,7 @@ def findings(
     flaps = _flaps(history, own)
     flapping = {id(e) for e in flaps}
     events = [e for e in own if id(e) not in flapping]
-    # what was withdrawn is no part of a cause that stands
+    # a withdrawn finding is not part of a standing cause
     for withdrawn in (False, True):
         shifts = [e for e in events if e.kind != "noisy" and e.withdrawn == withdrawn]
         out += [_shift(history, group) for group in group_events(shifts, labels(history))]
@@ -141,7 +142,7 @@ def _aligned(events: Sequence[Event]) -> list[Event]:
 
 
 def _known(drift: Event, other: Event) -> bool:
-    """Whether a loss that a series told by itself is, or explains, its drift behind the siblings."""
+    """Whether a loss found in a series itself is, or explains, its drift behind the siblings."""
     same = other.series == drift.series and other.worse and other.kind != "noisy" and not other.withdrawn
     return (
         same
@@ -151,7 +152,7 @@ def _known(drift: Event, other: Event) -> bool:
 
 
 def _stage(drift: Event, other: Event) -> bool:
-    """Whether a loss that a series told later is a stage of its drift, of which the size is that of now."""
+    """Whether a loss found later in a series is a stage of its drift, whose size is the present one."""
     same = other.series == drift.series and other.worse and other.kind != "noisy" and drift.recovered_night is None
     return same and other.change_night >= drift.change_night - SAME and abs(other.size) <= TWICE * abs(drift.size)
 
@@ -241,8 +242,8 @@ def _shift(history: History, group: Group) -> Finding:
 
 
 def joined(history: History, found: Sequence[Finding]) -> list[Finding]:
-    """The same findings, of which those of one cause are one: all sizes and metrics of a benchmark, all benchmarks that
-    changed with a driver or on the same nodes, all that one node lost on a night.
+    """The same findings, with those of one cause joined: all sizes and metrics of a benchmark, all benchmarks that
+    changed with a driver or on the same nodes, all losses of one node on a night.
 
     Acknowledged findings remain as they are, and so do components that flap and outliers.
     """
@@ -254,7 +255,7 @@ def joined(history: History, found: Sequence[Finding]) -> list[Finding]:
         checks[series.partition].add(series.check)
         where[series.measure].add(series.node)
     groups: list[_Group] = []
-    while waiting:  # what two findings have not in common, a third one may have with both
+    while waiting:  # two findings with nothing in common may each share something with a third one
         waiting.sort(key=lambda g: -len(g.rows))
         group, *rest = waiting
         same = [g for g in rest if group.near(g) and group.one_cause(g, checks, where)]
@@ -300,7 +301,7 @@ class _Group:
         )  # fmt: skip
 
     def near(self, other: _Group) -> bool:
-        """Whether the others, which are not more, are of this kind, direction and state, and began and ended then."""
+        """Whether the others, at most as many, are of this kind, direction and state, and began and ended then."""
         first, one = self.members[0], other.members[0]
         if (first.kind == "noisy", first.worse, first.withdrawn) != (one.kind == "noisy", one.worse, one.withdrawn):
             return False
@@ -327,10 +328,10 @@ class _Group:
         if self.partitions != other.partitions:
             return False
         same_check = bool(self.checks & other.checks)
-        if not both:  # two nodes, where there are hardly more
+        if not both:  # two nodes, if there are hardly more
             every = set().union(*(where[measure] for measure in self.measures & other.measures))
             return bool(every) and len(self.nodes | other.nodes) >= COMMON * len(every) and self.checks == other.checks
-        if len(other.nodes) == 1:  # one node of those that moved; what it lost beyond them has another cause
+        if len(other.nodes) == 1:  # one node of those that moved; its additional loss has another cause
             ours, shift = (_far(g.members[0].size) for g in (self, other))
             many = len(self.checks) >= COMMON * len(set().union(*(checks[name] for name in self.partitions)))
             return shift <= TWICE * ours and (same_check or many)
@@ -414,7 +415,7 @@ def _moves_again(history: History, first: Finding, one: Finding) -> bool:
 
 def _flaps(history: History, events: Sequence[Event]) -> list[Event]:
     """Events of intermittent series. One that moved with others is intermittent if half of these are: a loss by chance
-    before a loss of the whole machine is none.
+    before a loss of the whole machine is not.
     """
     flaps = {id(e) for e in events if _flapping(e, events, len(history.nights))}
     if flaps:

@@ -55,7 +55,7 @@ def register(subparsers: Any) -> None:
     )
     add.add_argument("name", metavar="NAME")
     add.add_argument("--kept", type=Path, required=True, metavar="FILE", help="where the nights of nodes are noted")
-    add.add_argument("--nodes", type=int, default=1, metavar="N", help="nodes of each partition (default: %(default)s)")
+    add.add_argument("--nodes", type=int, default=1, metavar="N", help="nodes per partition (default: %(default)s)")
     add.set_defaults(func=_tonight)
 
     add = actions.add_parser("new", help="create systems/NAME.yaml, from a commented template or by detection")

@@ -1,4 +1,4 @@
-"""The commands that the documentation shows, and what holds each of them against what is there.
+"""The commands shown in the documentation, and how each of them is checked.
 
 A command is read by the parser of the program that it names: options, values and subcommands that do not exist fail.
 What that parser cannot know (systems, checks, tags, modes, variables, files) is looked up separately.
@@ -41,7 +41,7 @@ IN_TEXT = ("tenken", "reframe", "make", "pytest", "python", "python3", "mpirun",
 #: Names that stand for a reader's own.
 SYSTEMS_OF_READERS = {"my-cluster", "NAME", "SYSTEM", "local"}
 CHECKS_OF_READERS = {"MyLatency"}
-#: What a command of a page makes, on which others of the page then work.
+#: Files made by a command of a page, on which others of the page then work.
 MADE = {
     "tests/programs/test_my_latency.py": "tenken new benchmark my_latency",
     "build/bin/daxpy": "cmake --build build",
@@ -135,7 +135,7 @@ def is_known(word: str) -> bool:
 
 
 def blocks(page: Path) -> tuple[list[Text], list[str]]:
-    """The blocks of commands of a page, and what is wrong with its blocks."""
+    """The blocks of commands of a page, and errors in its blocks."""
     found, wrong = [], []
     for block in pages.blocks(page):
         if block.language in SHELL:
@@ -166,7 +166,7 @@ def in_text(page: Path) -> Iterator[Text]:
 
 
 def documented() -> tuple[list[Command], list[str]]:
-    """All commands of all pages, and what is wrong before any of them is read. The release notes name former ones."""
+    """All commands of all pages, and errors found before any of them is read. The release notes name former ones."""
     found: list[Command] = []
     wrong: list[str] = []
     for page in pages.pages():
@@ -186,7 +186,7 @@ def documented() -> tuple[list[Command], list[str]]:
 
 
 class Read(Exception):
-    """Raised in place of what a program would do after it has read its command line."""
+    """Raised in place of the work of a program after it has read its command line."""
 
     def __init__(self, namespace: argparse.Namespace) -> None:
         super().__init__()
@@ -247,7 +247,7 @@ def _refusal(parse: Callable[[list[str]], None], given: list[str]) -> str | None
 
 
 def _without_marks(words: Iterable[str]) -> list[str]:
-    """Without the marks of a synopsis: `...` goes, `[TABLE] [--seeds N]` stand without brackets."""
+    """Without the marks of a synopsis: `...` is removed, `[TABLE] [--seeds N]` lose their brackets."""
     kept = [word.strip("[]") for word in words if word not in ("...", "…")]
     return ["1" if word in ("N", "SEED") else word for word in kept if word]
 
@@ -464,7 +464,7 @@ def rule(command: Command) -> Callable[[Command], str | None] | None:
 
 
 def problem(command: Command) -> str | None:
-    """What is wrong with a command; None where it may stand in the documentation."""
+    """The error of a command; None if it may be in the documentation."""
     found = rule(command)
     if found is not None:
         return found(command)

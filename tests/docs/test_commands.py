@@ -36,7 +36,7 @@ def test_a_page_that_shows_pytest_shows_how_to_get_it() -> None:
 
 
 def test_no_reason_is_left_over() -> None:
-    """What is listed as unread is in the documentation, and no rule would read it."""
+    """Commands listed as unread are in the documentation, and no rule would read them."""
     found, _ = commands.documented()
     heads = {name for command in found for name in (command.words[0], Path(command.words[0]).name)}
     assert not sorted(set(commands.UNREAD) - heads)

@@ -1,4 +1,4 @@
-"""docs/dependencies.md has a row for each package that pyproject.toml asks for, whole, and for no other."""
+"""docs/dependencies.md has one complete row for each package that pyproject.toml requires, and no other."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def problems(text: str) -> list[str]:
         for name in re.split(r", ?", re.sub(r"\([^)]*\)", "", row[0])):
             listed[name.strip().lower()] = row
     found = [f"{name} has no row" for name in sorted(asked_for() - set(listed))]
-    # what ReFrame brings may have one
+    # packages that ReFrame brings may have one
     found += [f"{name} is asked for by nothing" for name in sorted(set(listed) - asked_for() - {"lxml"})]
     found += [f"{name}: an empty cell" for name, row in listed.items() if len(row) != 4 or not all(row)]
     return found

@@ -1,4 +1,4 @@
-"""`tenken --help` begins with what people need first; the help of every command has an example that can be given."""
+"""`tenken --help` begins with the commands that people need first; the help of every command has a valid example."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.docs import pages
 
 
 def problem(page: Path, target: str) -> str | None:
-    """What is wrong with a link of `page`; None where it leads somewhere."""
+    """The error of a link of `page`; None if it has a target."""
     split = urlsplit(target)
     if split.scheme:
         if split.scheme not in ("https", "mailto"):

@@ -15,7 +15,7 @@ import pytest
 from tenken.paths import ROOT
 from tests.docs import pages
 
-#: What a reader comes for, and where the navigation begins for them.
+#: What readers look for, and where the navigation begins for them.
 PATHS = ("Accept a machine", "Watch a machine", "Measure", "Extend")
 
 

@@ -1,4 +1,5 @@
-"""What a newcomer reads stays short: README, changelog, the pages together, and the page of each of the four ways."""
+"""The first pages of a newcomer stay short: README, changelog, the pages together, and the page of each of the four
+ways."""
 
 from __future__ import annotations
 

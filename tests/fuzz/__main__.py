@@ -15,8 +15,8 @@ TURN = 200
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="throw broken inputs at every parser")
-    parser.add_argument("--count", type=int, default=1000, help="inputs a parser (default: 1000)")
-    parser.add_argument("--seconds", type=float, help="go on for so long, in turns, instead")
+    parser.add_argument("--count", type=int, default=1000, help="inputs per parser (default: 1000)")
+    parser.add_argument("--seconds", type=float, help="run for this many seconds, parser by parser, instead")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="default: the time")
     parser.add_argument("--only", default="", help="parsers, with commas")
     parser.add_argument("--show", type=int, help="print that input of the parser and end")

@@ -1,4 +1,4 @@
-"""Broken inputs out of good ones: the same seed and number give the same input, on any machine."""
+"""Broken inputs from valid ones: the same seed and number give the same input, on any machine."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any
 from tests.fuzz.mutate import mutated
 from tests.fuzz.targets import Target
 
-#: Seconds of processor time that one input may take, and of waiting after which the process itself is given up.
+#: Seconds of processor time that one input may take, and of waiting after which the process itself is abandoned.
 MOST_SECONDS, LOST_SECONDS = 2.0, 600.0
 
 
@@ -24,7 +24,7 @@ class Hang(BaseException):
 
 @dataclass
 class Tally:
-    """What became of the inputs of one parser."""
+    """The outcome of the inputs of one parser."""
 
     name: str
     inputs: int = 0
@@ -49,7 +49,7 @@ def input_of(target: Target, seed: int, number: int) -> bytes:
 
 
 def give(target: Target, content: bytes, tally: Tally, number: int) -> None:
-    """One input; what must not happen goes into the tally."""
+    """One input; a violation is added to the tally."""
     begin = time.process_time()
     signal.setitimer(signal.ITIMER_PROF, 2 * MOST_SECONDS)
     what = ""

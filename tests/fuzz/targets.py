@@ -47,7 +47,7 @@ NOW = datetime(2026, 11, 22)
 
 @dataclass(frozen=True)
 class Target:
-    """A parser: `read` takes an input and raises nothing but `errors`. `structured`: the inputs are JSON."""
+    """A parser: `read` takes an input and raises only `errors`. `structured`: the inputs are JSON."""
 
     name: str
     corpus: tuple[bytes, ...]
@@ -57,7 +57,7 @@ class Target:
 
 
 def text(content: bytes) -> str:
-    """As the suite reads what a job printed."""
+    """As the suite reads the output of a job."""
     return content.decode("utf-8", "replace")
 
 

@@ -16,7 +16,7 @@ from tests.machine_fixtures.machine import FixtureMachine
 from tests.support.documents import around, gpu_document, host_document, metric
 from tests.support.judging import values_of
 
-#: What honest programs reach of a limit, and what an unknown one is simulated with (GB/s).
+#: The fraction of a limit that honest programs reach, and the rate with which an unknown one is simulated (GB/s).
 OF_LIMIT = 0.92
 WHERE_UNKNOWN = 100.0
 STREAM = ("copy", "scale", "add", "triad", "dot")
@@ -24,7 +24,7 @@ STREAM = ("copy", "scale", "add", "triad", "dot")
 
 @dataclass
 class Run:
-    """A document of a program as it would come back, and what was asked."""
+    """A document of a program as it would be returned, and its request."""
 
     raw: dict[str, Any]
     program: str
@@ -54,7 +54,7 @@ def _limit(machine: FixtureMachine, name: str) -> float:
 
 
 def _unlimited(raw: dict[str, Any]) -> dict[str, Any]:
-    """The program knows no limit itself: what the description of the machine has must hold."""
+    """The program knows no limit itself: that of the machine's description must apply."""
     raw["limits"] = {m["id"]: {"unknown": "not reported"} for m in raw["metrics"]}
     return raw
 
@@ -65,7 +65,7 @@ def _devices(raw: dict[str, Any], machine: FixtureMachine) -> dict[str, Any]:
     for device, name in zip(raw["devices"], names, strict=False):
         device.update(name=name, integrated="jetson" in machine.said)
         device["compute_capability"] = node.compute_capability or "0.0"
-        # what shares the host's memory is on no bus
+        # a GPU that shares the host's memory is on no bus
         on_bus = "jetson" not in machine.said
         device["pcie_generation_max"], device["pcie_width_max"] = (3, 16) if on_bus else (None, None)
         if not on_bus:

@@ -67,7 +67,7 @@ class FixtureMachine:
         (self.root / path).write_text(text, encoding="utf-8")
 
     def build(self) -> None:
-        """Write /proc, /sys and /dev, and keep what the tools print."""
+        """Write /proc, /sys and /dev, and keep the output of the tools."""
         self._write_cpus(**{k: v for k, v in self.said["cpu"].items() if k != "machine"})
         on_bus = [("0x10de", "0x030200")] * self.said.get("on_bus", len(self.cards))
         on_bus += [("0x1002", "0x120000")] * self.said.get("amd_gpus", 0)
@@ -116,7 +116,7 @@ class FixtureMachine:
         self.answers["nvidia-smi topo -m"] = "\n".join(lines) + "\n\nLegend:\n\n  X    = Self\n"
 
     def run(self, command: Sequence[str]) -> str | None:
-        """What the machine's tools print."""
+        """The output of the machine's tools."""
         line = " ".join(command)
         return next((text for start, text in self.answers.items() if line.startswith(start)), None)
 

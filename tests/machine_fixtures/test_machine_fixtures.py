@@ -14,7 +14,7 @@ from tenken.reframe.plan import describe_checks, make_plan
 from tests.machine_fixtures import judge
 from tests.machine_fixtures.machine import FixtureMachine, machines
 
-pytestmark = pytest.mark.xdist_group("described")  # one worker makes what its module shares
+pytestmark = pytest.mark.xdist_group("described")  # one worker makes the files that its module shares
 
 ALL = sorted(machines())
 

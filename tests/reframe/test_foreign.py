@@ -1,4 +1,4 @@
-"""Programs that are not of this suite: real ones from Debian, and what becomes of those that do something wrong."""
+"""Third-party programs: real ones from Debian, and the outcome of those that do something wrong."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_new_release_in_another_folder_continues_the_series(command, series):
         ({}, "took 20,5", "'20,5' in 'took 20,5' is not a number; a comma may only group three digits"),
         ({}, "took 1,2345", "a comma may only group three digits"),
         ({}, "took 1,23,456", "a comma may only group three digits"),
-        # 190,048 could be a thousand times as much: another number of the output tells
+        # 190,048 could be a thousand times as much: another number of the output decides
         ({}, "3,9 GB read\ntook 190,048", "'190,048' in an output with the decimal comma of '3,9'"),
         ({"pattern": r"took (\d+)(?P<unit>\w+)"}, "took 3GB", "unit 'GB' measures B, 'us' measures s"),
     ],

@@ -1,4 +1,4 @@
-"""What `make run` prints while ReFrame runs: one line a check, progress, and the end."""
+"""The output of `make run` while ReFrame runs: one line per check, progress, and the end."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def case(name: str, **check: Any) -> SimpleNamespace:
 
 
 class Task:
-    """What a listener sees of one of ReFrame's tasks."""
+    """The state of one of ReFrame's tasks that a listener sees."""
 
     def __init__(self, one: SimpleNamespace, error: str = "", failed_deps: bool = False) -> None:
         self.testcase, self.check = one, one.check
@@ -303,6 +303,6 @@ def test_reframe_itself_keeps_its_own_lines(monkeypatch):
     monkeypatch.setenv(terminal.VARIABLE, terminal.BRIEF)
     assert _logging()["handlers$"][0]["level"] == "warning"
     assert _logging()["handlers"][0]["level"] == "debug2"
-    # what lists or describes checks is read by others
+    # lists and descriptions of checks are read by others
     monkeypatch.setattr("sys.argv", ["reframe", "--describe"])
     assert _logging()["handlers$"][0]["level"] == "info"

@@ -119,7 +119,7 @@ def gpu_document(program: str = "stream", values: dict[str, float] | None = None
     document = host_document(program, {"copy": 1.0}, **changes)
     values = values or {"copy": 4250.0, "scale": 4250.0, "add": 4390.0, "triad": 4395.0, "dot": 4530.0}
     document["metrics"] = [
-        # no two trains of samples alike, which would be a finding
+        # no two series of equal samples, which would be a finding
         metric(name, {"gpu": g}, around(value, spread=0.002 + 1e-5 * (len(values) * g + i)))
         for g in range(gpus)
         for i, (name, value) in enumerate(values.items())

@@ -173,7 +173,7 @@ def of_record(record: Record, name: str) -> Honest:
 
 
 def _request(record: Record, raw: Any) -> Request:
-    """What the check asked: of records of before requests, as today's checks would ask."""
+    """The request of the check: for records older than requests, as today's checks would write it."""
     foreign_run = "implementation" in raw["parameters"] or (not raw["devices"] and raw["build"]["type"] == "binary")
     asked = record.request or Request(
         TOKEN,
@@ -202,7 +202,7 @@ def _honest(name: str, raw: Any, request: Request, machine: Machine, status: int
 
 
 def account(run: Honest, **changed: Any) -> JobAccount:
-    """The account of a run's job whose script read host and GPUs: as the result says, but for `changed`."""
+    """The data of a run's job whose script read host and GPUs: as in the result, except for `changed`."""
     raw = run.raw()
     host = {name: raw["host"][name] for name in ("architecture", "kernel", "logical_cpus", "memory_bytes")}
     host["cpu"] = raw["host"]["cpu"].replace(" ", "_")

@@ -1,4 +1,4 @@
-"""Judging in tests: what is asked and what is known of the machine in one object."""
+"""Judging in tests: the request and the knowledge about the machine in one object."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def judge(
 
 
 def related(result: Result, mode: str = "", *claimed: str) -> tuple[list[Finding], dict[str, Criterion]]:
-    """What its metrics.yaml expects of the values of a result among each other: findings, and bounds by their ids."""
+    """What metrics.yaml expects of the values of a result relative to each other: findings, and bounds by their ids."""
     request = Request(None, result.program, mode=mode)
     return relations.of(
         engine.Run(result, catalogue.program(result.program), again=False), request, Machine(frozenset(claimed))
@@ -84,7 +84,7 @@ def related(result: Result, mode: str = "", *claimed: str) -> tuple[list[Finding
 
 
 def incomplete(document: Mapping[str, Any]) -> list[str]:
-    """What is missing, or was not requested, among a document's points and verifications."""
+    """Missing or unrequested points and verifications of a document."""
     result, program = results.validate(document, "result.json"), catalogue.program(document["program"])
     request = Request(None, program.name, subjects=tuple({metric.kind for metric in result.metrics}))
     return [*completeness.points(result, program, request), *completeness.verifications(result, program)]
@@ -96,7 +96,7 @@ def on_system(
 ) -> Judgement:  # fmt: skip
     """A result's JSON judged as on a described machine; `asked` are fields of the request.
 
-    `any_card`: the result is of another card than the system has, and only its figures are held against it.
+    `any_card`: the result is of another GPU than the system has, and only its values are compared with it.
     """
     system = loader.load(name)
     known = machine or facts(system, system.partition(partition), system.environments[environ])

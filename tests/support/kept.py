@@ -107,7 +107,7 @@ def path_user() -> list[records.Record]:
 
 
 def modes() -> list[records.Record]:
-    """The records of many modes; three were judged FAIL by rules that have been mended since."""
+    """The records of many modes; three were judged FAIL by rules that have been corrected since."""
     return list(_of(MODES))
 
 

@@ -10,7 +10,7 @@ def output(
     peak: float = 300.0, version: str = "2.17.1", validation: bool = True, wrong: dict[int, int] | None = None,
 ) -> str:  # fmt: skip
     """What `BENCHMARK -b .. -e .. -f .. -g RANKS -n 100 -c 1` prints. `version` empty: as before version 2.15, which
-    told none. `wrong`: wrong values by size, out of place."""
+    printed none. `wrong`: wrong values by size, out of place."""
     first, last, factor = sizes
     of_bus = {"all_reduce_perf": 2 * (ranks - 1) / ranks, "sendrecv_perf": 1.0}.get(benchmark, (ranks - 1) / ranks)
     lines = [f"# nccl-tests version {version} nccl-headers=22703 nccl-library=22703"] if version else []
@@ -53,5 +53,5 @@ def output(
 
 
 def job(*benchmarks: str, **how: Any) -> str:
-    """What a job prints that runs several."""
+    """The output of a job that runs several."""
     return "".join(f"TENKEN-NCCL-TESTS {one}\n{output(one, **how)}" for one in benchmarks or ("all_reduce_perf",))

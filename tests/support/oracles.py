@@ -1,4 +1,4 @@
-"""Oracles: what a program's figures must be, from the raw times that its clock told and numbers written by hand.
+"""Oracles: the correct values of a program, from the raw readings of its clock and numbers written by hand.
 
 The documents hold rates. `recorder.c`, put in front of a program, writes down every time that the program was told;
 a rate is right when the amount of work that a person counted, divided by it, is the span between two of those times,
@@ -26,7 +26,7 @@ NANOSECONDS = {
     "GB/s": 1.0, "GFLOP/s": 1.0, "Gcell/s": 1.0, "TFLOP/s": 1e-3, "messages/s": 1e9, "samples/s": 1e9,
 }  # fmt: skip
 TIMES = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0, "ps": 1e-3}
-#: How far a span that follows from a figure may lie from a whole nanosecond: what double precision leaves of it.
+#: Maximum distance of a span that follows from a value from a whole nanosecond: the rounding error of double precision.
 APART = 0.02
 #: Kinds of what gpu_double.c notes, and recorder.c of an MPI rank, of posix_fadvise (its advice) and of fsync.
 ELAPSED, COLLECTIVE, RANK, BY_CPU, ADVISED, SYNCED = -1, -2, -3, -4, -5, -6
@@ -51,7 +51,8 @@ def small_caches(folder: Path) -> dict[str, str]:
 
 @dataclass
 class Clock:
-    """What the clock told the main threads of the processes of a run, in ns; `events` are what doubles noted."""
+    """The clock readings of the main threads of the processes of a run, in ns; `events` are those that doubles
+    logged."""
 
     told: list[list[int]]
     events: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
@@ -77,7 +78,7 @@ class Clock:
         """(process, first, last) of each span in turn: places of readings, from the one numbered `after` on.
 
         `next_to`: the clock was not read within a span, and none begins before the one ahead of it ended. `fits` may
-        ask more of a place: it is given the number of the span, the process's times, and the two places.
+        require more of a place: it gets the number of the span, the process's readings, and the two places.
         AssertionError for the first span that no one measured, and for one that lies at two places: no one knows which
         is meant. recorder.c tells times among which that is none.
         """
@@ -96,7 +97,7 @@ class Clock:
         return placed[0]
 
     def device(self, spans: Sequence[float], after: int = 0) -> int:
-        """Each span is in turn an elapsed time of events that gpu_double.c made up; returns where the last one stands.
+        """Each span is in turn an elapsed time of events that gpu_double.c made up; returns the place of the last one.
 
         They are whole multiples of 2^-10 ms. AssertionError for the first span that no events gave.
         """
@@ -109,16 +110,16 @@ class Clock:
         return after
 
     def anywhere(self, spans: Sequence[float]) -> None:
-        """Each span is one between two times that some process was told: of the slowest rank, whichever that was.
+        """Each span is the difference of two readings of one process: of the slowest rank.
 
-        Of several ranks two may have measured the same, which is as good: no place is told.
+        Of several ranks two may have measured the same, which is equally good: no place is returned.
         """
         for span in spans:
             assert abs(span - round(span)) < max(APART, 1e-9 * span), f"{span} ns is no whole number"
             assert self._between(round(span)), f"{round(span)} ns were never measured by any process"
 
     def of_rank(self, rank: int) -> Clock:
-        """What one MPI rank was told."""
+        """The readings of one MPI rank."""
         ranks = [value for _, value in self.events[RANK]]
         assert len(ranks) == len(self.told), "each process says which rank it is"
         return Clock([times for number, times in zip(ranks, self.told, strict=True) if number == rank])
@@ -210,7 +211,7 @@ def close(found: float, expected: float, within: float = 1e-9) -> None:
 
 
 def tolerances(document: Mapping[str, Any], expected: Mapping[str, float]) -> None:
-    """The tolerance of each verification is the one written by hand alongside words of what was compared."""
+    """The tolerance of each verification is the one written by hand next to words of what was compared."""
     told = {check["what"]: check["tolerance"] for check in document["verification"]["checks"]}
     assert told
     used = set()

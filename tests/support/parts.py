@@ -1,4 +1,4 @@
-"""The parts of `make test-all`: what each installs and shows. `make test` is all other tests.
+"""The parts of `make test-all`: what each installs and tests. `make test` is all other tests.
 
     python -m tests.support.parts            what each part installs and shows
     python -m tests.support.parts --files    the files that hold a test of a part

@@ -1,4 +1,4 @@
-"""Planted faults: a kept run, what goes wrong in it, and the words by which its refusal must name it."""
+"""Planted faults: a kept run, the fault in it, and the words by which its refusal must name it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Change = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault in a kept run. `change` alters its JSON in place, or gives another document."""
+    """A fault in a kept run. `change` alters its JSON in place, or returns another document."""
 
     of: str
     name: str
@@ -46,7 +46,7 @@ def seen(judgement: Judgement, says: str, name: str = "") -> None:
 
 
 def put(path: str, value: Any) -> Change:
-    """Sets a field: "devices.0.uuid"; a callable gets what was there."""
+    """Sets a field: "devices.0.uuid"; a callable gets the former value."""
 
     def change(raw: Any) -> None:
         place, key = _place(raw, path)

@@ -1,4 +1,4 @@
-"""Runs the real ReFrame as a user does, and reads what it and the archive say."""
+"""Runs the real ReFrame as a user does, and reads its output and the archive."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Whether whatever fits one JSON schema fits another: of the keywords that the result schema uses."""
+"""Whether everything that fits one JSON schema fits another, for the keywords that the result schema uses."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: Keywords that say nothing about what is allowed.
+#: Keywords that do not affect what is allowed.
 _ABOUT = {"$schema", "$id", "title", "description", "default", "$defs", "examples", "$comment"}
 #: Bounds, and whether a larger one allows less.
 _BOUNDS = {
@@ -15,7 +15,7 @@ _READ = {"required", "properties", "items", "additionalProperties", "propertyNam
 
 
 def narrowed(old: Any, new: Any, old_root: Any = None, new_root: Any = None, at: str = "document") -> list[str]:
-    """Where `new` refuses what `old` allows, a line each."""
+    """Where `new` refuses what `old` allows, one line each."""
     old_root, new_root = old if old_root is None else old_root, new if new_root is None else new_root
     old, new = _resolved(old, old_root), _resolved(new, new_root)
     if new == old or new is True:

@@ -1,7 +1,7 @@
-"""What may be skipped where CI runs, and why it cannot be run there. Any other skip is a failure: a test that no one
-sees run shows nothing.
+"""Tests that may be skipped where CI runs, and why they cannot be run there. Any other skip is a failure: a test that
+no one sees run shows nothing.
 
-Elsewhere a test may be skipped for what a machine lacks (no root for Debian's packages, no mount namespaces).
+Elsewhere a test may be skipped for something that a machine lacks (no root for Debian's packages, no mount namespaces).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Allowed:
-    """`reason`: a pattern of what the skip says, whole; `where`: of the test's id, its beginning; `why`: why CI cannot
-    run it."""
+    """`reason`: a pattern of the whole message of the skip; `where`: the beginning of the test's id; `why`: why CI
+    cannot run it."""
 
     where: str
     reason: str

@@ -1,4 +1,4 @@
-"""What a build's job keeps of a configuration that failed, and when it compiles by ccache."""
+"""Output that a build's job keeps of a failed configuration, and when it compiles by ccache."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_job_without_cmake_takes_that_of_the_virtual_environment(tmp_path, mon
     assert done.stdout == f"{found}\n", done.stderr
 
 
-#: What a user may have set of ccache and its use, which these tests do not mean.
+#: Variables of ccache that a user may have set, and which these tests do not mean.
 FOREIGN = ("CCACHE_", "CMAKE_")
 
 

@@ -1,4 +1,4 @@
-"""What `make clean` and `make uninstall` remove, and what they leave."""
+"""Files that `make clean` and `make uninstall` remove, and those that they leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters of ports by fake trees of /sys, and what is judged of their change. Widths, words and meanings by hand."""
+"""Counters of ports by fake trees of /sys, and the judgement of their changes. Widths, words and meanings by hand."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_errors_name_the_port(
     assert judged.verdict == ("FAIL" if faults else "PASS")
     assert all(f.message.startswith("n7: port mlx5_0/1: ") for f in judged.findings)
     assert len(judged.findings) == len(unknown[:1]) + len(faults[:1])
-    # a record keeps what is needed to judge it again
+    # a record keeps the data needed to judge it again
     kept = counters.read({"ports": [replace(change, node="n7").as_json()]})
     assert verdict.extended(honest, [*verdict.of_ports(kept)]) == judged
 

@@ -1,4 +1,4 @@
-"""The table of faults of docs/sensitivity.md: what is told, what is seen, on two checks of the kept run."""
+"""The table of faults of docs/sensitivity.md: which faults are noticed, on two checks of the kept run."""
 
 from __future__ import annotations
 

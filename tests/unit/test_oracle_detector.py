@@ -1,4 +1,4 @@
-"""The detector on histories whose truth is known: what must be found, when and how large, and what must not."""
+"""The detector on histories with known truth: what must be found, when and how large, and what must not."""
 
 from __future__ import annotations
 

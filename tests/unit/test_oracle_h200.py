@@ -1,4 +1,4 @@
-"""What H200 wrote, held against itself: limits from the GPUs' attributes, figures from times that stand beside them."""
+"""Results of H200, checked for consistency: limits from the GPUs' attributes, figures from times next to them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ KEPT: list[tuple[str, dict[str, Any]]] = [
 MEMORY_GBS = 2 * 3.201 * 6016 / 8
 #: PCIe 5 of 16 lanes: 32 GT/s, 128 bits of 130.
 PCIE_GBS = 32 * 128 / 130 * 16 / 8
-#: 18 links of 26.562 GB/s as the driver tells (the data sheet has 25).
+#: 18 links of 26.562 GB/s as the driver reports (the data sheet has 25).
 NVLINK_GBS = 18 * 26.562
 #: 132 multiprocessors at 1980 MHz with tensor cores of 256 FP64 operations a cycle.
 FP64_TFLOPS = 132 * 1.980e-3 * 256
 
 
 def of(program: str, metric: str | None = None) -> list[Any]:
-    """Parameters for a test: what was kept of a program, where it measured that."""
+    """Parameters for a test: the kept results of a program, where it measured that."""
     kept = [(name, document) for name, document in KEPT if document["program"] == program]
     found = [
         pytest.param(document, id=name)
@@ -211,7 +211,7 @@ def test_hpl(document: dict[str, Any]) -> None:
         }
         if not phases:
             continue
-        # what was not hidden is within the time that the operations took at the rate that is told
+        # exposed time is within the duration of the operations at the reported rate
         n = at["n"]
         seconds = (2 * n**3 / 3 + 3 * n**2 / 2) / (min(rate["samples"]) * 1e12)
         assert phases["update"] + phases["exposed"] <= 1.05 * seconds

@@ -1,4 +1,4 @@
-"""The judgement against bounds worked out by hand: what passes stands just inside, what fails just outside."""
+"""The judgement against bounds worked out by hand: passing values are just inside, failing ones just outside."""
 
 from __future__ import annotations
 
@@ -411,7 +411,7 @@ def test_no_number_is_infinite(key: str) -> None:
 
 @pytest.mark.parametrize("integrated", [False, True])
 def test_what_a_gpu_does_not_tell_is_noted(integrated: bool) -> None:
-    """A GPU that shares the host's memory tells little of itself: that is no note either."""
+    """A GPU that shares the host's memory reports little about itself: that is not a note either."""
 
     def change(raw: dict[str, Any]) -> None:
         raw["devices"][0]["integrated"] = integrated
@@ -446,7 +446,7 @@ def test_a_fault_that_nobody_asked_to_inject_fails(said: str | None, asked: str 
 @pytest.mark.parametrize("unit", ["GB/s", "GFLOP/s", "TFLOP/s", "Gcell/s", "messages/s", "1"])
 @pytest.mark.parametrize("value", [0.0, -1.0])
 def test_a_rate_is_above_0(unit: str, value: float) -> None:
-    """Also a ratio, unless its metric says that it may be 0 or below."""
+    """Also a ratio, unless its metric states that it may be 0 or below."""
     raw = host_document("daxpy")
     raw["metrics"] = [metric("daxpy", {"host": 0}, [value] * 3, unit=unit)]
     program = make_program("daxpy", "daxpy", unit=unit, floor={"host": None}, max_spread={"host": None}, min_count=1)

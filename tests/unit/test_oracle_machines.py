@@ -62,7 +62,7 @@ def facts(load: Load) -> Any:
 
 
 def known_limits(load: Load) -> dict[tuple[str, str], float]:
-    """What a run on the machine is compared with, by what it bounds and for which subject."""
+    """The criteria of a run on the machine, by what they bound and for which subject."""
     found = facts(load)
     return {key: limit.value for key, limit in found.limits.items()}
 

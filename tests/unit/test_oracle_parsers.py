@@ -1,4 +1,4 @@
-"""What other programs print, and the figures that must come out of it in the suite's own units."""
+"""The output of other programs, and the correct figures in the suite's own units."""
 
 from __future__ import annotations
 

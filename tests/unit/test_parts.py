@@ -1,4 +1,4 @@
-"""`make test` and `make test-all` together are all tests, and each part says what it installs."""
+"""`make test` and `make test-all` together are all tests, and each part states what it installs."""
 
 from __future__ import annotations
 

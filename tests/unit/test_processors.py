@@ -1,4 +1,4 @@
-"""What is statistical, as other processors round it: their kernels of OpenBLAS, and numpy without its wide vectors."""
+"""Statistical results as other processors round them: their kernels of OpenBLAS, and numpy without its wide vectors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OTHERS = (
     "tests/unit/reports/test_siblings.py", "tests/unit/reports/detect/test_fleet_and_grouping.py",
     "tests/unit/test_oracle_detector.py",
 )  # fmt: skip
-#: Of these, what takes long and shows nothing more, and what compares roundings itself.
+#: Tests of these that take long and show nothing more, and those that compare roundings themselves.
 LEFT_OUT = "not thirty_nodes and not healthy_fleets_accuse and not whatever_rounding"
 
 
@@ -44,7 +44,7 @@ def of_kernels(kernels: str, restricted: bool) -> dict[str, str]:
 
 @cache
 def asked() -> str:
-    """Of all that some searches ask and find."""
+    """For all questions and results of some searches."""
     return hashlib.sha256(repr([asked_of(seed, 0) for seed in range(20, 28)]).encode()).hexdigest()
 
 

@@ -20,7 +20,7 @@ ONE_OF_TWO = {
     **dict.fromkeys(("access_patterns", "memcopy", "p2p", "spmv", "stream", "transfer", "transpose"), 0.95),
     **dict.fromkeys(("gemm", "himeno", "migration", "stencil"), 0.90),
 }
-#: What no figure of a GPU bounds: files. Their ratios are held, and the loss of a whole run is not seen.
+#: Values that no figure of a GPU bounds: files. Their ratios are held, and the loss of a whole run is not seen.
 NEVER = {"data_loading", "snapshot_io", "storage_map"}
 
 
@@ -76,7 +76,8 @@ def test_a_tensor_core_at_half_speed_fails() -> None:
 
 
 def test_no_floor_hangs_on_one_session() -> None:
-    """Each session left out of what set the floors, as shares of the slowest: it does not FAIL, and a slow one does."""
+    """Each session left out of those that set the floors, as shares of the slowest: it does not FAIL, and a slow one
+    does."""
     found = sensitivity.margins(sensitivity.runs())
     assert {figure for _, figure in found} == {
         "memory", "host_link", "gpu_link", "products, fp16", "products, fp64_tensor", "products, fp8_e4m3",

@@ -91,7 +91,7 @@ def test_the_commands_terminal_shows_them(tmp_path: Path, capsys: pytest.Capture
 
 
 class Parts(HTMLParser):
-    """What a page says of itself: its policy, scripts, and everything that would be fetched or run."""
+    """Statements of a page about itself: its policy, scripts, and everything that would be fetched or run."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=False)

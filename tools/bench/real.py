@@ -198,7 +198,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--series", type=int, default=600, help="take about N per file, evenly spaced (default: 600)")
-    parser.add_argument("--days", action="store_true", help="one value a day: the median of its entries")
+    parser.add_argument("--days", action="store_true", help="one value per day: the median of its entries")
     parser.add_argument("--rivals", action="store_true", help="also EWMA and the three-night rule")
     parser.add_argument("--missed", action="store_true", help="list the steps that were not reported")
     given = parser.parse_args(arguments)

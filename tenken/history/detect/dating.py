@@ -15,7 +15,7 @@ _SUDDEN = 0.6
 _LATELY = 18
 #: Log-likelihood by which a slope must be more likely than a step: it has its beginning to choose as well.
 _SLOPE_NATS = 2.0
-#: Deviations at which values that may tell scatter are drawn in, and the evidence that it takes (nats).
+#: Deviations at which values that may indicate scatter are clipped, and the required evidence (nats).
 SCATTER_CLIP, _SCATTER_NATS = 3.0, 3.0
 
 
@@ -51,7 +51,8 @@ def slope(own: np.ndarray) -> tuple[int, float]:
 
 
 def _step(own: np.ndarray, least: int) -> tuple[int, float]:
-    """Of the best step with at least so many values after it and RECENT before: values after it, squares left."""
+    """For the best step with at least this many values after it and RECENT before: values after it, remaining
+    squares."""
     count = len(own)
     number = np.arange(1, count)
     sums = np.cumsum(own)[:-1]
@@ -86,16 +87,16 @@ def is_slope(own: np.ndarray, length: int) -> bool:
 
 
 def _likelier(count: int, slope: float, step: float) -> bool:
-    """Whether the residual sum of squares of a slope says that it is likelier than a step, by _SLOPE_NATS."""
+    """Whether the residual sum of squares of a slope makes it likelier than a step, by _SLOPE_NATS."""
     tiny = np.finfo(float).tiny
     return bool(count / 2 * np.log(max(step, tiny) / max(slope, tiny)) > _SLOPE_NATS)
 
 
 def scatter(off: np.ndarray, length: int, memory: float, deviation: float) -> float:
-    """How many times as far as usual values scatter about the levels before and after a change; 1 unless sure.
+    """Scatter of the values about the levels before and after a change, relative to the usual one; 1 unless certain.
 
-    `off` are distances from the level before, of which the newest `length` are of the new one. What is left tells a
-    change of scatter from a change of level; its likelihood, since any of the newest values, must be great.
+    `off` are distances from the level before; the newest `length` belong to the new one. The residuals distinguish a
+    change of scatter from a change of level; their likelihood, since any of the newest values, must be high.
     """
     count = len(off)
     if count - length < 2:
@@ -107,7 +108,7 @@ def scatter(off: np.ndarray, length: int, memory: float, deviation: float) -> fl
     off[1:] /= np.sqrt(1 - memory**2)
     square = np.minimum((off[::-1] / deviation) ** 2, SCATTER_CLIP**2)
     total = np.cumsum(square)[length:]
-    free = np.arange(length, count)  # values less the one that the new level took
+    free = np.arange(length, count)  # values less the one used for the new level
     ratio = np.maximum(total / free, 1.0)
     nats = 0.5 * free * (ratio - 1 - np.log(ratio))
     at = int(nats.argmax())

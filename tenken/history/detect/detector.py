@@ -29,7 +29,7 @@ from tenken.history.detect.windows import (
 _NOTHING_LEFT = 0.2  # fraction of the smallest finding that no longer counts as a regression
 _SLOW_LAG = SLOW_KEPT - 10  # ... and of the slow windows by this many strides: a drift takes long
 _IN_LEARNING = 6.0  # distance at which a level that is being learned is moved
-_UNSURE = 10  # values: nine of ten series became noisy at most this long before their restlessness says
+_UNSURE = 10  # values: nine of ten series became noisy at most this long before their restlessness shows it
 _SCATTERED = 2.5  # standard deviations of a mean, within which no level moved if the series became noisy
 _PLAIN = 4.0  # standard deviations of the mean of its values that a change must be that has lasted
 _SPIKE = 4.0  # a value so far from the level is a spike
@@ -218,12 +218,12 @@ class Detector(Model):
             shift = order.precedence(sign * self._kept, told)
             found = judged & (shift >= settings.plain) & (plain == 0)
             change[found], plain[found] = shift[found], order.LASTED
-        # an improvement is no hurry
+        # an improvement is not urgent
         shift = order.ratio(self._long, self._told[0])
         found = judged & (shift >= settings.large) & (plain == 0)
         change[found], plain[found] = shift[found], 2
-        # noise that remembers itself lies on one side for long: where it has grown, the order of values tells little
-        # of a small change; it does not stay beyond a large one
+        # autocorrelated noise stays on one side for long: where it has grown, the order of values is weak evidence of a
+        # small change; it does not stay beyond a large one
         rows = np.flatnonzero((plain > 0) & (self._noisy >= 0) & (self._past_memory[:, 0] > 0))
         memory = self._past_memory[rows, 0]
         own = spread_of_mean(memory)[np.arange(len(rows)), plain[rows] - 1] * deviation[rows]
@@ -233,8 +233,8 @@ class Detector(Model):
     def _limits(self, side: int, among: int, shift: np.ndarray) -> np.ndarray:
         """Distance at which each window of each series reports.
 
-        Beyond the threshold; and, if the change, `shift` (series, windows), is of a size
-        that occurs in excursions of the fleet, also beyond their distance.
+        Beyond the threshold; and, if the change, `shift` (series, windows), has a size that occurs in excursions of the
+        fleet, also beyond their distance.
         """
         settings = self.settings
         excursions = self._excursions[side]
@@ -330,7 +330,7 @@ class Detector(Model):
     def _withdraw(self, row: int, night: int) -> None:
         """Withdraw the changes since a series became noisy, on `night`, that its scatter explains: no level moved.
 
-        The mean of the values since such a change lies as near the level before it as this scatter allows. The series
+        The mean of the values since such a change is as near to the former level as this scatter allows. The series
         returns to that level, so that a change too small to be distinguished yet is found later.
         """
         unit = self._deviation[row]
@@ -370,7 +370,8 @@ class Detector(Model):
         return dating.beginning(own, length, least, longest, self.settings.clip * self._deviation[row])
 
     def _scattered(self, row: int, window: int) -> float:
-        """How many times as far as usual the newest values scatter about the change that a window saw; 1 unless sure.
+        """Scatter of the newest values about the change that a window found, relative to the usual one; 1 unless
+        certain.
 
         While a regression is open it is always 1: the level lags behind a drift, which would seem to scatter about it.
         """

@@ -1,8 +1,8 @@
-"""What a fleet does when nothing lasting happens: how far its series stray from their levels and come back.
+"""The behaviour of a fleet without lasting changes: how far its series stray from their levels and return.
 
-An excursion is a run of values at a distance of one or more; its peak is the largest distance.  The peaks of all
-series, by window and direction, tell at which distance the fleet would cry wolf as often as is allowed.  Changes that
-last are no excursions: they are taken out when they are found.
+An excursion is a run of values at a distance of one or more; its peak is the largest distance. The peaks of all series,
+by window and direction, determine the distance at which the fleet would raise false alarms at the permitted rate.
+Changes that last are no excursions: they are taken out when they are found.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from tenken.history.detect.windows import REACH, SLOW, USUAL_REACH, WINDOWS
 
 #: Width of the bins of distances, in deviations, and of changes, in cost; bins: up to 300, and up to a factor of 20.
 _BIN, _FAR_BIN, _BINS = 0.1, 0.001, 3000
-#: An excursion ends below this distance; lower peaks than the second tell nothing of the tail.
+#: An excursion ends below this distance; lower peaks than the second contain no information about the tail.
 _OVER, _COUNTED = 1.0, 2.0
 #: An excursion of more values than this and the window's own is a change that lasts.
 _LASTING = 20
-#: Distance and change by which the frequency of peaks falls to 1/e, unless as many as _USUAL_WEIGHT say otherwise.
+#: Distance and change by which the frequency of peaks falls to 1/e, unless as many as _USUAL_WEIGHT show otherwise.
 _USUAL, _FAR_USUAL, _USUAL_WEIGHT = 0.25, 0.002, 10.0
-#: Windows of two and three values may speak nearer, at this part of the threshold, and have this part of what is
-#: allowed: no other can find a step as soon (docs/statistics.md has the table).
+#: Windows of two and three values may report nearer, at this part of the threshold, and have this part of the permitted
+#: rate: no other can find a step as soon (docs/statistics.md has the table).
 SHORT = np.array([length <= 3 for _, length, _, _ in WINDOWS])
 _NEARER, _SHARE = 0.8, np.where(SHORT, 2.0, 1.0)
-_KNOWN = 2000  # single values of a fleet, from which half of that is granted: few tell nothing of its tail
-#: Means of so many values are not short, nor long enough to be normal whatever the skewness of the values is, of which
-#: those beyond _SKEW_CLIP tell nothing: two of them at once are counted for themselves.
+_KNOWN = 2000  # single values of a fleet, from which half of that is granted: few contain no information about its tail
+#: Means of this many values are not short, nor long enough to be normal for any skewness of the values, of which those
+#: beyond _SKEW_CLIP contain no information: two of them at once are counted separately.
 _SKEWED = np.array([kind == "mean" and 3 < length < 10 for kind, length, _, _ in WINDOWS])
 _SKEW_CLIP = 4.0
 _FINE = 20  # bins of a reach at which pairs of values are counted
-_FAR_SHARE = 0.01  # of single values: those that tell in which series they go far
+_FAR_SHARE = 0.01  # of single values: those that show in which series they go far
 _ANEW = 5  # nights after which the limits are computed again
 
 
@@ -40,12 +40,12 @@ def _filled(count: np.ndarray) -> np.ndarray:
 
 
 def _pairs(share: np.ndarray, reach: float) -> np.ndarray:
-    """Chance that the mean of two independent values, the larger drawn in to `reach` bins beyond the other, lies beyond
-    each bin; `share` is the chance of one."""
+    """Probability that the mean of two independent values, the larger clipped to `reach` bins beyond the other, is
+    beyond each bin; `share` is the probability of one."""
     chance = share**2
     one = share - np.append(share[1:], 0.0)
     for apart in range(1, min(int(reach / 2), len(share) - 1) + 1):
-        # one that is so many bins below the mean, and one at least as many above it
+        # one that is this many bins below the mean, and one at least as many above it
         chance[apart:-apart] += 2 * one[: -2 * apart] * share[2 * apart :]
     return chance
 
@@ -55,18 +55,18 @@ def beyond(
 ) -> float:
     """The height that peaks exceed on the share `allowed` of series-nights, at least `least`.
 
-    `count` are the peaks by height in bins of `width`, seen on so many `exposed` series-nights.  Those beyond the one
-    that `largest` of them exceed are taken to fall off exponentially (peaks over threshold; Pickands 1975); `usual` is
+    `count` are the peaks by height in bins of `width`, seen in this many `exposed` series-nights. Those beyond the one
+    that `largest` of them exceed are assumed to decay exponentially (peaks over threshold; Pickands 1975); `usual` is
     their decay while few are known.
     """
     count = _filled(count)
     above = np.cumsum(count[::-1])[::-1]
     if exposed <= 0 or above[0] < 1:
         return least
-    # the one that `largest` peaks exceed; all of them where there are fewer
+    # the one that `largest` peaks exceed; all of them if there are fewer
     at = int(np.flatnonzero(above >= min(largest, above[0]))[-1])
     height = np.arange(len(count)) * width
-    # half a bin: a peak lies anywhere in its own
+    # half a bin: a peak is anywhere in its bin
     excess = (count[at:] * (height[at:] - height[at] + width / 2)).sum()
     excess = (excess + usual * _USUAL_WEIGHT) / (above[at] + _USUAL_WEIGHT)
     rate = above[at] / exposed
@@ -81,7 +81,7 @@ class Excursions:
         windows = len(WINDOWS)
         self._count = np.zeros((windows, _BINS))  # of peaks by distance
         self._far_count = np.zeros((windows, _BINS))  # ... and by change of the level
-        #: single values, by distance from their level and by change: what two or three such at once are worth
+        #: single values, by distance from their level and by change: the evidence of two or three such at once
         self._single = np.zeros(_BINS)
         self._far_single = np.zeros(_BINS)
         self._watched = np.zeros(1)  # number of them
@@ -94,14 +94,14 @@ class Excursions:
         self._lasting = np.array(
             [_LASTING + length + SLOW.get(length, 0) * (kind == "slow") for kind, length, _, _ in WINDOWS]
         )
-        #: changes that were found, in case they come back
+        #: reported changes, in case they return
         self._found_peak = np.zeros((series, windows))
         self._found_far = np.zeros((series, windows))
         self._limits = np.zeros((3, windows))
 
     def thresholds(self, among: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Each of shape (windows,): minimum distance at which a window may speak, whatever the size of the change; and
-        distance and change of the level beyond which a fleet of so many series strays as often as is allowed, by its
+        """Each of shape (windows,): minimum distance at which a window may report, for any size of the change; and
+        distance and change of the level beyond which a fleet of this many series strays at the permitted rate, by its
         excursions, and by its single values as if they were independent.
         """
         if self.nights % _ANEW == 0:
@@ -112,7 +112,8 @@ class Excursions:
         return self._limits[0], self._limits[1], self._limits[2]
 
     def _skewed(self) -> np.ndarray:
-        """What a mean of this fleet's values needs beyond the threshold, to be as rare as of normal ones, (windows,).
+        """Addition to the threshold for means of this fleet's values, to be as rare as means of normal ones,
+        (windows,).
 
         The first term of the expansion of Cornish and Fisher (1938).
         """
@@ -134,11 +135,11 @@ class Excursions:
         return np.maximum(peaks, self._at_once(scaled, allowed)) if self._watched[0] > 0 else np.array(peaks)
 
     def _at_once(self, scaled: bool, allowed: np.ndarray) -> np.ndarray:
-        """How far windows come by chance where values are independent: by as many far values at once as it takes.
+        """The distance of windows by chance with independent values: as many far values at once as needed.
 
-        Of two values both count, of which the larger is drawn in to a reach beyond the other; for the change that a
-        window speaks of (`windows.distances`) the reach is longer by twice the mean that is taken off.  Of more, all of
-        a `min` window and two of a `mean` window.
+        Of two values both count, the larger clipped to a reach beyond the other; for the change of a window
+        (`windows.distances`) the reach is longer by twice the mean that is subtracted. Of more, all of a `min` window
+        and two of a `mean` window.
         """
         single, width = (self._single, _BIN) if scaled else (self._far_single, _FAR_BIN)
         share = np.cumsum(_filled(single)[::-1])[::-1] / self._watched[0]  # of values beyond the beginning of each bin
@@ -160,7 +161,8 @@ class Excursions:
         return out
 
     def _unit(self) -> float:
-        """Deviation, in cost, of the series of which values go far: how far in cost over how far in deviations."""
+        """Deviation, in cost, of the series with far values: their distance in cost over their distance in
+        deviations."""
         far = [
             np.count_nonzero(np.cumsum(_filled(single)[::-1])[::-1] > _FAR_SHARE * self._watched[0]) * width
             for single, width in ((self._far_single, _FAR_BIN), (self._single, _BIN))
@@ -178,7 +180,7 @@ class Excursions:
     def advance(self, distance: np.ndarray, change: np.ndarray, there: np.ndarray, tellable: np.ndarray) -> None:
         """Take in one night's distances and changes, shape (series, windows); rows that are not `there` are left alone.
 
-        Only what is large enough to be told, `tellable` (series, windows), counts for the fleet.
+        Only changes large enough to be reported, `tellable` (series, windows), count for the fleet.
         """
         forgetting = self._settings.forgetting
         self.nights += 1

@@ -1,4 +1,4 @@
-"""What the detector says: the state of each series, its changes and its noise."""
+"""The results of the detector: the state of each series, its changes and its noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The level and the noise of each series: three exponential filters of which the best is used, deviation, memory."""
+"""The level and the noise of each series: the best of three exponential filters, deviation, memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tenken.history.detect.windows import KEPT, LONG, SLOW_KEPT, STRIDE
 _LEAST_MEMORY = 0.1  # autocorrelation that may be chance; from twice this value on it counts in full
 _MOST_MEMORY = 0.9
 _QUANTILE_80 = 1.2816  # of the magnitude of a normal variable
-_CLIPPED = 0.973  # deviation of a normal variable that is drawn in to 2.5 (of which the square is its variance)
+_CLIPPED = 0.973  # deviation of a normal variable clipped to 2.5 (its square is the variance)
 _FORECAST = 3  # number of values whose mean a level predicts
 _FORGIVES = 0.1  # times as slowly nights of fewer samples become the usual ones
 _LAG = 6  # delay of the noise estimate relative to the level, in values
@@ -68,7 +68,7 @@ class Model:
         level = np.median(cost, axis=1)
         floor = self._floor(rows)
         near = 1.4826 * np.median(np.abs(cost - level[:, None]), axis=1)
-        # where modes are far apart most values lie in one of them, but neighbours often do not
+        # where modes are far apart most values are in one of them, but neighbours often are not
         apart = np.quantile(np.abs(np.diff(cost, axis=1)), 0.8, axis=1) / (_QUANTILE_80 * 2**0.5)
         rough = np.maximum(np.maximum(near, apart), floor)[:, None]
         drawn = np.clip(cost - level[:, None], -3 * rough, 3 * rough)
@@ -113,7 +113,7 @@ class Model:
         self._memory[rows] = np.clip(memory * stands_out, 0, _MOST_MEMORY)
 
     def _all_or(self, rows: np.ndarray) -> np.ndarray | slice:
-        """The same rows, as a slice where they are all: views, no copies."""
+        """The same rows, as a slice if they are all: views, no copies."""
         return slice(None) if len(rows) == self.series else rows
 
     def _weighed(self, cost: np.ndarray, known: np.ndarray, errors: np.ndarray | None) -> np.ndarray:
@@ -124,7 +124,7 @@ class Model:
         new = np.where(self._error > 0, self._error, error)
         extra = np.maximum(error**2 - new**2, 0)
         factor = np.sqrt(self._deviation**2 / (self._deviation**2 + extra))
-        # what is usual follows better nights: the deviation, which follows what is left, rests on it
+        # the usual level follows better nights: the deviation of the residuals rests on it
         weight = self.settings.noise_weight * np.where(error > new, _FORGIVES, 1.0)
         self._error = np.where(known, new + (error - new) * weight, self._error)
         return np.where(known, self._level + (cost - self._level) * factor, cost)

@@ -1,6 +1,6 @@
 """Two tests of the order of values, which no other series and no model of the noise can hinder.
 
-They are for changes of a size that anybody would call one: `precedence` for those that last, `ratio` for those far
+They are for changes of a size that any reader would call one: `precedence` for those that last, `ratio` for those far
 beyond all of three weeks.
 """
 
@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-#: Newest values that all lie beyond so many before them; from SPARED_FROM on one of these may lie anywhere.
+#: The newest values, all of which are beyond the values before them; from SPARED_FROM on one of these may be anywhere.
 LASTED, BEFORE, FEWEST_BEFORE, SPARED_FROM = 7, 10, 5, 9
-#: The newest two values against so many before them, how many times as far from their median as the farthest of them,
-#: and how many of their standard deviations (by MAD) they must lie.
+#: The newest two values against this many before them, the minimum ratio of their distance from the median to that of
+#: the farthest of these, and their minimum distance in standard deviations (by MAD).
 WEEKS, TIMES, DEVIATIONS = 21, 2.0, 4.0
 
 
 def precedence(values: np.ndarray, since: np.ndarray) -> np.ndarray:
-    """Change of level of series whose newest LASTED values all lie beyond the values before them, (series,); else 0.
+    """Change of level of series whose newest LASTED values are all beyond the values before them, (series,); else 0.
 
     `values` (series, at least LASTED + BEFORE) are costs, the newest last, of which `since` (series,) may be used. A
-    precedence test (Nelson 1963): of the BEFORE values one may lie anywhere, so that a spike does not hide a loss. For
+    precedence test (Nelson 1963): one of the BEFORE values may be anywhere, so that a spike does not hide a loss. For
     independent values the chance is 8 / C(17, 7) = 1 in 2431, or 1 / C(12, 7) = 1 in 792 while there are only five.
     """
     out = np.zeros(len(values))
@@ -38,12 +38,12 @@ def precedence(values: np.ndarray, since: np.ndarray) -> np.ndarray:
 
 
 def ratio(values: np.ndarray, since: np.ndarray) -> np.ndarray:
-    """Change of level of series whose newest two values lie far beyond the WEEKS before them, (series,); else 0.
+    """Change of level of series whose newest two values are far beyond the WEEKS before them, (series,); else 0.
 
     `values` (series, at least WEEKS + 2) and `since` as for `precedence`. The nearer of the two must be TIMES as far
     from the median of the others as the farthest of these, as in the ratio tests of Dixon (1950), and DEVIATIONS of
     theirs; the farther at most TIMES as far as the nearer, as values of one level are and disturbances are not.
-    For independent values of any distribution both lie beyond all others once in C(23, 2) = 253 pairs.
+    For independent values of any distribution both are beyond all others once in C(23, 2) = 253 pairs.
     """
     out = np.zeros(len(values))
     old, near = values[:, -WEEKS - 2 : -2], values[:, -2:].min(axis=1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Settings:
     """Lengths are in values of a series (its nights with a value); distances are in standard deviations."""
 
-    #: expected false findings of a whole fleet in 30 nights, whatever the number of its series
+    #: expected false findings of a whole fleet in 30 nights, for any number of its series
     false_findings_per_month: float = 0.3
     #: a smaller relative change of a single series is not a finding
     smallest: float = 0.015

@@ -1,9 +1,9 @@
-"""Whether a series became noisy: how far its newest values scatter, against how far they usually do.
+"""Whether a series became noisy: the scatter of its newest values, against the usual one.
 
-A value's restlessness grows as the logarithm of how far it lies from the level or from the value before it, whichever
-is nearer: a change of level, a wandering level and modes leave it alone, and a spike, however far, weighs little more
-than an ordinary value.  Its mean over the newest 20 and 40 values is compared with that of the values before them, and
-with how far the means of this series and of the fleet stray and come back from.
+A value's restlessness grows as the logarithm of its distance from the level or from the value before it, whichever is
+nearer: a change of level, a wandering level and modes do not affect it, and a spike of any size weighs little more than
+an ordinary value. Its mean over the newest 20 and 40 values is compared with that of the values before them, and with
+the distances to which the means of this series and of the fleet stray and return.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from tenken.history.detect.settings import Settings
 
 #: Values of a window: each half of it must be noisier by itself.
 WINDOWS = (20, 40)
-#: Values that tell what is usual, for its excursions to be counted and for a series to be judged, and the weight of
-#: one once there are many.
+#: Number of values that define the usual scatter, for excursions to be counted and for a series to be judged, and the
+#: weight of one once there are many.
 USUAL_FROM, JUDGED_FROM, WEIGHT = 20, 50, 1 / 120
 _LONGEST = WINDOWS[-1]
-#: Part of the squared deviation that is added before the logarithm is taken: what lies near is all alike.
+#: Part of the squared deviation that is added before the logarithm is taken: near values are all equal.
 _NEAR = 0.3
-#: Deviations beyond which all values are alike: one spike must not speak for twenty values.
+#: Deviations beyond which all values are equal: one spike must not count like twenty values.
 _FAR = 3.0
 #: The restlessness of normal noise has this deviation; neighbours are taken to depend on each other by this factor.
 _LEAST_DEVIATION, _DEPENDENT = 0.72, 1.2
 _SKEW_CLIP = 4.0
 _OVER, _COUNTED, _BIN, _BINS = 1.0, 2.0, 0.1, 400
-#: A level of noise is back where it was when the newest values of the middle window went this part of the way.
+#: A level of noise has returned when the newest values of the middle window have gone this part of the way.
 _BACK = 0.6
 
 
@@ -39,7 +39,7 @@ class Volatility:
         self._kept = np.zeros((series, _LONGEST))
         self._nights = np.full((series, _LONGEST), -1)
         self._number = np.zeros(series, int)  # values since the noise moved
-        self._unit = np.ones(series)  # deviation in which distances are told
+        self._unit = np.ones(series)  # deviation in which distances are stated
         self._mean = np.zeros(series)  # of the values before the longest window
         self._square = np.full(series, _LEAST_DEVIATION**2)
         self._rested = np.zeros(series, int)  # values that it rests on
@@ -100,7 +100,8 @@ class Volatility:
         return np.maximum(np.sqrt(self._square[rows]), _LEAST_DEVIATION)
 
     def _distances(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Distance of each window's mean, in its standard deviations, and how many times as noisy its halves are."""
+        """Distance of each window's mean, in its standard deviations, and the noise of its halves relative to the
+        usual."""
         total = np.cumsum(self._kept[rows, ::-1], axis=1)
         usual = np.minimum(self._rested[rows], 2 / WEIGHT)
         off = np.stack([total[:, length - 1] / length - self._mean[rows] for length in WINDOWS], axis=1)
@@ -122,7 +123,7 @@ class Volatility:
         return fleet
 
     def _excursions(self, rows: np.ndarray, distance: np.ndarray) -> None:
-        """Means that strayed and came back: what the fleet does by habit."""
+        """Means that strayed and returned: the habit of the fleet."""
         self._count *= self._settings.forgetting
         self._exposed *= self._settings.forgetting
         peak = self._peak[rows]
@@ -136,7 +137,7 @@ class Volatility:
     def moved(self, row: int) -> tuple[int, float, float, float]:
         """A series that became noisy: (values since, ratio of the deviations, its 95 % ends).
 
-        What is usual is from now on the newest values.
+        From now on the newest values are the usual ones.
         """
         own = self._kept[row] - self._mean[row]
         totals = np.cumsum(own[::-1])

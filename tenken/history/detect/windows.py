@@ -1,8 +1,8 @@
-"""How far the newest values of a series lie from its level: a few windows, of the newest 2 to 14 values.
+"""The distance of the newest values of a series from its level: a few windows, of the newest 2 to 14 values.
 
 A window is reduced to one number in which a single value, however bad, cannot speak for all: the best of its values
-(`min`), or their mean with the worst one drawn in to REACH deviations beyond the second worst (`mean`).  Each is
-told as a distance, in standard deviations that it has when nothing changed.
+(`min`), or their mean with the worst one drawn in to REACH deviations beyond the second worst (`mean`). Each is stated
+as a distance, in standard deviations that it has when nothing changed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 #: (kind, number of values, mean and standard deviation of it for independent normal values of deviation 1; from
-#: 10^6 windows). `slow` is a level that follows within about five values, against the level some time before (SLOW),
-#: for drifts that take the level with them.
+#: 10^6 windows). `slow` is a level that follows within about five values, compared with the level some time before
+#: (SLOW), for drifts that the level follows.
 WINDOWS: tuple[tuple[str, int, float, float], ...] = (
     ("min", 2, -0.5635, 0.8249),
     ("mean", 2, -0.1056, 0.7447),
@@ -28,9 +28,9 @@ WINDOWS: tuple[tuple[str, int, float, float], ...] = (
 SLOW = {10: 30, 14: 60}
 STRIDE = 5
 SLOW_KEPT = 16
-#: Newest values whose median must have gone half of the way that a window of as many or more says.
+#: Newest values whose median must have gone half of the way that a window of this length or longer states.
 CONFIRMED = 5
-#: Values that are kept to tell when a slow change began: the longest slow window and the time before it.
+#: Values that are kept to determine when a slow change began: the longest slow window and the time before it.
 LONG = 80
 LONGEST = 14
 _CHOSEN = 4.0

@@ -1,4 +1,4 @@
-"""Every record that a machine wrote is judged today as it was then, but for what a person reviewed."""
+"""Every record of a machine is judged today as it was then, except for those that a person reviewed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVIDIA DALI's CPU reader for real, through the check; what it reads wrongly, and a node that lacks it."""
+"""NVIDIA DALI's CPU reader, real, through the check; its wrong reads, and a node without it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenken.paths import ROOT
 from tests.support.reframe import Outcome, reframe
 from toolchains import dali
 
-pytestmark = [pytest.mark.dali, pytest.mark.xdist_group("dali")]  # one worker makes what its module shares
+pytestmark = [pytest.mark.dali, pytest.mark.xdist_group("dali")]  # one worker makes the files that its module shares
 KINDS = "^DataLoadingDaliCpu%kind=speech|^AWrongBit|^ASampleTwice"
 PROGRAM = ROOT / "src" / "programs" / "data_loading" / "dali" / "dali_loading.py"
 

@@ -81,7 +81,7 @@ SPOILED = {
     "belongs to another attempt": (edit(lambda d: d.update(token="of-yesterday")), "true", "it belongs to another "
     "attempt"),
     "wrong unit": (edit(lambda d: d["metrics"][0].update(unit="MB/s")), "true", "unit is 'MB/s'; expected 'GB/s'"),
-    "infinite": (  # no number of JSON, but what a careless program prints
+    "infinite": (  # not a JSON number, but what a careless program prints
         json.dumps(good()).replace('"value": 20.0', '"value": 1e999'), "true", "out of range",
     ),
     "NaN": (json.dumps(good()).replace('"value": 20.0', '"value": NaN'), "true", "not JSON"),
@@ -114,7 +114,7 @@ FORGES_THE_END = (
     """t=$(sed -n 's/.*"token": "\\(.*\\)".*/\\1/p' request.json); """
     'echo "TENKEN-END token=$t status=0 nodes=$(uname -n) node=$(uname -n) time=$(date +%s)"; kill -9 $PPID'
 )
-#: Lies about the job, about what was asked, about where and when, and in JSON: one real job each.
+#: False statements about the job, the request, place and time, and in JSON: one real job each.
 SPOILED |= {
     "left with 7 behind its end mark": (
         good(),

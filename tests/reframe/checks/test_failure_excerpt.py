@@ -1,4 +1,4 @@
-"""What failed says why: the meaningful lines of a launcher, a program and a build; what is missing by its name."""
+"""The reason for a failure: the relevant lines of a launcher, a program and a build; missing things by name."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_ranks_of_one_node_start_without_ssh(tmp_path, there, own, agents):
 
 
 def path_without(folder: Path, *missing: str) -> str:
-    """A PATH with what this machine has but for some commands."""
+    """A PATH with the commands of this machine except some."""
     for place in ("/usr/bin", "/bin", str(Path(sys.executable).parent)):
         for tool in Path(place).iterdir():
             if tool.name not in missing and not (folder / tool.name).exists():
@@ -192,5 +192,5 @@ Call Stack (most recent call first):
 """
     cause = "The CMAKE_CXX_COMPILER: /opt/nowhere/g++ is not a full path to an existing compiler tool."
     assert why(said, 1) == f"CMake Error at CMakeLists.txt:5 (project): {cause}"
-    # what the job's own lines found missing comes first
+    # missing parts found by the job's own lines come first
     assert why("tenken: module gcc is not loaded here\n" + said, 1) == "tenken: module gcc is not loaded here"

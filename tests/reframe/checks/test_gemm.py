@@ -1,4 +1,4 @@
-"""The verdicts of gemm and hpl_mxp, driven from documents as an H200 at its power cap would write them."""
+"""The verdicts of gemm and hpl_mxp, from documents as an H200 at its power cap would write them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ MXP = ("hpl_mxp", "residual", "factor_error", "refinements", "small_share", "pro
 def test_a_card_at_its_power_cap_passes() -> None:
     """The first second falls from the maximum clock to that of the power cap; neither invalidates a result."""
     assert judged(gemm()).verdict == verdicts.PASS
-    # its products have no limit here, and what only agrees with them passes nothing
+    # its products have no limit here, and agreement with them alone is not a PASS
     assert judged(hpl_mxp(), MXP).verdict == verdicts.RECORDED
 
 

@@ -87,7 +87,7 @@ def test_a_matrix_is_fetched_unpacked_and_remembered(
     assert gzip.decompress((tmp_path / "HB__small.mtx.gz").read_bytes()) == TEXT
     assert sorted(p.name for p in tmp_path.iterdir()) == ["HB__small.mtx.gz", "digests.json"]
     server.files.clear()
-    assert fetch(server, tmp_path) == 0  # it is there: nothing is asked of the server
+    assert fetch(server, tmp_path) == 0  # it exists: the server is not contacted
     assert cli.main(["matrices", "list", "--folder", str(tmp_path)]) == 0
     assert "HB/small: " in capsys.readouterr().out
 

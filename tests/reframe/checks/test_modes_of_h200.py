@@ -1,4 +1,4 @@
-"""Runs of an H200 in modes other than quick: what was healthy there is judged so."""
+"""Runs of an H200 in modes other than quick: healthy ones are judged as healthy."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def judge(
 
 
 def messages(judged: Judgement) -> str:
-    """What was found, but for references of other runs: the captured ones are shorter than a check's."""
+    """The findings, except for references of other runs: the captured ones are shorter than a check's."""
     return " | ".join(finding.message for finding in judged.findings if finding.kind != "reference")
 
 

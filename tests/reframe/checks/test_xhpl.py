@@ -159,7 +159,7 @@ def test_hpcc_for_real(hpcc: None, tmp_path: Path) -> None:
     assert dict(rate.at) == {"grid": "1x1", "n": 2000, "nb": 192} and rate.value > 0
 
 
-#: hpcc in the place of xhpl: it takes HPL.dat with a few lines more, and writes a file.
+#: hpcc instead of xhpl: it takes HPL.dat with a few more lines, and writes a file.
 XHPL_BY_HPCC = """\
 #!/bin/sh
 { cat HPL.dat; printf 'separator\\n0 sizes\\n1200 N\\n0 blocks\\n40 NB\\n'; } > hpccinf.txt
@@ -170,7 +170,7 @@ hpcc && cat hpccoutf.txt
 @pytest.mark.build
 @pytest.mark.slow
 def test_the_hpl_of_hpcc_in_the_place_of_xhpl(hpcc: None, tmp_path: Path) -> None:
-    """A real program through HplOther: its own HPL.dat asked, its standard output read."""
+    """A real program through HplOther: with its own HPL.dat, its standard output read."""
     script = tmp_path / "xhpl"
     script.write_text(XHPL_BY_HPCC)
     script.chmod(0o755)
@@ -187,7 +187,7 @@ def test_the_hpl_of_hpcc_in_the_place_of_xhpl(hpcc: None, tmp_path: Path) -> Non
 
 
 def stand_in(folder: Path, text: str) -> str:
-    """A program that prints `text` whatever HPL.dat asks for."""
+    """A program that prints `text` for any HPL.dat."""
     folder.mkdir(exist_ok=True)
     (folder / "printed").write_text(text)
     script = folder / "xhpl"

@@ -1,4 +1,4 @@
-"""What NVIDIA's HPL-MxP prints, read and compared with itself, and a program that prints it through the check."""
+"""The output of NVIDIA's HPL-MxP, read and checked for consistency, and a program that prints it, through the check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Golden job scripts: what every check is to any scheduler, kept as text so that a changed line shows as a diff.
+"""Golden job scripts: the job script of every check for any scheduler, kept as text so that a changed line shows as a
+diff.
 
     python -m tests.reframe.config.golden [SYSTEM ...]      writes them again (then read the diff)
     python -m tests.reframe.config.golden --show SYSTEM     prints every distinct script as a whole
@@ -8,7 +9,7 @@ the first as a whole, each other as what it is beside the one that it is most li
 line before what is only added, so that its place is told). The lines that look for a library, those that every script
 begins with, those for digests and those for root stand once, on top.
 `commands.txt` says which check runs which command in which script. A change of `scripts.txt` goes together with a line
-of CHANGELOG.md that says why (test_golden.py).
+of CHANGELOG.md with the reason (test_golden.py).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FOLDER = Path(__file__).with_name("golden")
 #: The shipped ones: a system that a site adds has none, unless it is named to make some.
 SYSTEMS = [name for name in loader.names() if (FOLDER / name).is_dir()]
 
-#: Where a site is said to have the binaries that are not the suite's.
+#: Where a site is assumed to have the binaries that are not the suite's.
 FOREIGN = {
     "TENKEN_XHPCG": "/site/xhpcg",
     "TENKEN_XHPL": "/site/xhpl",
@@ -43,7 +44,8 @@ _COMMAND = re.compile(
     r"(?P<command>(?:bin/\w+|\x22\$TENKEN_PYTORCH\x22|tenken_there &&|tenken_foreign|sh -c(?! 'cd )) .*)$\n"
     r"(?=tenken_status=)", re.M,
 )  # fmt: skip
-#: What every script says of itself before its command, and what one that starts ranks says where root runs it.
+#: Lines that every script prints about itself before its command, and those of one that starts ranks where root runs
+#: it.
 _ONCE = {
     "{begin}": re.compile(
         r'^tenken_token=[^\n]*\n(?:[^\n]*\n){1,5}echo "TENKEN-NODES \$tenken_nodes"\n'
@@ -53,7 +55,7 @@ _ONCE = {
     "{digest of each file}": re.compile(r'^  case "\$tenken_file" in .*?\ndone\n', re.M | re.S),
     "{allow root}": re.compile(r'^if \[ "\$\(id -u\)" = 0 \]; then\n(?:  [^\n]*\n)+fi\n', re.M),
 }  # fmt: skip
-#: What stands between the marks that a script prints around its command.
+#: The lines between the marks that a script prints around its command.
 _RUN = re.compile(r'^echo "TENKEN-RUN begin .*\n(?:exec 8>.*\n)?(?P<run>.*)\n(?=tenken_status=)', re.M)
 
 
@@ -67,7 +69,7 @@ class Script:
 
 
 def variables(name: str) -> dict[str, str]:
-    """Values for what a system requires of its user."""
+    """Values of the variables that a system requires of its user."""
     return {v.name: "gz00" for v in loader.load(name).variables.values() if v.required}
 
 
@@ -132,7 +134,7 @@ def files(found: list[Script]) -> dict[str, str]:
 
 
 def beside(one: list[str], other: list[str]) -> list[str]:
-    """What makes the lines of `other` out of those of `one`."""
+    """The differences between the lines of `one` and those of `other`."""
     found = []
     for what, begin, end, first, last in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
         if what == "insert" and begin:
@@ -171,7 +173,7 @@ def _generalise(text: str, script: Path, folder: Path, check: str) -> tuple[str,
 
 
 def _foreign(text: str, run: str) -> str:
-    """The command of a binary that is not the suite's: a function of the script is told with its lines."""
+    """The command of a binary that is not the suite's: a function of the script is shown with its lines."""
     each = re.search(r"^tenken_run\(\) \{ (.*); \}$", text, re.M)
     if each and run.startswith(("tenken_each ", "tenken_xhpcg ")):
         return f"{run}; {'each ' if run.startswith('tenken_each') else ''}by: {each[1]}"

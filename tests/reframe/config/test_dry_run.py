@@ -1,4 +1,4 @@
-"""Every system can be listed with nothing set, and its job scripts hold what the site wants."""
+"""Every system can be listed with nothing set, and its job scripts contain what the site requires."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 from tenken.paths import ROOT
 from tenken.reframe.configuration import chosen_system, runs
 
-pytestmark = pytest.mark.xdist_group("first contact")  # one worker makes what its module shares
+pytestmark = pytest.mark.xdist_group("first contact")  # one worker makes the files that its module shares
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def test_the_first_finding_is_built_and_measured_before_the_rest(site):
     assert 'tenken_programs="daxpy"' in scripts["BuildPrograms"]
     (awaited,) = re.findall(r"do \[ ! -e (\S+) \]", scripts["BuildPrograms"])
     assert f": > {awaited}\n" in scripts["StreamHost"].partition("TENKEN-RUN end")[2]
-    assert awaited in scripts["BuildFirst"]  # told there too, where the build fails
+    assert awaited in scripts["BuildFirst"]  # reported there too, where the build fails
     assert awaited not in scripts["Daxpy"]
     assert all("--warmup-seconds 0.3 " in scripts[name] for name in ("StreamHost", "Daxpy"))
     (told,) = set(re.findall(r": > (\S+/\.configured-[^\s;]+)", beside))

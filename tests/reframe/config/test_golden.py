@@ -22,7 +22,7 @@ _END = joblines.end()[0]
 _ENTER = joblines.enter("/").replace("/", "{stage}", 1)
 _GPUS = "nvidia-smi -L | sed 's/^/TENKEN-GPU /'"
 
-#: What a site's published scripts and notes hold, as regular expressions of whole lines.
+#: Contents of a site's published scripts and notes, as regular expressions of whole lines.
 PUBLISHED = {
     "miyabi": [
         "#PBS -q regular-g", "#PBS -W group_list=gz00", "#PBS -l select=1:mpiprocs=1", "#PBS -l select=2:mpiprocs=1",
@@ -53,11 +53,11 @@ PUBLISHED = {
         "#SBATCH --partition=gpu", "#SBATCH --nodes=2", "#SBATCH --no-requeue", "srun .*",
     ],
 }  # fmt: skip
-#: What must not stand there.
+#: Lines that must not occur there.
 NOT_PUBLISHED = {"miyabi": ["ngpus", "ncpus"], "tsubame3": ["-g gz00"], "pegasus": ["hostfile"]}
 
 
-#: What each binary that is not the suite's is started by, and how its command begins or ends.
+#: How each binary that is not the suite's is started, and how its command begins or ends.
 FOREIGN_CHECKS = {
     "HpcgBinary": r"; by: \S+ .* rank /site/xhpcg$", "HplOther": r"&& /site/xhpl\b", "HplHpcc": r"&& hpcc\b",
     "HplMxpOther": r"&& /site/xhpl_mxp .*--gpu-affinity",
@@ -115,7 +115,7 @@ def test_every_job_names_its_nodes_its_gpus_and_its_end(site):
         assert lines[-2:] == [_END, "exit $tenken_status"]
         assert _NODES in lines
         assert next(line for line in lines if line and line[0] != "#") == _ENTER
-        # what an earlier attempt left is gone before anything of this one is run
+        # files left by an earlier attempt are removed before anything of this one is run
         (begun,) = [at for at, line in enumerate(lines) if line.startswith(_BEGIN)]
         assert lines[begun - 3].startswith("rm -rf -- {stage}/result.json")
         if any(p.node.gpu for p in loader.load(name).partitions.values()):
@@ -137,7 +137,7 @@ def test_other_peoples_binaries_are_run_somewhere():
 
 @pytest.mark.parametrize("change", ["in the middle", "order", "end", "begin", "nothing alike"])
 def test_what_a_script_is_beside_another_tells_every_change(change):
-    """Two scripts that differ are never told alike: what is told makes one out of the other."""
+    """Two scripts that differ are never shown as equal: the differences turn one into the other."""
     one = ["a", "b", "c", "b", "d"]
     other = {
         "in the middle": ["a", "b", "x", "c", "b", "d"], "order": ["a", "c", "b", "b", "d"], "end": [*one, "e"],
@@ -153,7 +153,8 @@ def test_what_a_script_is_beside_another_tells_every_change(change):
 
 
 def what_is_new() -> str:
-    """The commits that the main branch has not; on that branch itself the last one. The others were asked when new."""
+    """The commits that the main branch has not; on that branch itself the last one. The others were queried when
+    new."""
     for main in ("origin/main", "main"):
         base = subprocess.run(
             ["git", "merge-base", "HEAD", main], cwd=ROOT, capture_output=True, text=True, check=False

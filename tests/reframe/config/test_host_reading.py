@@ -1,4 +1,4 @@
-"""What the job script reads of its host and GPUs."""
+"""How the job script reads its host and GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a machine has too few of is not selected, and no waiver; neither is what another mode measures."""
+"""A check that needs more than a machine has is not selected, which is not a waiver; neither are those of another
+mode."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from tenken.machines import loader
 from tenken.machines.model import System
 from tenken.reframe.plan import Plan, describe_checks, in_columns, make_plan
 
-pytestmark = pytest.mark.xdist_group("selection")  # one worker makes what its module shares
+pytestmark = pytest.mark.xdist_group("selection")  # one worker makes the files that its module shares
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def test_so_many_nodes_are_asked_for_as_there_are(nodes: int, described) -> None
 
 
 def test_checks_are_listed_by_partition_in_columns(described) -> None:
-    """18 nodes: nothing that wants 64 is counted, and a partition of CPUs has the checks of hosts alone."""
+    """18 nodes: a check that needs 64 is not counted, and a partition of CPUs has the checks of hosts alone."""
     system = with_nodes("miyabi", "gpu", count=18)
     gpu = system.partition("gpu")
     cpu = replace(

@@ -1,4 +1,4 @@
-"""Programs of somebody else's that do something wrong, each in its own way, and one that does not."""
+"""Third-party programs that do something wrong, each in a different way, and one that does not."""
 
 import reframe as rfm
 

@@ -1,4 +1,4 @@
-"""What claims to survive a power cut: the order of write, fsync, rename and fsync of the folder, for all of it."""
+"""Power cuts: the order of write, fsync, rename and fsync of the folder, for every file that must survive one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def journal(root: Path) -> None:
     held.close()
 
 
-#: What is written, and what the disk has seen when it returns: F of a file's or a folder's fsync, W of a line.
+#: What is written, and what has reached the disk when it returns: F of a file's or a folder's fsync, W of a line.
 WRITERS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
     # the manifest is begun with a heading
     "a record": (

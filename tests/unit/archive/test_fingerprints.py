@@ -66,7 +66,7 @@ def test_a_lone_card_is_held_against_others_and_its_past(tmp_path: Path) -> None
     assert [(one.device, one.since) for one in known] == [("A", "2026-11-26T01:02:03Z"), ("B", "2026-11-27T01:02:03Z")]
     (found,) = compare([*known, trace("A", "aab")]).deviations
     assert (found.trace.device, found.trace.since, found.step) == ("A", "", 2)
-    # what a run has archived already is not evidence for what it computed
+    # fingerprints that a run has archived already are not evidence for what it computed
     fingerprints.add(tmp_path, KEY, trace("C", "aab"), "now", NOW)
     assert [one.device for one in fingerprints.known(tmp_path, KEY, "now").traces] == ["A", "B"]
     # a device has one vote in the archive, by its first trace, so that a sticky fault does not become the majority
@@ -139,7 +139,7 @@ def test_writers_at_once_and_a_second_archive_reader(tmp_path: Path) -> None:
         )
     known = fingerprints.known(tmp_path, KEY)
     assert sorted(one.device for one in known.traces) == devices and not known.damaged
-    # what reads records does not meet them
+    # readers of records do not see them
     assert list(records.paths(tmp_path)) == [] and verify.check(tmp_path).faults == []
 
 

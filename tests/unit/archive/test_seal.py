@@ -1,4 +1,4 @@
-"""The seal: what is edited, removed, added or exchanged is named; what a kill or a full disk does is no such thing."""
+"""The seal: edited, removed, added or exchanged files are named; those of a kill or a full disk are not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ONE, TWO, THREE = (f"2026112{i}T000000Z-abcdef" for i in range(1, 4))
 
 @pytest.fixture
 def root(tmp_path):
-    """Two sessions of two records each, the second one with what another program printed."""
+    """Two sessions of two records each, the second one with the output of another program."""
     found = tmp_path / "perflogs"
     for session in (ONE, TWO):
         archive.begin_session(found, session, [])
@@ -240,7 +240,7 @@ def test_a_session_continues_running_ones_as_they_are_and_the_next_one_as_they_b
         for session in (THREE, beside, last)
     }
     assert continued == {THREE: [TWO], beside: [THREE], last: sorted([THREE, beside])}
-    # an earlier one that grew again, by a job that was adopted
+    # an earlier one that grew again, by an adopted job
     archive.write(record(ONE, check="C"), root)
     archive.begin_session(root, "20261125T000000Z-abcdef", [])
     assert f"# continues {ONE} " in "\n".join(lines(root, "20261125T000000Z-abcdef"))
@@ -435,7 +435,7 @@ def test_gathering_twice_changes_nothing(root, tmp_path):
     before = lines(root, ONE)
     assert len([line for line in before if "standin/" in line]) == 4 and faults(root) == []
     assert spool.gather(folder, "t", "n00", ONE, root) == first and lines(root, ONE) == before
-    # not even what was pruned since
+    # not even pruned ones
     assert prune(root) == []
     pruned = (root / first.records[0]).read_bytes()
     assert spool.gather(folder, "t", "n00", ONE, root).fault is None
@@ -494,7 +494,7 @@ def test_what_is_redacted_is_derived_too(root, tmp_path):
 
 
 def test_an_archive_that_is_written_to_meanwhile_has_no_fault(root, monkeypatch):
-    """A record that gets its name between the look at the folders and the one at the manifests."""
+    """A record that gets its name between the listing of the folders and that of the manifests."""
     real = archive.all_files
 
     def then(*what):

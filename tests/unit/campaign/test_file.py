@@ -1,4 +1,4 @@
-"""Campaign files: every fault is one line with its place; names of nodes; what the commands say."""
+"""Campaign files: every fault is one line with its place; names of nodes; messages of the commands."""
 
 from __future__ import annotations
 

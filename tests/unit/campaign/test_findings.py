@@ -1,4 +1,4 @@
-"""What records of a campaign become: figures with their times and what explains them, and who is accused of it."""
+"""From records of a campaign to figures with their times and covariates, and to the accused nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CAMPAIGN = Campaign(
 
 
 def table(change, unit="GB/s"):
-    """Two figures a GPU of each node; `change` alters a node's document, which is given with the node's number."""
+    """Two figures per GPU of each node; `change` alters a node's document, and gets the node's number."""
     world = standin.StandIn(NODES, gpus=2)
     found = findings.Table({})
     rng = np.random.default_rng(5)

@@ -1,4 +1,5 @@
-"""Jobs over groups of nodes: what they ask of a scheduler, what of their documents counts, and what an end leaves."""
+"""Jobs over groups of nodes: what they request from a scheduler, which of their documents count, and what an end
+leaves."""
 
 from __future__ import annotations
 

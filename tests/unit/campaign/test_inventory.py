@@ -1,4 +1,4 @@
-"""What a node's job reads of its set-up: from files of /sys and /proc, from commands, and from none of them."""
+"""The configuration that a node's job reads: from files of /sys and /proc, from commands, and from none of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ GPU = {"index": "0", "driver_version": "580.1", "vbios_version": "96.00", "infor
 def answer(words):
     query = next((w.split("=", 1)[1].split(",") for w in words if w.startswith("--query-gpu=")), None)
     if query:
-        # a driver refuses a query of which it does not know a field
+        # a driver refuses a query with a field that it does not know
         return ", ".join(GPU[f] for f in query) if set(query) <= set(GPU) else ""
     if words[:2] == ["nvidia-smi", "nvlink"]:
         return "GPU 0: H200 (UUID: GPU-1)\n\t Link 0: 26.562 GB/s\n\t Link 1: 26.562 GB/s\n\t Link 2: <inactive>\n"

@@ -1,4 +1,4 @@
-"""Job scripts of each scheduler, the limits that they tell, and ReFrame's configuration inside of such a job."""
+"""Job scripts of each scheduler, the limits that they state, and ReFrame's configuration inside such a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Power supplies, fans and coolant by Redfish, from a stand-in: what it says, what it costs, who gets passwords."""
+"""Power supplies, fans and coolant by Redfish, from a stand-in: the readings, their cost, and who gets passwords."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def newer(supplies=2, fan_health="OK", leak="OK"):
         f"{chassis}/Fans?page=2": {"Members": [member("/fan1")]},
         f"{chassis}/Coolant": {"Members": [member("/coolant", **ok(Name="In", CoolantConnectorType="Supply"))]},
         f"{chassis}/Leaks": {"Members": [member("/leak", **ok(Name="Tray", DetectorState=leak))]},
-        # the older resource says the same and counts no second time
+        # the older resource reports the same and does not count a second time
         f"{chassis}/Power": {"PowerSupplies": [ok(Name="PSU 0"), ok(Name="PSU 1")]},
     }  # fmt: skip
     for i in range(2):

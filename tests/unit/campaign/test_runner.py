@@ -365,7 +365,7 @@ def test_a_budget_for_one_unit_runs_one_and_ends(tmp_path):
     one = make(tmp_path, world(), domains(budget_node_hours=4 * 600 / 3600))
     assert not one.run()
     done = {u.node for u in one.units() if one.state.done(u)}
-    # nodes took less than was planned: what is left is not a whole unit
+    # nodes took less than planned: the rest is not a whole unit
     assert len({one.campaign.unit_of(n) for n in done}) == 1 and len(done) == 4
 
 

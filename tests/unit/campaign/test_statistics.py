@@ -1,4 +1,5 @@
-"""What a campaign names, and whom it must not: each rule with a fleet that it accuses and one that it does not."""
+"""The nodes that a campaign names, and those that it must not: each rule with a fleet that it accuses and one that it
+does not."""
 
 from __future__ import annotations
 
@@ -91,8 +92,8 @@ def test_group_testing_finds_them_within_its_jobs(bad, leaf):
 
 
 def test_a_job_that_other_work_slowed_down_accuses_nobody_and_hides_nobody():
-    """Of 400 seeds (1000 to 1399) none accused a good one or hid a bad one unsaid; in 15 the jobs ended too early,
-    which the search says. Of 24 seeds more than five of these are rarer than one in a thousand."""
+    """Of 400 seeds (1000 to 1399) none accused a good one or hid a bad one silently; in 15 the jobs ended too early,
+    which the search reports. Of 24 seeds more than five of these are rarer than one in a thousand."""
     undecided = 0
     for seed in range(24):
         fabric = Fabric.with_faults(seed, 2, noise="lognormal")
@@ -112,7 +113,7 @@ def test_a_job_that_other_work_slowed_down_accuses_nobody_and_hides_nobody():
 
 
 def asked_of(seed, off):
-    """All that a search asks, and what it finds, where each answer is off by at most this part of it."""
+    """All questions of a search, and its result, where each answer is off by at most this part of it."""
     fabric = Fabric.with_faults(seed, seed % 5, seed % 5 > 2, noise=NOISES[seed % len(NOISES)])
     rng, asked = np.random.default_rng(seed), []
 
@@ -125,7 +126,7 @@ def asked_of(seed, off):
 
 
 def test_a_search_asks_the_same_whatever_rounding_does_to_the_answers():
-    """Before ties were broken in order, 37 of 192 searches asked something else."""
+    """Before ties were broken in order, 37 of 192 searches had other questions."""
     for seed in range(12):
         assert asked_of(seed, 1e-14) == asked_of(seed, 0), f"seed {seed}"
 
@@ -324,7 +325,7 @@ def slow_in_general(seed, losses, checks=12, nodes=4, again=None, missing=()):
             check_of[name] = f"check{check}"
             first.append(screening.Figure(name, 100 * np.exp(noise[0] - losses)))
             second[name] = 100 * np.exp(noise[1] - (losses if again is None else again))
-        # what is the same of all nodes says nothing, however many figures of a check are so
+        # a property that all nodes share is no evidence, for any number of figures of a check
         for figure in range(6):
             name = f"check{check} of best {figure}"
             check_of[name] = f"check{check}"

@@ -1,4 +1,4 @@
-"""Tournaments of pairs: what is planned, what a bad node, cable, leaf or hung pair is named by, and clean runs."""
+"""Tournaments of pairs: the plan, the name for a bad node, cable, leaf or hung pair, and clean runs."""
 
 from __future__ import annotations
 

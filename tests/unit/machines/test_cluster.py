@@ -1,4 +1,4 @@
-"""What schedulers tell of their nodes, and what follows for the checks between nodes."""
+"""Answers of schedulers about their nodes, and the consequences for the checks between nodes."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_a_run_is_held_against_what_the_device_tells_and_says_so(load: Load) -> 
     assert judged.verdict == "PASS" and held.criterion is not None
     judged = on_system(document(), "h200", ("gpu",), machine=machine(load, peaks=PEAKS), gpus=1)
     assert judged.judged["triad.gpu0"].limit.said_by == DATA_SHEET
-    # the owner's own peak says that less was to be expected: the figure is impossible there
+    # the owner's own peak implies that less was to be expected: the figure is impossible there
     low = machine(load, peaks="memory_gbs: 3000, source: x")
     assert on_system(document(), "h200", ("gpu",), machine=low, gpus=1).verdict == "FAIL"
 

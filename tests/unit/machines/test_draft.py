@@ -1,4 +1,4 @@
-"""`tenken systems new --from-here`: what it sees stands in the file, what it cannot see is said, all or nothing."""
+"""`tenken systems new --from-here`: detected values are in the file, undetected ones are named, all or nothing."""
 
 from __future__ import annotations
 

@@ -333,7 +333,7 @@ def test_found_counts(load: Callable[[str], System], h200: Machine, monkeypatch:
 
 
 def smbios(*modules: tuple[int, int]) -> bytes:
-    """A table with modules of so many MiB and MT/s; 0 MiB: an empty slot."""
+    """A table with modules of this many MiB and MT/s; 0 MiB: an empty slot."""
     table = bytes([0, 26]) + bytes(24) + b"Vendor\0\0"
     for mib, rate in modules:
         body = bytearray(0x5C)
@@ -354,7 +354,7 @@ def smbios(*modules: tuple[int, int]) -> bytes:
         ([(65536, 4800)] * 16, False, 614.4),  # 8 channels a socket, of two
         ([(65536, 4800)] * 32, False, 614.4),  # two a channel
         ([(65536, 4800)] * 8 + [(0, 0)] * 8, False, 307.2),  # every second channel
-        ([(65536, 4400)] * 16, False, 563.2),  # slower than the CPU takes
+        ([(65536, 4400)] * 16, False, 563.2),  # slower than the CPU needs
         ([(16384, 4800)] * 16, True, 614.4),
         ([(32768, 0)] * 8, True, 307.2),
         ([(32768, 0)] * 4, True, 614.4),  # a controller without its driver: the memory is more than that

@@ -1,4 +1,4 @@
-"""Files that a site writes for itself: no law of the shipped ones holds them, and what would mislead is told."""
+"""Files that a site writes for itself: no rule of the shipped ones applies, and what would mislead is reported."""
 
 from __future__ import annotations
 

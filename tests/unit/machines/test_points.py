@@ -284,13 +284,13 @@ def collected():
     return values
 
 
-#: Why values of the evidence are none of a point.
+#: Why values of the evidence belong to no point.
 refused_before: Counter = Counter()
 
 
 @pytest.fixture(scope="module")
 def made(collected):
-    """What the command in the system file makes of its evidence."""
+    """The result of the command in the system file."""
     refused = Counter(refused_before)
     return references.fragment(references.points(collected, refused), collected), refused
 

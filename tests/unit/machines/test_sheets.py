@@ -1,7 +1,7 @@
 """Every figure of the data sheets, recomputed from its chip: widths, clocks, counts, lanes, all written by hand.
 
-What a vendor prints may be rounded either way, so a figure holds within one unit of its last printed digit. One that
-does not follow must stand under `unsure` in systems/hardware.yaml with the reason, and then is not a limit.
+A vendor may round printed values either way, so a figure holds within one unit of its last printed digit. One that does
+not follow must stand under `unsure` in systems/hardware.yaml with the reason, and then is not a limit.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ GEFORCE = {"fp32": 128, "tf32": 128, "fp16": 256, "bf16": 256, "fp8": 512}
 
 @dataclass(frozen=True)
 class Chip:
-    """What a GPU is made of. `printed`: the last printed digit of a figure, where it is not 1."""
+    """The components of a GPU. `printed`: the last printed digit of a figure, where it is not 1."""
 
     bits: int
     mega_transfers: float  # of a pin of the memory, in a second
@@ -169,18 +169,18 @@ HOSTS = {
     "Tegra-X2": (128, 3732, 1),
     "Tegra-Orin": (256, 6400, 1),
 }
-#: Cores, GHz and FLOP a cycle (two FMA units of four doubles), where a sheet has FP64.
+#: Cores, GHz and FLOP per cycle (two FMA units of four doubles), where a sheet has FP64.
 HOST_FP64 = {"Xeon-E5-2695v4": (18, 2.1, 16), "Xeon-E5-2680v4": (14, 2.4, 16)}
 
 
 def last_digit(value: float) -> float:
-    """1 for 34 and for 3350, 0.1 for 9.7: what a printed figure may be off by."""
+    """1 for 34 and for 3350, 0.1 for 9.7: the possible error of a printed figure."""
     digits = repr(float(value)).split(".")[1]
     return 1.0 if digits == "0" else 10.0 ** -len(digits)
 
 
 def wrong(sheet: hardware.GpuSheet, chip: Chip) -> list[str]:
-    """Figures of a sheet that do not follow from its chip and are not said to be unsure."""
+    """Figures of a sheet that do not follow from its chip and are not marked unsure."""
     found = []
 
     def hold(name: str, value: float | None, computed: float | None, digit: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a page says of a machine before anything has run."""
+"""The description of a machine on a page before anything has run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every refusal names file, line, what is wrong and what is allowed."""
+"""Every refusal names file, line, the error and the allowed values."""
 
 from __future__ import annotations
 

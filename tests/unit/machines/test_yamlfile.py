@@ -83,7 +83,7 @@ SLOW = {
 @pytest.mark.parametrize("name", SLOW)
 def test_what_would_take_long_is_refused_at_once(name: str) -> None:
     text, says = SLOW[name]
-    yamlfile.parse("a: 1", "f")  # what the reader itself takes to load
+    yamlfile.parse("a: 1", "f")  # the time that the reader itself takes to load
     begin = time.process_time()
     with pytest.raises(SystemFileError) as raised:
         yamlfile.parse(text, "f")

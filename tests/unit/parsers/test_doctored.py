@@ -1,7 +1,7 @@
 """Twenty ways in which an output is wrong, for every program: none passes, and none raises anything but a refusal.
 
-One generator doctors the honest output of each program. What is read of the rest is judged as its check would: by the
-parser's own refusal, the verification of the document, or the parameters that the request names.
+One generator doctors the honest output of each program. The rest is judged as its check would: by the parser's own
+refusal, the verification of the document, or the parameters that the request names.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def of_stream(text: str) -> bool:
     return len(stream.parse(text).rates) == 4
 
 
-#: Program -> its honest output, whether a check would pass it, a number that it gives, and a word of its verdict.
+#: Program -> its honest output, whether a check would pass it, a number in it, and a word of its verdict.
 PROGRAMS: dict[str, tuple[str, Callable[[str], bool], str, tuple[str, str]]] = {
     "hpl": (kept("hpl-netlib"), of_hpl, "6.9528e+02", ("PASSED", "FAILED")),
     "hpcg": (kept("hpcg-reference"), of_hpcg, "=12.5231", ("Result=PASSED", "Result=FAILED")),

@@ -1,7 +1,7 @@
 """Outputs as programs, launchers and wrappers print them, one file of each kind in tests/data/outputs.
 
-The files are self-made, with the lines of public outputs and of the programs' sources; the figures are invented. What
-must come out of each was worked out by hand.
+The files are self-made, with the lines of public outputs and of the programs' sources; the figures are invented. The
+correct result of each was worked out by hand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""nvbandwidth, gpu-burn, dcgmi diag, perftest, STREAM: what they print, and what must come out of it.
+"""nvbandwidth, gpu-burn, dcgmi diag, perftest, STREAM: their output, and the correct result.
 
 The texts have the lines of the programs' own print statements; the figures are invented.
 """

@@ -218,7 +218,7 @@ def rehearsed(passed, verdict, fault="element"):
     ("drilled", "statement", "said"),
     [
         ((False, "FAIL"), "ACCEPTED", "1 detected by the verification of 1 checks, 0 not detected, 0 without evidence"),
-        # FAIL for another reason proves nothing: the program said itself that it had noticed nothing
+        # FAIL for another reason proves nothing: the program itself stated that it had noticed nothing
         ((True, "FAIL"), "INCONCLUSIVE", "0 detected by the verification of 0 checks, 1 not detected"),
         ((True, "PASS"), "INCONCLUSIVE", "1 not detected"),
         ((False, "RECORDED"), "INCONCLUSIVE", "1 not detected"),

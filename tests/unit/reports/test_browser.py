@@ -1,4 +1,4 @@
-"""Pages in a real browser: what is printed, what a script does, and that nothing leaves the page."""
+"""Pages in a real browser: the print, the effect of a script, and that nothing leaves the page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenken.report import contracts, page, session, signed
 from tests.support import debian, kept
 from tests.unit.reports import builder
 
-pytestmark = pytest.mark.xdist_group("browser")  # one worker makes what its module shares
+pytestmark = pytest.mark.xdist_group("browser")  # one worker makes the files that its module shares
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def browser() -> str:
     return found
 
 
-#: What older programs did not report of a GPU, and values that nothing else on a page has.
+#: Fields of a GPU that older programs did not report, and values that nothing else on a page has.
 ADDED = {"power_limit_w": 687.5, "persistence_mode": True}
 
 
@@ -102,7 +102,8 @@ def absent(pdf: Path, fields: dict[str, str]) -> list[str]:
 
 
 def required(archive: Path, page: str, contract: Path, parts: int) -> dict[str, str]:
-    """What a report must state of GPUs, software, data and parties, straight from the records and the files."""
+    """Required statements of a report about GPUs, software, data and parties, straight from the records and the
+    files."""
     found = {"contract digest": hashlib.sha256(contract.read_bytes()).hexdigest()}
     found["archive digest"] = re.search(r"Archive SHA-256 <code>([0-9a-f]{64})", page)[1]  # type: ignore[index]
     stated = set(re.findall(r"GPU-[0-9a-f-]{36}", page))
@@ -201,7 +202,7 @@ def test_filter_links_and_a_phone(browser: str, tmp_path: Path) -> None:
         assert len(set(figures)) > 2 and figures == sorted(figures)
 
 
-#: Pages in frames, each with axe inside; what it finds is left as JSON.
+#: Pages in frames, each with axe inside; its findings are left as JSON.
 AXE = """
 <!DOCTYPE html><meta charset="utf-8"><pre id="seen"></pre><script>
 const pages = PAGES, axe = AXE, only = ONLY, seen = {};

@@ -163,7 +163,7 @@ def test_the_page_in_a_browser(cluster: Any, tmp_path: Path) -> None:
     data = picture.read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">II", data[16:24]) == (1280, 2600)
     assert len(data) > 100_000, "an empty page"
-    # what a script did to the page, and nothing that it complained of
+    # the effect of a script on the page, without complaints
     done = subprocess.run(
         [*browser, "--dump-dom", "--enable-logging=stderr", page.as_uri()],
         check=True, capture_output=True, text=True, timeout=180,

@@ -89,7 +89,7 @@ def test_lines_that_are_cut_are_said_and_the_best_is_none_of_them(tmp_path):
 
 
 def test_four_times_the_rows_take_four_times_as_long(tmp_path):
-    """What looks at all rows for every row takes sixteen times as long."""
+    """Code that looks at all rows for every row takes sixteen times as long."""
 
     def seconds(lines, folder):
         rows = rows_of(tmp_path / folder, sweep(8, lines))

@@ -1,4 +1,4 @@
-"""The page of a comparison: what differs first, nothing left out, nothing of its names taken for markup."""
+"""The page of a comparison: differences first, nothing left out, no name taken for markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contracts: what is wrong with one is said by line and with what is meant; what is drafted is right."""
+"""Contracts: errors are reported by line with the likely intention; drafts are right."""
 
 from __future__ import annotations
 

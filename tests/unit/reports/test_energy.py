@@ -41,7 +41,7 @@ def test_five_per_cent_more_energy_is_found_in_a_cards_own_history(metric: str, 
 def test_cards_are_held_against_each_other_by_operations_per_joule_alone(
     metric: str, direction: str, named: bool
 ) -> None:
-    """A GPU that draws 10 % more is not an outlier by that: what it bought with it is."""
+    """A GPU that draws 10 % more is not an outlier by that: only its performance per watt counts."""
     h = cards(metric, direction)
     h.values[5] *= 1.1 if direction == "lower" else 1 / 1.1
     assert [f.rows for f in causes.outliers(h)] == ([[5]] if named else [])

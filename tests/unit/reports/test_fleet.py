@@ -187,7 +187,7 @@ print(json.dumps([time.process_time() - start, most, index.stat().st_size]))
 
 
 def test_a_tenth_of_a_thousand_nodes_is_within_a_tenth_of_the_bars(tmp_path):
-    """60 s, 1 GB and an index of 1 MB are asked of 1,000 nodes x 12 checks."""
+    """60 s, 1 GB and an index of 1 MB are required for 1,000 nodes x 12 checks."""
     archive = builder.write_session(tmp_path / "perflogs", records(100, 12))
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, archive, tmp_path / "i.html"], capture_output=True, text=True, check=True,

@@ -1,4 +1,4 @@
-"""The gate on small histories: what is incomplete, what is acknowledged, what is put down to which cause."""
+"""The gate on small histories: what is incomplete, what is acknowledged, and which cause is named."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def fill(
     quiet: dict[int, int] | None = None,
     lost_from: int | None = None,
 ) -> None:
-    """`quiet` nodes run no more from a night on, `lost_from` a second metric comes no more."""
+    """`quiet` nodes run no more from a night on, `lost_from` a second metric is missing."""
     rng = random.Random(1)
     for night in range(nights):
         for node in range(nodes):

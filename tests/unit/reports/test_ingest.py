@@ -1,4 +1,4 @@
-"""The store: what goes in, what is refused, and what a second pass, a second process or a kill does to it."""
+"""The store: what is ingested, what is refused, and the effect of a second pass, a second process or a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One cause, one finding: what changed together on several nodes, sizes and benchmarks is reported once."""
+"""One cause, one finding: a common change on several nodes, sizes and benchmarks is reported once."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_benchmarks_on_the_same_nodes_are_the_partition_and_some_nodes_are_count
 
 
 def test_what_changed_with_one_driver_is_one_finding_that_names_it() -> None:
-    """Also where the benchmarks have few nodes in common, and by whatever it changed each of them."""
+    """Also if the benchmarks have few nodes in common, and for any size of the change of each."""
     h = machine()
     on = [[row for row in rows(h, c) if h.series[row].node in n] for c, n in (("Hpl", "n0n1"), ("Stream", "n2n3"))]
     apart = [shift(on[0], size=-0.3), shift(on[1])]

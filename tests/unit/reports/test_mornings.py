@@ -1,8 +1,8 @@
-"""Sixty nights of forty nodes, and what arrives in the mailbox on the mornings that matter.
+"""Sixty nights of forty nodes, and the mails of the mornings that matter.
 
 The archive is written once, with the faults of the table; the mornings of MORNINGS are judged and mailed by the same
-commands as in a night of examples/nightly. The table says which line is first told on which night, and in which words;
-some sizes and nights were set to what the first run told, each earlier or of the same meaning.
+commands as in a night of examples/nightly. The table has the line that is first reported on each night, and its words;
+some sizes and nights were set to the results of the first run, each earlier or of the same meaning.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ METRICS = {
     "peer": ("Transfer", PAIR, 395.0, 0.003),
     "net": ("Transfer", HOST, 48.0, 0.005),
 }
-#: What a fault takes from each value of its metrics, nodes and GPUs from its first night on.
+#: The loss of each value by a fault, by metrics, nodes and GPUs from its first night on.
 FAULTS = (
     (GPU, lambda m, n, gpus: n == 5 and 1 in gpus, 0.04),
     (KERNEL, lambda m, n, gpus: m == "host_triad", -0.02),
@@ -84,7 +84,7 @@ def date(night: int) -> str:
 
 
 def morning(folder: Path, night: int) -> tuple[str, str]:
-    """Judge and mail: what is in the mailbox then, nothing on a quiet morning; and the page."""
+    """Judge and mail: the contents of the mailbox then, nothing on a quiet morning; and the page."""
     output, mail, store = folder / "gate", folder / "mail", folder / "s.duckdb"
     code = main(
         ["gate", "--archive", str(folder / "perflogs"), "--store", str(store), "--night", date(night),

@@ -15,7 +15,7 @@ from tests.unit.node import replay
 from tools import synthetic
 
 WANTED = {"system": "h200", "partition": "gpu"}
-#: GPU 3 of node n02 loses 2.5 % of its bandwidth: less than what a check before a job takes for bad.
+#: GPU 3 of node n02 loses 2.5 % of its bandwidth: less than a check before a job considers bad.
 NIGHTS, FROM, SHARE = 45, 38, 0.975
 
 

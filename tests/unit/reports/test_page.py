@@ -12,7 +12,7 @@ from tenken.report import cli, formatting, page, plots, session
 from tenken.report.rows import Row
 from tests.unit.reports import builder
 
-pytestmark = pytest.mark.xdist_group("page")  # one worker makes what its module shares
+pytestmark = pytest.mark.xdist_group("page")  # one worker makes the files that its module shares
 
 
 def build(tmp_path, *parts):

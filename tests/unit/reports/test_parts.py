@@ -1,4 +1,4 @@
-"""The part that all series of a finding share: what it is called, and what the entry that accepts it says."""
+"""The part that all series of a finding share: its name, and the entry that accepts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What an acceptance asks of the seal: sealed records, manifests that fit, and a signature by whom it should be."""
+"""Requirements of an acceptance for the seal: sealed records, consistent manifests, and a signature by the right
+party."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ STRICT = CONTRACT.replace("allow_unsealed: true\n", "")
 
 
 def write(root, session, first=0, facts=None, count=5):
-    """A session whose jobs told the digests of their results, unless they have other `facts`."""
+    """A session whose jobs printed the digests of their results, unless they have other `facts`."""
     seal.begin(root, session)
     runs = [stream(first + i, {0: v, 1: v - 5}, session=session) for i, v in enumerate(RUNS[:count])]
     for raw in runs:

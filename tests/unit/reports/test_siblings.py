@@ -14,7 +14,7 @@ NIGHTS, CHANGE = 130, 100
 
 
 def made(nodes: int, changed: slice, loss: float, nights: int = NIGHTS, seed: int = 1):
-    """Nodes with 1 % of noise; the driver of some changes on a night, and costs them so much."""
+    """Nodes with 1 % of noise; the driver of some changes on a night, and costs them this much."""
     rng = np.random.default_rng(seed)
     h = history(nodes=nodes, nights=nights)
     values = 400 * np.exp(rng.normal(0, 0.01, (nodes, nights)) + rng.normal(0, 0.02, (nodes, 1)))

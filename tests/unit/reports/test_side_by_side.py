@@ -33,7 +33,7 @@ def row(metric_id: str, subject: str, value: float, direction: str = "higher", u
 
 
 def compared(*cases: tuple[str, bool, list[Row]], verdict: str = PASS, **parameters: Any) -> list[side_by_side.Beside]:
-    """What is found among cases of (program, whether it is another's, rows)."""
+    """The result for cases of (program, whether it is another's, rows)."""
     made, rows = [], {}
     for program, foreign, some in cases:
         case: Any = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""What a page leaves out of its plots and tables, without a change of what is seen."""
+"""What a page omits from its plots and tables, without a visible change."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ TOOLKIT = cuda_home.TOOLKITS["13.0"]
 
 
 def finished(home: Path, components: list[str], version: str = "") -> Path:
-    """A home as it would be left by these components, of the locked or of another version."""
+    """A home as these components would leave it, of the locked or of another version."""
     home.mkdir()
     names = TOOLKIT.wheels_of(components)
     pins = [pin for pin in wheels.read_lock(TOOLKIT.lock) if pin.name in names]

@@ -1,4 +1,4 @@
-"""The offline kit: its settings, what it holds, and that it installs without network."""
+"""The offline kit: its settings, its contents, and that it installs without a network."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ import pytest
 from toolchains import kit, wheels
 from toolchains.wheels import ToolchainError
 
-pytestmark = pytest.mark.xdist_group("kit")  # one worker makes what its module shares
+pytestmark = pytest.mark.xdist_group("kit")  # one worker makes the files that its module shares
 
 #: What a machine lent without network takes along with a command is 64 MiB; the suite itself needs some of it.
 LARGEST_RUN_KIT = 55 * 1024 * 1024  # 30 MB of it are cmake
@@ -104,7 +104,7 @@ def test_the_kit_installs_offline_and_its_mpi_runs(made: Path) -> None:
             shutil.copy(source, checkout / name)
     (checkout / "README.md").write_text("")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
-    # No index and no proxy: whoever asks the network fails at once.
+    # No index and no proxy: any request to the network fails at once.
     environment |= {
         "PIP_INDEX_URL": "http://127.0.0.1:9",
         "PYTHON": getattr(sys, "_base_executable", sys.executable),

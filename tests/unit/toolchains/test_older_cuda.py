@@ -1,4 +1,4 @@
-"""What older CUDA toolkits lack, as docs/toolchains.md lists it: the sources use it, and nowhere without a guard."""
+"""What older CUDA toolkits lack, as listed in docs/toolchains.md: the sources use it, and nowhere without a guard."""
 
 from __future__ import annotations
 

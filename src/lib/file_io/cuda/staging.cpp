@@ -53,7 +53,7 @@ Staging::~Staging() {
 
 std::string Staging::describe() {
     return takes_registered_memory() ? "cudaHostRegister, huge pages requested"
-                                     : "cudaMallocHost: the GPU takes no registered memory";
+                                     : "cudaMallocHost: the GPU does not accept registered memory";
 }
 
 }  // namespace file_io

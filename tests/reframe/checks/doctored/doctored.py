@@ -46,7 +46,7 @@ class HandsOut(TenkenCheck):
         raise NotImplementedError
 
     def commands_behind(self) -> list[str]:
-        """What a site runs in the job behind the check's command."""
+        """Commands of a site in the job after the check's command."""
         return []
 
     @run_before("run")

@@ -1,4 +1,4 @@
-"""What the detector promises, on small histories; and the table of the bench with little Monte Carlo."""
+"""The guarantees of the detector, on small histories; and the table of the bench with little Monte Carlo."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_power_grows_with_the_nights_and_one_is_never_enough():
     ids=lambda row: row.name,
 )
 def test_table_is_not_lost(row):
-    """Three standard errors and a little below what the bench reaches."""
+    """Three standard errors and a little below the results of the bench."""
     nights, target = list(row.targets.items())[-1]
     # a drift of 0.1 % a night in noise of 1 % is told from a level that wanders as much only once it has cost 3 %
     # (before, with 40 false findings a month on levels that wander: 97 %, and 40 % of the autocorrelated)
@@ -306,7 +306,7 @@ def test_an_improvement_that_is_lost_on_the_night_of_a_slow_loss_ends_once(seed,
 
 @pytest.mark.parametrize("loss", [0.06, 0.25])
 def test_a_loss_that_goes_beyond_what_an_improvement_had_gained_is_told(loss):
-    """It was taken for a return to the level before the improvement, and nothing was said of the rest."""
+    """It was taken for a return to the level before the improvement, and the rest was not reported."""
     values = _strayed(60, 150, 95, 8)
     values[0, 105:] *= 1.04
     values[0, 124:] *= 1 - loss
@@ -346,7 +346,7 @@ def test_a_loss_that_was_mended_slowly_or_in_parts_is_over():
 
 @pytest.mark.parametrize("family", ["spiky", "gamma", "student"])
 def test_far_values_that_meet_by_chance_are_no_change(family):
-    """Two spikes on two nights gave two false findings a month; chance gives as many as single values say."""
+    """Two spikes on two nights gave two false findings per month; chance gives as many as single values imply."""
     values = np.concatenate([histories(FAMILIES[family], 500 + n) for n in range(2)])
     told = _regressions(detect(values, np.ones(400, bool), alone_among=200))
     assert len(told) <= 15  # 11.3 months at 0.8: more has a chance of 2 %

@@ -23,7 +23,7 @@ CALM = [0.00, 0.01, -0.01] * 7  # three weeks, median 0, farthest 0.01
         ([0.0] * 9 + [0.3], [0.1] * 7, 99, 0.1),
         ([0.0] * 8 + [0.3, 0.3], [0.1] * 7, 99, 0.0),  # two are not one
         ([0.0] * 4 + [0.3, 0.3] + [0.0] * 4, [0.1] * 7, 99, 0.0),
-        ([9.0] * 5 + [0.0] * 5, [0.1] * 7, 12, 0.1),  # five before, since a change that was told
+        ([9.0] * 5 + [0.0] * 5, [0.1] * 7, 12, 0.1),  # five before, since a reported change
         ([9.0] * 5 + [0.0] * 4 + [0.3], [0.1] * 7, 12, 0.0),  # of five, none is spared
         ([9.0] * 6 + [0.0] * 4, [0.1] * 7, 11, 0.0),  # four are too few
     ],
@@ -45,8 +45,8 @@ def test_precedence(old, new, since, shift):
         (CALM, [0.059, 0.9], 99, 0.0),  # 4 MAD are 0.0593
         ([*CALM[:-1], 0.04], [0.079, 0.09], 99, 0.0),  # less than twice as far as the farthest
         ([*CALM[:-1], 0.04], [0.081, 0.09], 99, 0.081),
-        ([*CALM[:-1], -0.4], [0.07, 0.09], 99, 0.07),  # a better value says nothing
-        (CALM, [0.07, 0.09], 22, 0.0),  # three weeks since a change that was told
+        ([*CALM[:-1], -0.4], [0.07, 0.09], 99, 0.07),  # a better value is no evidence
+        (CALM, [0.07, 0.09], 22, 0.0),  # three weeks since a reported change
         ([0.0] * 21, [0.06, 0.06], 23, 0.06),
     ],
 )

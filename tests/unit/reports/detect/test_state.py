@@ -102,7 +102,7 @@ def test_an_index_beyond_its_list_is_found_even_with_the_right_digest(history: H
 
 
 class Runs:
-    """What an unpickler would run."""
+    """Code that an unpickler would run."""
 
     def __init__(self, made: Path) -> None:
         self.made = made
