@@ -323,7 +323,8 @@ def _each_point(
         if keys not in by_keys:
             index: dict[At, list[str]] = {}
             for check, groups in came:
-                index.setdefault(tuple(_of_check(name, groups[name]) for name in keys), []).append(check.what)
+                said_of = (str(groups[n]).strip().lower() if _of_metrics(n) else plain(groups[n]) for n in keys)
+                index.setdefault(tuple(said_of), []).append(check.what)
             by_keys[keys] = index
         key = tuple(_of_metric(name, metric, said) for name in keys)
         hits = by_keys[keys].get(key, [])
@@ -337,10 +338,6 @@ def _each_point(
     stray = [check.what for check, _ in came if check.what not in answered] if measured and not one.others else []
     if stray:
         yield f"verified, but without any metric: {_first(stray, '; ')}"
-
-
-def _of_check(name: str, text: Any) -> Any:
-    return str(text).strip().lower() if _of_metrics(name) else plain(text)
 
 
 def _of_metric(name: str, metric: MetricValue, said: Mapping[str, Any]) -> Any:

@@ -7,7 +7,8 @@ everything else with a formula or function of the catalogue.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -20,7 +21,7 @@ from tenken.model.judgement import RELATION, Criterion, Finding
 from tenken.model.machine import Machine
 from tenken.model.numbers import enough, interval, quantile, surely_below
 from tenken.model.request import Request
-from tenken.model.result import MetricValue, Result
+from tenken.model.result import Link, MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID, RECORDED
 
 #: The median of the pairs is beyond either end of the reported interval with this probability.
@@ -163,43 +164,42 @@ def _undecided(metric: MetricValue, expected: Expectation, bound: float, least: 
 
 
 def _siblings(run: Run) -> list[Finding]:
-    """GPUs that are behind the others of the run, pairs that are behind their other direction or the pairs of their
-    class, by more than metric and noise permit."""
+    """GPUs behind the others of the run, pairs behind their other direction or class, by more than noise permits."""
     found: list[Finding] = []
+    links = {(one.first, one.second): one for one in run.result.links}
     for name, declared in run.program.metrics.items():
         if declared.siblings is None:
             continue
-        places: dict[str, list[MetricValue]] = {}
+        classes: dict[object, list[MetricValue]] = {}
+        opposite: dict[object, MetricValue] = {}
         for metric in run.of(name):
             if metric.kind in ("gpu", "pair"):
-                places.setdefault(metric.at.text, []).append(metric)
-        for group in places.values():
-            classes: dict[object, list[MetricValue]] = {}
-            for metric in group:
-                classes.setdefault(_joined(run, metric), []).append(metric)
-            for of_class in classes.values():
-                for metric in of_class:
-                    found += _behind(run, metric, group, of_class, declared.siblings)
+                classes.setdefault((metric.at.text, _class(run, metric, links)), []).append(metric)
+                opposite[metric.at.text, metric.subject.second, metric.subject.first] = metric
+        for alike in classes.values():
+            values = sorted(m.value for m in alike)
+            for metric in alike:
+                other = opposite.get((metric.at.text, metric.subject.first, metric.subject.second))
+                found += _behind(run, metric, values, other, declared.siblings)
     return found
 
 
 def _behind(
-    run: Run, metric: MetricValue, group: list[MetricValue], of_class: list[MetricValue], allowed: float
+    run: Run, metric: MetricValue, alike: list[float], other: MetricValue | None, allowed: float
 ) -> Iterator[Finding]:
-    """`of_class`: those of the group that are joined alike, or GPUs of one model."""
-    subject = metric.subject
+    """`alike`: the values of its class, its own among them, sorted; `other`: the other direction of a pair."""
     if metric.kind == "gpu":
-        alike = {"the other GPUs of the node": [m for m in of_class if m is not metric]}
+        own = bisect_left(alike, metric.value)
+        compared = {"the other GPUs of the node": [*alike[:own], *alike[own + 1 :]]}
     else:
-        ends = (subject.second, subject.first)
-        alike = {
-            OPPOSITE: [m for m in group if (m.subject.first, m.subject.second) == ends],
-            f"the {len(of_class)} pairs joined alike": of_class if len(of_class) >= CLASS else [],
+        compared = {
+            OPPOSITE: [] if other is None else [other.value],
+            f"the {len(alike)} pairs joined alike": alike if len(alike) >= CLASS else [],
         }
-    for what, others in alike.items():
+    for what, others in compared.items():
         if not others:
             continue
-        typical = quantile(sorted(m.value for m in others), 0.5)
+        typical = quantile(others, 0.5)
         lag = 1 - metric.value / typical if metric.direction == "higher" else metric.value / typical - 1
         bound = max(allowed * (DIRECTION if what == OPPOSITE else 1), 3 * metric.spread)
         if lag > bound:
@@ -210,19 +210,16 @@ def _behind(
             yield miss(run.result, metric, text, metric.value, typical, "siblings")
 
 
-def _model(run: Run, metric: MetricValue) -> object:
-    device = run.result.device(metric.subject.first)
-    return None if device is None else (device.name, device.mig_enabled)
-
-
-def _joined(run: Run, metric: MetricValue) -> object:
-    """What joins a pair: kind and number of links, and whether both GPUs are on one NUMA node. Of a GPU its model."""
+def _class(run: Run, metric: MetricValue, links: Mapping[tuple[int, int], Link]) -> object:
+    """What makes GPUs or pairs comparable: model, kind and number of links, whether both are on one NUMA node."""
+    first = run.result.device(metric.subject.first)
+    model = None if first is None else (first.name, first.mig_enabled)
     if metric.kind == "gpu":
-        return _model(run, metric)
-    first, second = metric.subject.gpus
-    link = next((one for one in run.result.links if (one.first, one.second) == (first, second)), None)
-    nodes = {device.numa_node for gpu in (first, second) if (device := run.result.device(gpu)) is not None}
-    return (None if link is None else (link.kind, link.count), len(nodes), _model(run, metric))
+        return model
+    link = links.get((metric.subject.first, metric.subject.second or 0))
+    second = run.result.device(metric.subject.second or 0)
+    nodes = {device.numa_node for device in (first, second) if device is not None}
+    return (model, None if link is None else (link.kind, link.count), len(nodes))
 
 
 # ---- fingerprints ----------------------------------------------------------------------------------------------

@@ -80,10 +80,6 @@ def unverified(words: str) -> Change:
     return change
 
 
-def cut_verifications(raw: Any) -> None:
-    raw["verification"]["checks"].pop()
-
-
 def limit(name: str, factor: float) -> Change:
     def change(raw: Any) -> None:
         for metric in raw["metrics"]:

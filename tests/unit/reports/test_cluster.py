@@ -19,8 +19,6 @@ from tools import synthetic
 
 pytestmark = [pytest.mark.nights, pytest.mark.slow, pytest.mark.xdist_group("cluster")]
 
-LAST = synthetic.FIRST.date().fromordinal(synthetic.FIRST.toordinal() + synthetic.NIGHTS - 1)
-
 
 def night(number: int) -> date:
     return date.fromordinal(synthetic.FIRST.toordinal() + number)
