@@ -173,7 +173,8 @@ def test_a_job_pinned_to_a_drained_node_fails_by_the_name_of_the_node(run, slurm
         ["nid1", "nid2", "nid4"], "RECORDED"
     )
     assert found["nid3"].verdict == "FAIL"
-    assert re.search("nid3: .*state CANCELLED .blocked in the queue: ", text(found["nid3"]))
+    said = r"nid3: .*state CANCELLED .blocked in the queue: .*; nid3 is drain\w*\*? \(fan\)"
+    assert re.search(said, text(found["nid3"])), text(found["nid3"])
 
 
 def test_a_job_in_a_partition_that_is_down_is_taken_out(run, slurm):
