@@ -31,8 +31,6 @@ _SLOW_LAG = SLOW_KEPT - 10  # ... and of the slow windows by this many strides: 
 _IN_LEARNING = 6.0  # distance at which a level that is being learned is moved
 _UNSURE = 10  # values: nine of ten series became noisy at most this long before their restlessness shows it
 _SCATTERED = 2.5  # standard deviations of a mean, within which no level moved if the series became noisy
-_PLAIN = 4.0  # standard deviations of the mean of its values that a change must be that has lasted
-_SPIKE = 4.0  # a value so far from the level is a spike
 
 
 def detect(
@@ -151,7 +149,7 @@ class Detector(Model):
         self._track_levels[:, at, -1] = self._tracks[:, at]
         self._since[at] += 1
         self._told[:, at] += 1
-        self._spiked = known & (cost - self._level > _SPIKE * self._deviation)
+        self._spiked = known & (cost - self._level > self.settings.threshold * self._deviation)
 
         away = distances(
             self._kept, self._levels, self._remembered(), self._anchor + 1, self._since, self._past_deviation[:, 0],
@@ -182,6 +180,7 @@ class Detector(Model):
                 tellable,
             )
             excursions.single(alone if side == 0 else -alone, self._past_deviation[still, 0])
+            self._not_again(part, 1 if side == 0 else -1)
             limits.append(limit)
             ratio.append(part.max(axis=1))
             best.append(part.argmax(axis=1))
@@ -210,6 +209,12 @@ class Detector(Model):
             self._mended(row)
         return [event for event in found if event is not None]
 
+    def _not_again(self, part: np.ndarray, sign: int) -> None:
+        """Take from `part` (series, windows) what windows of two and three values say of a level of these weeks."""
+        for window in np.flatnonzero(SHORT).tolist():
+            rows = np.flatnonzero(part[:, window] > 1)
+            part[rows, window] *= order.unreached(sign * self._long[rows], WINDOWS[window][1])
+
     def _plain(self, judged: np.ndarray) -> np.ndarray:
         """Number of values of an obvious and persistent change of each series, 0 without one."""
         settings, deviation = self.settings, self._past_deviation[:, 0]
@@ -227,7 +232,7 @@ class Detector(Model):
         rows = np.flatnonzero((plain > 0) & (self._noisy >= 0) & (self._past_memory[:, 0] > 0))
         memory = self._past_memory[rows, 0]
         own = spread_of_mean(memory)[np.arange(len(rows)), plain[rows] - 1] * deviation[rows]
-        plain[rows] *= change[rows] >= np.minimum(_PLAIN * own, settings.certain)
+        plain[rows] *= change[rows] >= np.minimum(settings.threshold * own, settings.certain)
         return plain
 
     def _limits(self, side: int, among: int, shift: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""Two tests of the order of values, which no other series and no model of the noise can hinder.
+"""Tests of the order of values, which no other series and no model of the noise can hinder.
 
-They are for changes of a size that any reader would call one: `precedence` for those that last, `ratio` for those far
-beyond all of three weeks.
+Two are for changes of a size that any reader would call one: `precedence` for those that last, `ratio` for those far
+beyond all of three weeks. `unreached` is asked of every change that only two or three values show.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ LASTED, BEFORE, FEWEST_BEFORE, SPARED_FROM = 7, 10, 5, 9
 #: The newest two values against this many before them, the minimum ratio of their distance from the median to that of
 #: the farthest of these, and their minimum distance in standard deviations (by MAD).
 WEEKS, TIMES, DEVIATIONS = 21, 2.0, 4.0
+#: Values among those of three weeks that may be as bad as two or three new ones: spikes (table in docs/statistics.md).
+SPARED = 2
 
 
 def precedence(values: np.ndarray, since: np.ndarray) -> np.ndarray:
@@ -55,3 +57,14 @@ def ratio(values: np.ndarray, since: np.ndarray) -> np.ndarray:
         alike = values[rows, -2:].max(axis=1) - values[rows, -2:].min(axis=1) <= (TIMES - 1) * far
         out[rows] = np.where((far > TIMES * own.max(axis=1)) & (far > DEVIATIONS * spread) & alike, far, 0)
     return out
+
+
+def unreached(values: np.ndarray, length: int) -> np.ndarray:
+    """Whether the newest `length` values lie beyond all but SPARED of the WEEKS before them, (series,).
+
+    `values` (series, at least WEEKS + length) are costs, the newest last. A level that a series had within three weeks,
+    as that of a mode or of a disturbance that comes again, is not new because two or three values are at it. For
+    independent values the chance is 6 / C(23, 2) = 1 in 42 for two values, and 10 / C(24, 3) = 1 in 202 for three.
+    """
+    least, old = values[:, -length:].min(axis=1), values[:, -WEEKS - length : -length]
+    return np.asarray((old >= least[:, None]).sum(axis=1) <= SPARED)

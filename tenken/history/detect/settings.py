@@ -47,7 +47,7 @@ class Settings:
 
     #: smaller fleets are judged like fleets of this many series
     fleet: int = 200
-    #: minimum distance of a finding, however quiet the fleet's past
+    #: minimum distance of a finding, however quiet the fleet's past; a single value so far is a spike
     threshold: float = 4.0
     #: ... and this factor for a slow change: a level may wander
     slow: float = 1.45

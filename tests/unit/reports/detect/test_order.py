@@ -56,6 +56,42 @@ def test_ratio(old, new, since, shift):
     assert order.ratio(values - 5, told) == pytest.approx([shift])
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "unreached"),
+    [
+        (CALM, [0.06, 0.09], True),
+        (CALM, [0.06, 0.01], False),  # as bad as seven before
+        ([0.06, 0.07, *CALM[2:]], [0.06, 0.09], True),  # two spikes
+        ([0.06, 0.07, *CALM[2:-1], 0.08], [0.06, 0.09], False),  # three: a mode
+        ([0.06, 0.07, *CALM[2:-1], 0.05], [0.06, 0.09], True),
+        ([0.06, 0.07, 0.08, *CALM], [0.06, 0.09], True),  # more than three weeks ago
+        ([0.06, 0.07, *CALM[2:]], [0.09, 0.06, 0.06], True),
+        ([0.06, 0.07, *CALM[2:-1], 0.08], [0.09, 0.06, 0.06], False),
+    ],
+)
+def test_unreached(old, new, unreached):
+    assert order.unreached(np.array([old + new]), len(new)).tolist() == [unreached]
+
+
+@pytest.mark.parametrize(("length", "chances"), [(2, 6), (3, 10)])
+def test_the_chance_of_unreached_is_counted(length, chances):
+    """All C(21 + n, n) places that the newest values can have in the order of all."""
+    count = order.WEEKS + length
+    places = list(itertools.combinations(range(count), length))
+    ranks = np.array([[*sorted(set(range(count)) - set(new)), *new] for new in places], float)
+    assert len(ranks) == math.comb(count, length) and order.unreached(ranks, length).sum() == chances
+
+
+@pytest.mark.parametrize(("spikes", "found"), [((83, 93), [101]), ((83, 88, 93), [])])
+def test_two_values_at_a_level_of_these_weeks_are_no_finding(spikes, found):
+    """As bad thrice within three weeks: where the series goes now and then. Twice: spikes, which hide no loss."""
+    cost = np.random.default_rng(6).normal(0, 0.004, (40, 102))
+    cost[0, [*spikes, 100, 101]] += 0.1
+    cost[0, list(spikes)] += 0.02
+    events = detect(1000 * np.exp(-cost), np.ones(40, bool)).events
+    assert [e.found_night for e in events] == found
+
+
 def test_the_chance_of_precedence_is_counted():
     """All C(n + 7, 7) places that the newest seven can have in the order of all values."""
     for before, chances in ((5, 1), (8, 1), (9, 8), (10, 8)):
