@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from itertools import pairwise
 
@@ -37,13 +38,13 @@ def test_step_is_found_with_night_size_and_interval():
     assert event.p_value < 2e-4 and event.recovered_night is None
 
 
-@pytest.mark.parametrize("higher, factor, worse", [(True, 0.95, True), (True, 1.05, False), (False, 1.05, True)])
-def test_direction(higher, factor, worse):
-    values = _quiet(seed=1)
-    values[:, 100:] *= factor
-    (event,) = detect(values, np.array([higher])).events
-    assert event.worse is worse
-    assert np.sign(event.size) == np.sign(factor - 1)
+def test_direction():
+    values = np.repeat(_quiet(seed=1), 3, axis=0)
+    factors = np.array([0.95, 1.05, 1.05])
+    values[:, 100:] *= factors[:, None]
+    events = detect(values, np.array([True, True, False])).events
+    assert sorted((e.series, e.worse) for e in events) == [(0, True), (1, False), (2, True)]
+    assert all(np.sign(e.size) == np.sign(factors[e.series] - 1) for e in events)
 
 
 def test_single_spike_is_told_but_is_no_finding():
@@ -51,9 +52,8 @@ def test_single_spike_is_told_but_is_no_finding():
     values[:, 120] *= 0.2
     findings = detect(values, UP)
     assert findings.events == () and findings.state == (State.SPIKE,)
-    later = np.hstack([values, _quiet(nights=10, seed=3)])
-    assert detect(later, UP).events == ()
-    assert detect(later, UP).state == (State.STEADY,)
+    later = detect(np.hstack([values, _quiet(nights=10, seed=3)]), UP)
+    assert later.events == () and later.state == (State.STEADY,)
 
 
 def test_value_of_zero_or_infinity_is_no_crash():
@@ -69,9 +69,10 @@ def test_series_with_zeros_is_judged_by_difference():
     rng = np.random.default_rng(5)
     values = rng.normal(0, 1, (1, 140))
     values[:, 110:] += 6
-    assert not detect(values, np.array([True])).open_events()
-    (event,) = _regressions(detect(values, np.array([False])))
-    assert abs(event.change_night - 110) <= 1
+    found = detect(np.repeat(values, 2, axis=0), np.array([True, False]))
+    assert not [e for e in found.open_events() if e.series == 0]
+    (event,) = _regressions(found)
+    assert event.series == 1 and abs(event.change_night - 110) <= 1
 
 
 def test_constant_series_is_steady_and_its_floor_is_the_tolerance():
@@ -109,17 +110,14 @@ def test_recovery_closes_and_a_new_fall_opens_again():
     early = detect(values[:, :130], UP)
     (event,) = _regressions(early)
     assert event.recovered_night is not None and early.state == (State.STEADY,)
-    values[:, 150:] *= 0.93
+    values[:, 150:185] *= 0.93
     events = _regressions(detect(values, UP))
-    assert len(events) == 2 and events[1].recovered_night is None
-    values[:, 185:] /= 0.93
-    assert all(event.recovered_night is not None for event in _regressions(detect(values, UP)))
+    assert len(events) == 2 and events[1].recovered_night >= 185
 
 
 def test_found_once_and_silent_until_it_moves_again():
     values = _quiet(nights=200, seed=19)
     values[:, 100:] *= 0.95
-    assert len(_regressions(detect(values, UP))) == 1
     values[:, 160:] *= 0.94
     first, second = _regressions(detect(values, UP))
     assert abs(first.change_night - 100) <= 1 and abs(second.change_night - 160) <= 1
@@ -127,9 +125,15 @@ def test_found_once_and_silent_until_it_moves_again():
 
 def test_larger_steps_are_found_no_later():
     first = []
+    values = histories(FAMILIES["lognormal"], 55, None, 200, 112)
+    known = Detector(np.ones(200, bool), alone_among=200)
+    for night in range(100):
+        known.advance(values[:, night])
     for step in (0.02, 0.03, 0.05, 0.08, 0.2):
-        values = histories(FAMILIES["lognormal"], 55, Change(step=step), 200, 112)
-        findings = detect(values, np.ones(200, bool), alone_among=200)
+        detector = copy.deepcopy(known)
+        for night in range(100, 112):
+            detector.advance(values[:, night] * np.exp(-step))
+        findings = detector.findings()
         night = np.full(200, 112)
         for event in findings.events:
             if event.worse and event.found_night >= 100:
@@ -157,9 +161,9 @@ def test_night_by_night_is_the_same_as_at_once_and_survives_being_kept(tmp_path)
 
 
 def test_long_histories_drop_their_oldest_nights():
-    values = np.hstack([_quiet(nights=700, seed=12), 0.95 * _quiet(nights=20, seed=11)])
+    values = np.hstack([_quiet(nights=300, seed=12), 0.95 * _quiet(nights=20, seed=11)])
     (event,) = _regressions(detect(values, UP))
-    assert abs(event.change_night - 700) <= 2
+    assert abs(event.change_night - 300) <= 2
 
 
 def test_larger_fleets_ask_for_more():
@@ -182,10 +186,14 @@ def test_wrong_shapes_are_refused():
 @pytest.mark.parametrize("family", ["lognormal", "ar", "bimodal", "h200"])
 def test_power_is_what_is_found(family):
     up = np.ones(300, bool)
-    known = detect(histories(FAMILIES[family], 300, None, 300, 100), up, alone_among=200)
-    least = float(np.median(power(known.noise, 4)))
-    values = histories(FAMILIES[family], 301, Change(step=least), 300, 104)
-    found = {e.series for e in detect(values, up, alone_among=200).events if e.worse and e.found_night >= 100}
+    values = histories(FAMILIES[family], 301, None, 300, 104)
+    detector = Detector(up, alone_among=200)
+    for night in range(100):
+        detector.advance(values[:, night])
+    least = float(np.median(power(detector.findings().noise, 4)))
+    for night in range(100, 104):
+        detector.advance(values[:, night] * np.exp(-least))
+    found = {e.series for e in detector.findings().events if e.worse and e.found_night >= 100}
     assert 0.78 < len(found) / 300 <= 1.0
 
 
@@ -211,14 +219,16 @@ def test_table_is_not_lost(row):
     # (and where two spikes at once were taken for a change, with two false findings a month: 71 % of the spiky)
     drifts = {"lognormal": 80.0, "ar": 14.0, "spiky": 58.0, "bimodal": 76.0, "h200": 97.0}
     least = drifts[row.family] if target is None else target
-    values = histories(FAMILIES[row.family], planted(TUNING_SEEDS[0]), row.change, 300, 100 + nights)
-    findings = detect(values, np.ones(300, bool), alone_among=200)
+    count = 300 if target is None else 200
+    values = histories(FAMILIES[row.family], planted(TUNING_SEEDS[0]), row.change, count, 100 + nights)
+    findings = detect(values, np.ones(count, bool), alone_among=200)
     found = {event.series for event in findings.events if event.worse and event.found_night >= 100}
-    assert 100 * len(found) / 300 > least - 3
+    assert 100 * len(found) / count > least - 3
 
 
-@pytest.mark.parametrize("family", TUNED, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", (*TUNED, FAMILIES["gamma"], FAMILIES["student"]), ids=lambda family: family.name)
 def test_noise_is_not_told(family):
+    """Nor are far values that meet by chance."""
     findings = detect(histories(family, TUNING_SEEDS[1]), np.ones(200, bool))
     assert len(_regressions(findings)) <= 11  # 5.7 months at less than one a month: more has a chance of 1 %
 
@@ -304,14 +314,15 @@ def test_an_improvement_that_is_lost_on_the_night_of_a_slow_loss_ends_once(seed,
     assert len(lost) <= 2, "what is lost within 45 values was an excursion"
 
 
-@pytest.mark.parametrize("loss", [0.06, 0.25])
-def test_a_loss_that_goes_beyond_what_an_improvement_had_gained_is_told(loss):
+def test_a_loss_that_goes_beyond_what_an_improvement_had_gained_is_told():
     """It was taken for a return to the level before the improvement, and the rest was not reported."""
     values = _strayed(60, 150, 95, 8)
-    values[0, 105:] *= 1.04
-    values[0, 124:] *= 1 - loss
-    events = [e for e in detect(values, np.ones(60, bool)).events if e.series == 0 and e.worse and e.found_night > 120]
-    assert events and events[0].found_night <= 132 and abs(events[0].change_night - 124) <= 1
+    values[:2, 105:] *= 1.04
+    values[:2, 124:] *= [[1 - 0.06], [1 - 0.25]]
+    events = [e for e in detect(values, np.ones(60, bool)).events if e.worse and e.found_night > 120]
+    for row in range(2):
+        first = next(e for e in events if e.series == row)
+        assert first.found_night <= 132 and abs(first.change_night - 124) <= 1
 
 
 def test_a_small_improvement_that_is_lost_again_is_no_finding():
@@ -320,36 +331,28 @@ def test_a_small_improvement_that_is_lost_again_is_no_finding():
     assert not _regressions(detect(values, UP))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_step_that_slow_windows_see_first_is_told_as_that_step_with_its_night(seed):
-    values = _strayed(60, 140, 95, seed)
-    values[0] = 1000 * np.exp(np.random.default_rng(100 + seed).normal(0, 0.03, 140))
-    values[0, 124:] *= 0.88
-    (event,) = [e for e in detect(values, np.ones(60, bool)).events if e.series == 0 and e.worse]
-    assert event.kind == "step" and abs(event.change_night - 124) <= 1 and event.found_night <= 130
+def test_a_step_that_slow_windows_see_first_is_told_as_that_step_with_its_night():
+    values = _strayed(60, 140, 95, 0)
+    for row in range(3):
+        values[row] = 1000 * np.exp(np.random.default_rng(100 + row).normal(0, 0.03, 140))
+    values[:3, 124:] *= 0.88
+    events = [e for e in detect(values, np.ones(60, bool)).events if e.series < 3 and e.worse]
+    assert sorted(e.series for e in events) == [0, 1, 2]
+    assert all(e.kind == "step" and abs(e.change_night - 124) <= 1 and e.found_night <= 130 for e in events)
 
 
 def test_a_loss_that_was_mended_slowly_or_in_parts_is_over():
     """Two losses and one repair of both left the first of them open, and the gate red, for ever."""
-    values = _quiet(nights=180, noise=0.005, seed=25)
+    _, mended, half = values = np.repeat(_quiet(nights=180, noise=0.005, seed=25), 3, axis=0)
     values[:, 100:] *= 0.95
-    values[:, 115:] *= 0.90
-    stays = [e.recovered_night for e in _regressions(detect(values, UP))]
-    assert stays == [None, None]
-    values[:, 130:] /= 0.95 * 0.90
-    assert all(130 <= e.recovered_night <= 140 for e in _regressions(detect(values, UP)))
-    half = _quiet(nights=180, noise=0.005, seed=25)
-    half[:, 100:] *= 0.95
-    half[:, 130:] /= 0.97
-    assert [e.recovered_night for e in _regressions(detect(half, UP))] == [None], "half of it is still lost"
-
-
-@pytest.mark.parametrize("family", ["spiky", "gamma", "student"])
-def test_far_values_that_meet_by_chance_are_no_change(family):
-    """Two spikes on two nights gave two false findings per month; chance gives as many as single values imply."""
-    values = np.concatenate([histories(FAMILIES[family], 500 + n) for n in range(2)])
-    told = _regressions(detect(values, np.ones(400, bool), alone_among=200))
-    assert len(told) <= 15  # 11.3 months at 0.8: more has a chance of 2 %
+    values[:2, 115:] *= 0.90
+    mended[130:] /= 0.95 * 0.90
+    half[130:] /= 0.97
+    losses = _regressions(detect(values, np.ones(3, bool)))
+    ended = [[e.recovered_night for e in losses if e.series == row] for row in range(3)]
+    assert ended[0] == [None, None]
+    assert len(ended[1]) == 2 and all(130 <= night <= 140 for night in ended[1])
+    assert ended[2] == [None], "half of it is still lost"
 
 
 def test_a_series_that_becomes_noisy_is_a_finding_of_its_own_kind():
@@ -363,19 +366,15 @@ def test_a_series_that_becomes_noisy_is_a_finding_of_its_own_kind():
     assert not [e for e in found.open_events() if e.kind != "noisy"], "no level moved"
 
 
-@pytest.mark.parametrize("way", ["step", "spikes", "quieter", "modes"])
-def test_what_is_no_more_scatter_is_not_noisy(way):
-    values = np.concatenate([_quiet(nights=160, seed=60 + n) for n in range(20)])
-    if way == "step":
-        values[:, 110:] *= 0.9
-    elif way == "spikes":
-        values[:, 110::16] *= 0.5
-    elif way == "quieter":
-        values[:, 110:] = 1000 * (values[:, 110:] / 1000) ** 0.3
-    else:
-        values[:, 40:70] *= 0.97
-        values[:, 110:130] *= 0.97
-    assert not [e for e in detect(values, np.ones(20, bool)).events if e.kind == "noisy"]
+def test_what_is_no_more_scatter_is_not_noisy():
+    """A step, spikes, less scatter, and modes, on twenty series each."""
+    values = np.concatenate([_quiet(nights=160, seed=60 + n % 20) for n in range(80)])
+    values[:20, 110:] *= 0.9
+    values[20:40, 110::16] *= 0.5
+    values[40:60, 110:] = 1000 * (values[40:60, 110:] / 1000) ** 0.3
+    values[60:, 40:70] *= 0.97
+    values[60:, 110:130] *= 0.97
+    assert not [e for e in detect(values, np.ones(80, bool)).events if e.kind == "noisy"]
 
 
 def test_noise_that_ends_is_over_and_a_step_after_it_is_found():
@@ -404,6 +403,10 @@ def test_a_state_with_noise_goes_on_as_if_never_put_away(tmp_path):
         second.advance(values[:, night])
     whole = detect(values, np.ones(4, bool))
     assert second.findings().events == whole.events and {e.kind for e in whole.events} == {"noisy", "step"}
+
+
+def _window(kind, length):
+    return next(index for index, one in enumerate(windows.WINDOWS) if one[:2] == (kind, length))
 
 
 def test_a_step_is_seen_in_full_by_the_window_of_its_length_and_nearly_between_them():
@@ -476,9 +479,8 @@ def test_two_values_exceed_the_change_of_the_fleet_as_often_as_is_allowed(name, 
 
 
 def test_a_level_that_wanders_has_few_false_findings():
-    """11.3 months at 2: more than 34 have a chance of 1 %."""
-    values = np.concatenate([histories(FAMILIES["wander"], 510 + n) for n in range(2)])
-    assert len(_regressions(detect(values, np.ones(400, bool), alone_among=200))) <= 34
+    """5.7 months at 2: more than 19 have a chance of 1 %."""
+    assert len(_regressions(detect(histories(FAMILIES["wander"], 510), np.ones(200, bool)))) <= 19
 
 
 def test_a_staircase_is_dated_to_its_largest_step():
