@@ -11,7 +11,7 @@ from typing import Any
 from tenken.machines import cache, yamlfile
 from tenken.machines.errors import SystemFileError
 from tenken.model import catalogue
-from tenken.model.kinds import Known, figure, of_device
+from tenken.model.kinds import Known, figure, of_device, without_defaults
 from tenken.model.numbers import is_number
 from tenken.model.result import MetricValue, Result
 from tenken.paths import CACHE, KINDS
@@ -34,7 +34,9 @@ def load(file: Path = FILE, cache_folder: Path | None = CACHE / "systems") -> Ma
     found: dict[tuple[str, str], Known] = {}
     for gpu, sites in cache.cached(cache_folder, "kinds", key, lambda: sites_of(file)).items():
         for site in sites:
-            for name, one in site["figures"].items():
+            for written, one in site["figures"].items():
+                of = written.partition("/")[0]
+                name = without_defaults(written, catalogue.program(of)) if catalogue.has(of) else written
                 before = found.get((gpu, name), Known(one["unit"], (), 0))
                 if before.unit == one["unit"]:
                     machines = (*before.machines, *map(tuple, one["machines"]))

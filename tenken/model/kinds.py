@@ -81,7 +81,15 @@ def of_device(program: Program, metric: MetricValue) -> bool:
 
 
 def figure(result: Result, program: Program, metric: MetricValue) -> str:
-    """The name under which a value is compared: program and version, metric and subject, coordinates, identity."""
+    """The name under which a value is compared: program and version, metric and subject, coordinates, and the identity
+    where it is not the default: a parameter that a later release adds changes no name."""
     found = {name: program.parameter(result.parameters, name) for name in program.identity}
     identity = " ".join(f"{name}={value}" for name, value in sorted(found.items()) if value is not None)
-    return f"{result.program}/{program.version} {metric.name}.{metric.kind}{metric.at.id} {identity}".rstrip()
+    name = f"{result.program}/{program.version} {metric.name}.{metric.kind}{metric.at.id} {identity}".rstrip()
+    return without_defaults(name, program)
+
+
+def without_defaults(name: str, program: Program) -> str:
+    """The name of a figure, of this release or one before, without the identity's defaults."""
+    defaults = {f"{key}={value}" for key, value in program.identity.items() if value is not None}
+    return " ".join(part for part in name.split(" ") if part not in defaults)

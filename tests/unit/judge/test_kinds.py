@@ -16,7 +16,7 @@ from tenken.judge import verdict
 from tenken.machines import facts, kinds
 from tenken.machines.errors import SystemFileError
 from tenken.model.catalogue import program
-from tenken.model.kinds import DEVICES, Known, figure
+from tenken.model.kinds import DEVICES, Known, figure, without_defaults
 from tenken.model.record import Record
 from tenken.model.verdicts import FAIL, PASS
 from tests.support import kept
@@ -108,6 +108,26 @@ def test_the_file_has_the_devices_of_the_kept_records() -> None:
     assert not any(one.decides for one in kinds.load().values()), "all of them are of one site"
     text = kinds.FILE.read_text(encoding="utf-8")
     assert "GPU-0" not in text and "node1" not in text
+
+
+def test_every_known_figure_is_that_of_some_kept_run() -> None:
+    """A parameter that a release adds would otherwise leave the devices of before compared with nothing."""
+    names = {name for _, name in kinds.load()}
+    runs = [one.result for one in sensitivity.runs(("h100-two-v2", "h200-two-clean")) if one.result is not None]
+    found = {figure(run, program(run.program), metric) for run in runs for metric in run.metrics}
+    programs = {name.partition("/")[0] for name in names}
+    assert "gemm" in programs
+    assert {one for one in programs if any(n.startswith(f"{one}/") for n in names & found)} == programs
+
+
+def test_a_parameter_that_a_release_adds_changes_no_name() -> None:
+    gemm = program("gemm")
+    later = replace(gemm, identity={**gemm.identity, "later": "usual"})
+    record = next(one for one in kept._of(kept.TWO_CLEAN) if one.base_check == "Gemm")
+    assert record.result is not None
+    for metric in record.result.metrics:
+        name = figure(record.result, gemm, metric)
+        assert figure(record.result, later, metric) == name == without_defaults(f"{name} at_once=False", gemm)
 
 
 def called(tmp_path: Path, *words: str) -> int:
