@@ -14,7 +14,7 @@ SERIES = {
     "nightly": (512_000_000, 200, 1),
 }
 
-#: What happens where the CPU cannot access device memory.
+#: What happens if the CPU cannot access device memory.
 WITHOUT_CPU_ON_DEVICE = [
     "host_by_cpu", "remote_by_gpu", "device_by_gpu", "device_copy", "ramp", "before", "plateau", "relative",
 ]  # fmt: skip
@@ -47,7 +47,7 @@ class AccessPatterns(AccessPatternsBase):
 
     @run_after("setup")
     def set_series(self):
-        """Once the partition is known: the array of the mode, without what explicit placement has not."""
+        """Once the partition is known: the array size of the mode, without options that explicit placement lacks."""
         self.ask(self.placement, *SERIES.get(self.tenken_mode, SERIES["acceptance"]))
         if self.placement == "explicit":
             self.metrics = WITHOUT_CPU_ON_DEVICE

@@ -1,4 +1,4 @@
-"""Burn-in: all GPUs of a node and its host under load for a minute to a week, every result checked."""
+"""Burn-in: all GPUs of a node and its host under load for a minute to a week, every result verified."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS = {"burn-in": 600}
 LEAST, MOST = 60, 7 * 24 * 3600
 #: Seconds in addition to the rounds: data of each phase, the first round, the measurements before and after.
 BESIDE = 900
-#: Faults of each class in each phase: with one missed the share found is above 0.999 with 95 % confidence.
+#: Faults of each class in each phase: if at most one is missed, the detected share is above 0.999 with 95 % confidence.
 INJECTIONS = 5000
 
 
@@ -32,12 +32,12 @@ class BurnBase(TenkenCheck):
 
     #: Seconds of the rounds; 0: those of the mode.
     burn_seconds = variable(int, value=0)
-    #: A file that outlives the job: a run that was ended continues after its last round.
+    #: A file that outlives the job: an interrupted run continues after its last round.
     burn_progress = variable(str, value="")
 
     @run_after("init")
     def require_seconds(self):
-        """When it is listed: refuses a length out of range."""
+        """At listing: refuses a length out of range."""
         if self.burn_seconds and not LEAST <= self.burn_seconds <= MOST:
             raise ReframeError(f"{self.unique_name}: burn_seconds is {self.burn_seconds}; allowed: {LEAST} to {MOST}")
 
@@ -57,20 +57,20 @@ class BurnBase(TenkenCheck):
 
 @rfm.simple_test
 class Burn(BurnBase):
-    """All GPUs at once; before the rounds products in turns with checking and without, after them the power of the
-    hottest phase.
+    """All GPUs at once; before the rounds, products with and without verification in turns; after them, the power of
+    the hottest phase.
     """
 
     descr = "burn-in of all GPUs of a node, every result checked"
 
-    #: Seconds over which the power is measured, after a third of it to heat up.
+    #: Seconds over which power is measured, after a third of it as warm-up.
     burn_power_seconds = variable(int, value=180)
-    #: Seconds of each of ten turns of each phase of products, half of them without checking.
+    #: Seconds of each of ten turns of each phase of products, half of them without verification.
     burn_turn_seconds = variable(float, value=1.0)
 
     @run_after("setup")
     def set_rounds(self):
-        """Once the partition is known: length, and turns of comparison, power and heat."""
+        """Once the partition is known: length, and seconds of the comparison, power measurement and warm-up."""
         seconds = self.burn_seconds or SECONDS.get(self.tenken_mode, LEAST)
         power = self.burn_power_seconds
         beside = {"compare-seconds": self.burn_turn_seconds, "power-seconds": power, "heat-seconds": power // 3}
@@ -79,7 +79,7 @@ class Burn(BurnBase):
 
 @rfm.simple_test
 class BurnNode(BurnBase):
-    """All GPUs at once with the memory and cores of the host."""
+    """All GPUs at once, together with the memory and cores of the host."""
 
     descr = "burn-in of all GPUs of a node and its host, every result checked"
     #: GiB of the host's memory.
@@ -87,13 +87,13 @@ class BurnNode(BurnBase):
 
     @run_after("setup")
     def load_host(self):
-        """Once the partition is known: the load of the host next to that of the GPUs."""
+        """Once the partition is known: the load of the host in addition to that of the GPUs."""
         self.arguments = {**self.arguments, "with-host": True, "host-bytes": f"{self.burn_host_gib}Gi"}
 
 
 @rfm.simple_test
 class BurnDetection(BurnBase):
-    """Faults injected by class into each phase, and the share that the checks find."""
+    """Faults injected by class into each phase, and the share that verification detects."""
 
     descr = "faults injected into a burn-in, by class and phase"
     metrics = ["injected", "masked", "found", "detected"]

@@ -8,16 +8,16 @@ from reframe.core.builtins import parameter, run_after, variable
 from tenken.paths import ROOT
 from tenken.reframe.foreign import Figure, ForeignCheck
 
-#: What each mode loads: batches of an epoch, timed epochs, ms of a step.
+#: For each mode: batches of an epoch, timed epochs, ms of a step.
 LOADS = {"quick": (4, 3, 5), "acceptance": (8, 10, 20), "nightly": (8, 5, 20), "published": (16, 10, 20)}
 
 
 class DaliBase(ForeignCheck):
     """Samples as npy files, shuffled again in each epoch, read by DALI's pipeline while the step holds a batch.
 
-    Metrics: `samples` per second, `rate` in GB/s and `waits`, the share of time in which the step waits, one sample
-    per epoch. Verified: every word in the epoch before, the sum of each sample in the others, each read once per
-    epoch. Waived if python3 has no nvidia.dali; TENKEN_DALI names a folder that has it.
+    Metrics: `samples` per second, `rate` in GB/s and `waits`, the share of time in which the step waits, one sample per
+    epoch. Verified: every word in the epoch before, the sum of each sample in the others, and that each epoch reads
+    each sample once. Waived if python3 has no nvidia.dali; TENKEN_DALI names a folder that has it.
     """
 
     tags = {"storage", "acceptance", "published"}

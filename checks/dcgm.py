@@ -1,4 +1,4 @@
-"""NVIDIA's dcgmi diag: its tests of the GPUs, each FAIL of it a FAIL here, with the vendor's error code."""
+"""NVIDIA's dcgmi diag: each failed test of a GPU is a FAIL, with the vendor's error code."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from reframe.core.builtins import variable
 from tenken.parsers import dcgm
 from tenken.reframe.foreign import Figure, NamedProgram, first_word
 
-#: Levels by mode: -r 1 takes seconds, 2 two minutes, 3 half an hour, which `-S dcgm_level=3` asks for.
+#: Levels by mode: Level 1 takes seconds, 2 two minutes, 3 half an hour (`-S dcgm_level=3`).
 LEVELS = {"quick": "1", "nightly": "2", "acceptance": "2", "published": "3"}
 
 
 @rfm.simple_test
 class DcgmDiag(NamedProgram):
-    """The tests of one level on all GPUs. A test that was skipped counts apart; if all were, the check is WAIVED.
+    """The tests of one level on all GPUs. Skipped tests are counted separately; if all were skipped, the check is
+    WAIVED.
 
     `named_command` or the variable TENKEN_DCGMI names the command or its folder; waived if it is not on the node.
     """
@@ -28,7 +29,7 @@ class DcgmDiag(NamedProgram):
     time_limit = "2h"
     command = usual_command = "dcgmi"
     named_by = "TENKEN_DCGMI"
-    # statuses are read one by one; a configuration may have the words in a name
+    # statuses are read one by one, since a configuration may contain the same words in a name
     failure_words = False
     figures = {
         "passed": Figure("results that passed", "1", "higher", sign="zero"),
@@ -43,7 +44,7 @@ class DcgmDiag(NamedProgram):
     dcgm_level = variable(str, value="")
 
     def options(self):
-        # it ends with another status if a test failed; which one is in the JSON
+        # its exit status also differs if a test failed; the JSON states which one
         return f"diag -r {self.dcgm_level or LEVELS[self.tenken_mode]} -j || true"
 
     def parse(self, output):

@@ -11,24 +11,24 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from tenken.reframe.base import TenkenCheck, command_line
 
-# Finds the HDF5 that h5py brought, where no variable names one; without, the program looks on the library path.
+# Finds the HDF5 that h5py brought if no variable names one; otherwise the program searches the library path.
 _FIND_HDF5 = """if [ -z "$TENKEN_HDF5" ]; then for python in $(type -ap python3); do
   TENKEN_HDF5=$("$python" -c 'import glob, importlib.util as u  # h5py itself would want numpy
 print(glob.glob(u.find_spec("h5py").submodule_search_locations[0] + ".libs/libhdf5-*")[0])' 2>/dev/null)
   [ -n "$TENKEN_HDF5" ] && break
 done; [ -r "$TENKEN_HDF5" ] && export TENKEN_HDF5 || unset TENKEN_HDF5; fi"""
 
-#: Where a published figure ends, and what a mode measures: the largest snapshot, factor, seconds for each size and
-#: seconds for what these leave open: 0.5 in quick left one run of three open on the disk of a virtual machine with an
-#: H200 (0.829 to 1.07 in 10 rounds of 0.1 s).
+#: By mode: end of the sweep (as published), largest snapshot, factor, seconds for each size, and seconds for cases left
+#: undecided: 0.5 in quick left one of three runs undecided on the disk of a virtual machine with an H200 (0.829 to 1.07
+#: in 10 rounds of 0.1 s).
 SNAPSHOTS = {
     "quick": (1_048_576, 64, 0.4, 2.5),
     "acceptance": (16_777_216, 32, 2, 4),
     "nightly": (4_194_304, 4, 2, 6),
     "published": (67_108_864, 4, 10, 10),
 }
-#: The largest size of a map, factor, ways, situations, seconds for each size and situation and seconds for what these
-#: leave open.
+#: By mode: largest size of a map, factor, methods, situations, seconds for each size and situation, and seconds for
+#: cases left undecided.
 MAPS = {
     "quick": ("16Mi", 64, "few", "all", 0.2, 0.1),
     "acceptance": ("64Mi", 128, "few", "all", 0.3, 1),
@@ -46,7 +46,7 @@ CUDA_MAPS = {
 }
 
 
-#: What is loaded: kinds of samples, ways, batches read ahead, batches of an epoch, ms of a step, repetitions at most,
+#: By mode: kinds of samples, methods, batches read ahead, batches of an epoch, ms of a step, maximum repetitions,
 #: seconds for each kind.
 LOADS = {
     "quick": ("speech", "few", "0,2", 4, 5, 3, 0),
@@ -74,12 +74,12 @@ class FileCheck(TenkenCheck):
 
     #: The folder to write in, on the file system that is measured; empty: the stage folder.
     storage_path = variable(str, value="")
-    #: Whose memory files are written from and read to: `host`, or `cuda` for that of every GPU.
+    #: The memory that files are written from and read to: `host`, or `cuda` for that of every GPU.
     backend = variable(str, value="host")
 
     @run_after("init")
     def choose_memory(self):
-        """When it is listed: host or GPU memory, and with it systems and environments."""
+        """At listing: host or GPU memory, with the corresponding systems and environments."""
         self.expected_parameters = {"backend": self.backend, **self.expected_parameters}
         if self.backend == "host":
             self.arguments = {"backend": "host", **self.arguments}
@@ -88,7 +88,7 @@ class FileCheck(TenkenCheck):
         self.valid_systems = [_on_cuda(one) for one in self.valid_systems]
         self.arguments = {"backend": self.backend, "gpus": "all", **self.arguments}
         if self.tenken_mode in ("quick", "acceptance"):
-            # what is judged is the file system, which all GPUs of a node share; Transfer measures the link of each
+            # the file system is judged, which all GPUs of a node share; Transfer measures the link of each
             self.gpus = 1
             self.arguments = {**self.arguments, "gpus": "0"}
 
@@ -101,15 +101,15 @@ class FileCheck(TenkenCheck):
 class SnapshotBase(FileCheck):
     """Snapshots of particles by layout, method and direction.
 
-    Metrics: `write`, `read` in GB/s, `write_around`, `read_around` in ms, and the hyperslab layout relative to the
-    layout as is, of which it must reach 0.9 on a GPU. Waived without HDF5.
+    Metrics: `write`, `read` in GB/s, `write_around`, `read_around` in ms, and the ratio of the hyperslab layout to the
+    plain one, which must reach 0.9 on a GPU. Waived without HDF5.
     """
 
     program = "snapshot_io"
     metrics = ["write", "read"]
     #: The largest snapshot that a mode may request.
     max_particles = variable(int, value=67_108_864)
-    #: Its name of the release before.
+    #: Its name in the previous release.
     most_particles = variable(alias=max_particles)
     prerun_cmds = _FIND_HDF5.splitlines()
 
@@ -136,7 +136,7 @@ class SnapshotHost(SnapshotBase):
     share = 16
     # the layouts are not compared with each other here
     arguments = {"decide-seconds": 0}
-    # a laptop need not have the 8 GB that the published range takes
+    # a laptop may not have the 8 GB of the published range
     max_particles = 4_194_304
 
 
@@ -218,14 +218,14 @@ class StorageMapCuda(MapBase):
 
 
 class PublishedPlace(rfm.RegressionTestPlugin):
-    """The publication's storage: the node's own disk, and the shared file system that holds the stage folder."""
+    """The published storage: the node's own disk, and the shared file system that holds the stage folder."""
 
     #: The folder to write in: the one that the system file names as `local_storage`, or the stage folder.
     storage = parameter(["local", "shared"])
 
     @run_after("init")
     def need_a_local_disk(self):
-        """When it is listed: needs a disk of the node where that was published."""
+        """At listing: requires a node-local disk if the publication used one."""
         wanted = " +local_storage" if self.storage == "local" else ""
         self.valid_systems = [f"+cuda{wanted}"]
         self.only_in_mode("published")
@@ -281,8 +281,8 @@ class OverlapBase(FileCheck):
     def ask_for_repetitions(self):
         """Once the partition is known: steps, repetitions and size of the mode."""
         quick = self.tenken_mode == "quick"
-        # a loop with two snapshots in it shows what one costs; the others have four. Steps of half the time with states
-        # of half the size leave the same fraction to hide.
+        # two snapshots per loop are enough to show the cost of one; the other modes have four. Half the number of steps
+        # with half the state leaves the same fraction to hide.
         few = {"repetitions": 3, "steps": 22, "step-ms": 10} if quick else {"repetitions": 5}
         size = {} if "bytes" in self.arguments else {"bytes": self.states[0 if quick else 1]}
         self.arguments = {**self.arguments, **size, **few}
@@ -318,7 +318,7 @@ class OverlapPublished(OverlapBase):
 
     @run_after("init")
     def keep_to_the_mode(self):
-        """When it is listed: only in mode published."""
+        """At listing: only in mode published."""
         self.only_in_mode("published")
 
     @run_after("setup")

@@ -7,20 +7,20 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from tenken.reframe.base import TenkenCheck
 
-#: Square problems of every precision that some GPU has; those that a GPU lacks are omitted by the program, by name.
+#: Square problems of every precision that some GPU supports; the program leaves out and names those that a GPU lacks.
 LADDER = (
     "fp64,fp64_tensor,fp32,tf32,fp16,bf16,int8,fp8_e4m3,fp8_e4m3_fast,fp8_e5m2,fp8_e5m2_fast,fp8_blocks,"
     "mxfp8,nvfp4,mxfp4"
 )
-#: The part of it that mode quick runs, one square problem each.
+#: The part of it that mode quick runs, one square problem per precision.
 FEW = "fp16,fp64_tensor,fp8_e4m3"
 #: The update of an LU with FP32 sums: the attainable rate of HPL-MxP at an NB of 1024 to 8192.
 UPDATES = ",".join(f"fp16_c32:65536x65536x{k}" for k in (1024, 2048, 4096, 8192)) + (
     ",bf16_c32:65536x65536x4096,fp8_c32:65536x65536x2048,fp8_c32:65536x65536x4096"
 )
-#: Flat, and many small ones.
+#: Flat matrices, and batches of small ones.
 SHAPES = "fp16:16384x64x16384,bf16:16384x64x16384,fp16:512x512x512x512,fp64_tensor:512x512x512x128"
-#: GiB that the largest update with its verification needs.
+#: GiB required by the largest update with its verification.
 UPDATES_GIB = 40.0
 
 
@@ -44,7 +44,7 @@ class GemmBase(TenkenCheck):
         return FEW if self.tenken_mode == "quick" else LADDER
 
     def one_of_two(self) -> bool:
-        """Whether another check counts the joules of the same products."""
+        """Whether another check measures the energy of the same products."""
         return False
 
     @run_after("setup")
@@ -56,7 +56,7 @@ class GemmBase(TenkenCheck):
             "cases": self.gemm_cases or self.cases(),
             # zeros double the time
             "data": "random" if quick or acceptance else "both",
-            # the power cap overshoots after a second, and takes 0.3 s to recover
+            # the power limiter overshoots after a second and takes 0.3 s to recover
             "sustained-seconds": 0.6 if quick else 1.2,
             "energy-seconds": 0 if quick or (acceptance and self.one_of_two()) else 2.1,
         }
@@ -103,14 +103,14 @@ class GemmShapes(GemmBase):
 
     @run_after("setup")
     def leave_energy_to_the_ladder(self):
-        """Once the partition is known: no joules: the check of the ladder counts them."""
+        """Once the partition is known: no energy, which the check of the square products measures."""
         self.arguments = {**self.arguments, "data": "random", "energy-seconds": 0, "sustained-seconds": 0.6}
         self.expected_parameters |= {"data": "random"}
 
 
 @rfm.simple_test
 class GemmHost(TenkenCheck):
-    """Every format emulated on the host: tests bounds and verification; the rates are not meaningful."""
+    """Every format emulated on the host, to test bounds and verification; the rates are not meaningful."""
 
     descr = "GEMM, all formats emulated on the host"
     program = "gemm"

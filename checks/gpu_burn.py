@@ -19,7 +19,7 @@ _KERNEL = (
 
 @rfm.simple_test
 class GpuBurn(NamedProgram):
-    """The rate of the slowest GPU, and its errors: the exit status is 0 although a GPU was wrong.
+    """Reports the rate of the slowest GPU and its errors, since the exit status is 0 even if a GPU computed wrongly.
 
     `named_command` or the variable TENKEN_GPU_BURN names the command or its folder; waived if it is not on the node.
     """

@@ -7,7 +7,7 @@ from reframe.core.builtins import parameter, run_after
 
 from tenken.reframe.base import TenkenCheck
 
-#: Each kind of memory with those that it is compared with in the same run.
+#: Each kind of memory, and the kinds it is compared with in the same run.
 MEMORIES = {"explicit": "explicit", "managed": "explicit,managed", "sam": "explicit,managed,sam"}
 
 

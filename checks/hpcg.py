@@ -46,7 +46,7 @@ class HpcgHostRanks(HpcgBase):
 
     @run_after("setup")
     def set_problem(self):
-        """Once the partition is known: a small grid a rank."""
+        """Once the partition is known: a small grid per rank."""
         self.ask("host", 32, ranks=self.num_tasks)
 
 
@@ -72,7 +72,7 @@ class HpcgCuda(HpcgBase):
 
 @rfm.simple_test
 class HpcgCudaSmall(HpcgBase):
-    """One GPU at 104^3, HPCG's default size: bound by launches unless the multigrid cycle is a CUDA graph. A copy in
+    """One GPU at 104^3, HPCG's default size: limited by launches unless the multigrid cycle is a CUDA graph. A copy in
     random order is also solved: the solver must find a colouring for it as well (`shuffled`).
     """
 
@@ -129,7 +129,7 @@ class HpcgGpus(HpcgRanksBase):
 
 @rfm.simple_test
 class HpcgBetweenNodes(HpcgRanksBase):
-    """Four nodes, or as many as `-S HpcgBetweenNodes.num_nodes=64` gives."""
+    """Four nodes, or as many as `-S HpcgBetweenNodes.num_nodes=64` sets."""
 
     descr = "HPCG on the GPUs of several nodes"
     share = 40
@@ -139,7 +139,7 @@ class HpcgBetweenNodes(HpcgRanksBase):
 
     @run_after("init")
     def need_so_many_nodes(self):
-        """When it is listed: needs that many nodes."""
+        """At listing: requires that many nodes."""
         self.nodes_asked = self.num_nodes
         self.need_nodes(self.num_nodes)
 
@@ -156,7 +156,7 @@ class HpcgPublished(HpcgRanksBase):
 
     @run_after("init")
     def need_so_many_nodes(self):
-        """When it is listed: needs that many nodes; only in mode published."""
+        """At listing: requires that many nodes; only in mode published."""
         self.nodes_asked = self.num_nodes
         self.need_nodes(self.nodes_asked)
         self.only_in_mode("published")

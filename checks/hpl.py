@@ -11,9 +11,9 @@ from tenken.parsers import hpl as xhpl
 from tenken.reframe.hpl import HplBase, OtherHpl
 from tenken.reframe.links import FIND_NCCL, NEAR_GPU
 
-#: Order of the matrix and columns eliminated together, by size of the problem.
+#: Order and block size of the matrix, by size of the problem.
 SIZES = {"small": (32768, 1024), "large": (65536, 2048), "full": (98304, 2048)}
-#: The same for all GPUs of a node, by their number; other numbers use what fits.
+#: The same for all GPUs of a node, by their number; other numbers of GPUs use what fits.
 OF_NODE = {2: (131072, 2048), 4: (188416, 2048), 8: (262144, 2048)}
 #: Nodes -> N, NB, P, Q of the publication (Reedbush-H, two GPUs per node).
 PUBLISHED = {1: (67200, 384, 2, 1), 2: (96000, 384, 2, 2), 4: (130176, 384, 2, 4), 8: (192000, 384, 2, 8)}
@@ -21,10 +21,10 @@ PUBLISHED = {1: (67200, 384, 2, 1), 2: (96000, 384, 2, 2), 4: (130176, 384, 2, 4
 BESIDE_GIB = 8.0
 #: Share of the memory of all GPUs that the matrix fills in mode acceptance, as HPL's tuning guide recommends.
 FILLS = 0.85
-#: Share of the peak by which the seconds of a solution are estimated.
+#: Share of the peak from which the duration of a solution is estimated.
 USUAL_SHARE = 0.6
 
-# Finds the BLAS that pip brought, where none is named.
+# Finds the BLAS that pip brought if none is named.
 _FIND_BLAS = """if [ -z "$TENKEN_BLAS" ]; then for python in $(type -ap python3); do
   TENKEN_BLAS=$("$python" -c 'import scipy_openblas32 as b; print(f"{b.get_lib_dir()}/lib{b.get_library()}.so")' \\
     2>/dev/null) && break
@@ -41,12 +41,12 @@ class Hpl(HplBase):
     valid_prog_environs = ["+cuda"]
     subjects = ["gpu"]
     gpus = 1
-    #: How large the matrix is.
+    #: Size of the matrix.
     size = parameter(list(SIZES))
 
     @run_after("init")
     def leave_long_runs_to_long_modes(self):
-        """When it is listed: modes and share of time by the size."""
+        """At listing: modes and share of time by the size."""
         if self.size != "small":
             self.tags = self.tags - {"quick"}
         if self.size == "large":
@@ -55,7 +55,7 @@ class Hpl(HplBase):
 
     @run_after("setup")
     def set_problem(self):
-        """Once the partition is known: size and block, waived where it does not fit."""
+        """Once the partition is known: size and block, waived if it does not fit."""
         n, nb = SIZES[self.size]
         fits = n * n * 8 / 2**30 + BESIDE_GIB <= 0.95 * self.machine.gpu_memory_gib
         if not fits and self.size == "large":
@@ -92,7 +92,7 @@ class HplNode(HplBase):
         self.set_size(OF_NODE.get(self.num_tasks))
 
     def set_size(self, known: tuple[int, int] | None):
-        """N as known for this number of GPUs, if it fits; in mode acceptance the N that fills the memory."""
+        """The known best N for this number of GPUs, if it fits; in mode acceptance the N that fills the memory."""
         n, nb = known or (0, 2048)
         memory = self.num_tasks * self.machine.gpu_memory_gib
         room = 0.95 * memory - self.num_tasks * BESIDE_GIB
@@ -104,7 +104,7 @@ class HplNode(HplBase):
         self.solve_as_often_as_fits(n)
 
     def solve_as_often_as_fits(self, n: int):
-        """In mode acceptance as many solutions as fit into the share of time, and time for a long one."""
+        """In mode acceptance: as many solutions as fit into the check's share of time, and a longer time limit."""
         sheet = self.machine.partition.node.gpu
         peak = max(sheet.fp64_tflops or 0, sheet.fp64_tensor_tflops or 0) if sheet else 0
         seconds = 2 / 3 * n**3 / (USUAL_SHARE * peak * 1e12 * self.num_tasks) if peak else 0
@@ -126,7 +126,7 @@ class HplBetweenNodes(HplNode):
 
     @run_after("init")
     def need_so_many_nodes(self):
-        """When it is listed: needs that many nodes."""
+        """At listing: requires that many nodes."""
         self.need_nodes(self.num_nodes)
 
     @run_after("setup")
@@ -153,13 +153,13 @@ class HplPublished(HplNode):
 
     @run_after("init")
     def need_so_many_nodes(self):
-        """When it is listed: needs that many nodes."""
+        """At listing: requires that many nodes."""
         if self.nodes_used > 2:
             self.need_nodes(self.nodes_used)
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
-        """Once the partition is known: ranks, size and grid as published, waived where they do not fit."""
+        """Once the partition is known: ranks, size and grid as published, waived if they do not fit."""
         n, nb, p, q = PUBLISHED[self.nodes_used]
         self.num_tasks_per_node = 2
         self.num_tasks = 2 * self.nodes_used
@@ -187,7 +187,7 @@ class Sweep(HplBase):
     @run_after("setup")
     def ask_for_repetitions(self):
         """Once the partition is known: the cases of the sweep, each once."""
-        # own panels and the library's, both at these sizes
+        # at these sizes both the suite's own panels and the library's are used
         wanted = {"backend": "cuda", "repetitions": 1, "few-rows": 600, "sweep": self.cases, "sweep-max-n": 2500}
         self.arguments = {"warmup-seconds": 0, **wanted}
         self.expected_parameters = {key.replace("-", "_"): value for key, value in wanted.items()}
@@ -281,7 +281,7 @@ class HplOtherPublished(HplOther):
 
     @run_after("init")
     def take_the_published_size(self):
-        """When it is listed: size and grid as published; only in that mode."""
+        """At listing: size and grid as published; only in that mode."""
         self.hpl_n, self.hpl_nb, self.hpl_p, self.hpl_q = PUBLISHED[self.nodes_used]
         self.hpl_ranks_per_node = 2
         if self.nodes_used > 2:

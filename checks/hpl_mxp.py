@@ -12,8 +12,8 @@ from tenken.reframe.links import FIND_NCCL, NEAR_GPU
 
 #: Order of the matrix and columns eliminated together on one GPU; FP32 takes 4 N^2 bytes.
 ONE_GPU = {"quick": (65536, 2048), "nightly": (131072, 4096), "acceptance": (163840, 4096), "published": (163840, 4096)}
-#: The same for all GPUs of a node, by their number: 163840 sqrt(Q) in multiples of the block, so that each has as much
-#: memory to fill as one alone: weak scaling.
+#: The same for all GPUs of a node, by their number: 163840 sqrt(Q) in multiples of the block, so that each GPU has the
+#: same share of its memory filled as a single one (weak scaling).
 OF_NODE = {2: (229376, 4096), 4: (327680, 4096), 8: (462848, 4096)}
 #: GiB on the GPU in addition to its part of the matrix.
 BESIDE_GIB = 10.0
@@ -66,7 +66,7 @@ class HplMxp(MxpBase):
 
     @run_after("init")
     def leave_the_second_format_to_long_modes(self):
-        """When it is listed: bfloat16 in long modes alone."""
+        """At listing: bfloat16 only in long modes."""
         if self.low != "fp16":
             self.tags = self.tags - {"quick", "acceptance"}
 
@@ -80,7 +80,8 @@ class HplMxp(MxpBase):
 
 @rfm.simple_test
 class LuFp8(MxpBase):
-    """LU in FP8 and refinement on one GPU: below the 16 bits of the rules, so its figures are not called HPL-MxP."""
+    """LU in FP8 with refinement on one GPU: below the 16 bits that the rules require, so its figures are not called
+    HPL-MxP."""
 
     descr = "LU in FP8 with refinement on one GPU, an experiment"
     metrics = ["lu_fp8", "residual", "factor_error", "refinements", "small_share", "product", "phase"]
@@ -123,7 +124,7 @@ class HplMxpNode(MxpBase):
 
 @rfm.simple_test
 class HplMxpHost(MxpBase):
-    """The host with FP16 emulated: tests accuracy, refinement and verification; the rates are not meaningful."""
+    """The host with FP16 emulated, to test accuracy, refinement and verification; the rates are not meaningful."""
 
     descr = "HPL-MxP on the host, FP16 emulated"
     share = 1

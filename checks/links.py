@@ -143,7 +143,7 @@ class MpiPair(MpiBase):
 
     @run_before("run")
     def read_the_ports(self):
-        """Just before the job script is written: reads the counters of the ports around the command."""
+        """Just before the job script is written: adds readings of the port counters around the command."""
         read_ports(self)
 
 
@@ -254,7 +254,7 @@ class NcclBetweenNodes(Nccl):
 
     @run_after("init")
     def need_so_many_nodes(self):
-        """When it is listed: needs that many nodes, or two GPUs that act as nodes."""
+        """At listing: requires that many nodes, or two GPUs that act as nodes."""
         if self.as_nodes:
             self.num_nodes = 1
             self.valid_systems = [f"{one} +gpus2" for one in self.valid_systems]
@@ -274,5 +274,5 @@ class NcclBetweenNodes(Nccl):
 
     @run_before("run")
     def read_the_ports(self):
-        """Just before the job script is written: reads the counters of the ports around the command."""
+        """Just before the job script is written: adds readings of the port counters around the command."""
         read_ports(self)

@@ -41,7 +41,7 @@ class MemcopyGpu(MemcopyBase):
 
     @run_after("init")
     def leave_the_larger_to_others(self):
-        """When it is listed: the large arrays not in mode acceptance."""
+        """At listing: the large arrays not in mode acceptance."""
         if self.array_bytes > 4_000_000_000:
             self.tags = self.tags - {"acceptance"}
 

@@ -49,21 +49,21 @@ class NcclTests(TenkenCheck):
     nccl_tests_max_bytes = variable(int, value=1 << 30)
     nccl_tests_factor = variable(int, value=4)
 
-    #: Nodes; with more than one, binaries built with MPI=1 are started as a rank for each GPU.
+    #: Number of nodes; with more than one, binaries built with MPI=1 run as one rank per GPU.
     nccl_tests_nodes = variable(int, value=1)
 
     prerun_cmds = FIND_NCCL.splitlines()
 
     @run_after("init")
     def need_so_many(self):
-        """When it is listed: needs that many nodes."""
+        """At listing: requires that many nodes."""
         if self.nccl_tests_nodes > 1:
             self.need_nodes(self.nccl_tests_nodes)
             self.uses_mpi = True
 
     @run_after("setup")
     def expect_nccl_tests(self):
-        """Once the partition is known: refuses unknown benchmarks; what the output must state."""
+        """Once the partition is known: refuses unknown benchmarks; sets what the output must state."""
         if self.nccl_tests_nodes < 1:
             raise ReframeError(f"nccl_tests_nodes {self.nccl_tests_nodes}: allowed: 1 or above")
         if self.uses_mpi:
@@ -122,7 +122,7 @@ class NcclTests(TenkenCheck):
 
 @rfm.simple_test
 class NcclTestsBetweenNodes(NcclTests):
-    """The same between the GPUs of two nodes, or with `nccl_tests_nodes` of more: binaries built with MPI."""
+    """The same between the GPUs of two nodes, or of `nccl_tests_nodes` nodes: binaries built with MPI."""
 
     descr = "the site's nccl-tests between the GPUs of several nodes"
     valid_systems = ["+cuda +mpi +nodes"]

@@ -52,7 +52,7 @@ class MpiOsu(MpiBase):
     #: Largest message in bytes.
     osu_max_bytes = variable(int, value=4194304)
 
-    #: Whether they take the options of sizes and iterations; ports to Python take none and choose both themselves.
+    #: Whether they accept options for sizes and iterations; the Python ports accept none and choose both themselves.
     osu_takes_sizes = variable(bool, value=True)
 
     #: Longest time of one benchmark in seconds.
@@ -63,7 +63,7 @@ class MpiOsu(MpiBase):
 
     @run_after("setup")
     def expect_osu(self):
-        """Once the partition is known: refuses unknown benchmarks; what the output must state."""
+        """Once the partition is known: refuses unknown benchmarks; sets what the output must state."""
         wrong = [b for b in self.osu_benchmarks if b not in BENCHMARKS]
         if wrong or self.osu_buffers not in BUFFERS:
             raise ReframeError(
@@ -94,7 +94,8 @@ class MpiOsu(MpiBase):
         self.job.launcher = getlauncher("local")()
 
     def runs(self, options: str, buffers: str, launch: str) -> list[str]:
-        """Shell lines: the parts of each benchmark (tenken/reframe/locks.py), and how one is launched in its time.
+        """Shell lines: the parts of each benchmark (tenken/reframe/locks.py), and how one is launched with its time
+        limit.
 
         The memory of the buffers comes last: the benchmarks ignore options after it.
         """
@@ -164,13 +165,13 @@ class MpiOsuPublished(MpiOsuBetweenNodes):
 
     @run_after("init")
     def keep_to_the_mode(self):
-        """When it is listed: only in mode published."""
+        """At listing: only in mode published."""
         self.only_in_mode("published")
 
 
 @rfm.simple_test
 class MpiOsuCollectives(MpiOsu):
-    """Collectives of all cores, or with `osu_ranks` of as many ranks per node, of `osu_nodes` nodes."""
+    """Collectives of all cores, or with `osu_ranks` of as many ranks per node, on `osu_nodes` nodes."""
 
     descr = "the site's OSU Micro-Benchmarks, collectives of whole nodes"
     tags = {"links", "mpi", "osu", "acceptance"}
@@ -187,7 +188,7 @@ class MpiOsuCollectives(MpiOsu):
 
     @run_after("init")
     def need_so_many(self):
-        """When it is listed: needs that many nodes."""
+        """At listing: requires that many nodes."""
         if self.osu_nodes > 1:
             self.need_nodes(self.osu_nodes)
 

@@ -1,4 +1,4 @@
-"""perftest's ib_write_bw and ib_read_lat between two nodes: the first is the server, the second its client."""
+"""perftest's ib_write_bw and ib_read_lat between two nodes: one is the server, the other its client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenken.reframe.foreign import Figure, ForeignOutputError, NamedProgram
 
 
 class BetweenTwo(NamedProgram):
-    """One program of perftest over all sizes (-a). The client starts when its server has had time to listen.
+    """One program of perftest over all sizes (-a). The client starts after the server has had time to listen.
 
     `named_command` or the variable TENKEN_PERFTEST names the folder; waived if the program is not on the node.
     """
@@ -35,7 +35,7 @@ class BetweenTwo(NamedProgram):
 
     def command_named(self):
         program, options = self.program_named(), f"-a -F {self.perftest_options}".strip()
-        # every rank runs this: the first to make the folder serves, and prints nothing
+        # every rank runs this: the first one to create the folder is the server, and prints nothing
         return (
             f"{program} --version > /dev/null 2>&1; if mkdir tenken-server 2> /dev/null; "
             f"then uname -n > tenken-server/name; {program} {options} > tenken-server/output 2>&1; "

@@ -33,8 +33,8 @@ class SpmvBase(TenkenCheck):
     #: Generated matrices, KIND:SIZE with commas between; None: those of the mode.
     matrices = variable(str, type(None), value=None)
 
-    #: A folder of additional Matrix Market files (`-S spmv_files=DIR`). Empty: in mode published those that `tenken
-    #: matrices fetch` downloaded, if any.
+    #: A folder of additional Matrix Market files (`-S spmv_files=DIR`). Empty: in mode published, the matrices that
+    #: `tenken matrices fetch` downloaded, if any.
     spmv_files = variable(str, value="")
 
     @run_after("setup")
@@ -43,7 +43,7 @@ class SpmvBase(TenkenCheck):
         self.arguments = {
             **self.arguments,
             "repetitions": 100,
-            "variant-warmup-seconds": 0.05,  # the clocks are up since the dot product
+            "variant-warmup-seconds": 0.05,  # the clocks are already up after the dot product
             "files": self.files(),
         }
         self.expected_parameters |= {"repetitions": 100}
@@ -86,7 +86,7 @@ class SpmvCuda(SpmvBase):
 
     @run_after("init")
     def choose_share(self):
-        """When it is listed: share of time by the precision."""
+        """At listing: share of time by the precision."""
         self.share = 12 if self.precision == "single" else 40
 
     @run_after("setup")

@@ -42,9 +42,9 @@ class StencilBase(TenkenCheck):
         """The program's arguments, which its document must repeat."""
         asked = {"points": 27, "precision": "double", "repetitions": 100, "steps": 128, **more}
         self.expected_parameters = {**asked, **self.expected_parameters}
-        # A GPU at its power cap slows down within a second. An efficiency is a ratio of rates after that, a kernel's
-        # own rate is taken before: after 0.3 s the limiter's first dip falls into it (174 instead of 202 Gcell/s with
-        # two steps per pass on an H200).
+        # A GPU at its power cap slows down within a second. An efficiency is a ratio of rates after that, while a
+        # kernel's own rate is taken before: after 0.3 s it would include the limiter's first dip (174 instead of 202
+        # Gcell/s with two steps per pass on an H200).
         settled = more.get("backend") == "cuda" and more.get("exchange") != "none"
         warm = (1 if self.tenken_mode == "quick" else 2) if settled else 0.5
         self.arguments = {**self.expected_parameters, "warmup-seconds": warm, **self.arguments}
@@ -67,7 +67,7 @@ class Stencil(StencilBase):
 
     @run_after("init")
     def leave_single_precision_to_long_modes(self):
-        """When it is listed: single precision not in mode acceptance."""
+        """At listing: single precision not in mode acceptance."""
         if self.precision == "single":
             self.tags = self.tags - {"acceptance"}
 
@@ -75,7 +75,7 @@ class Stencil(StencilBase):
     def set_problem(self):
         """Once the partition is known: a grid by mode and memory."""
         side = 1024 if self.machine.gpu_memory_gib >= 32 and self.tenken_mode != "quick" else 512
-        # a repetition is one step (two where they are fused), so that all end before the power cap takes effect
+        # a repetition is one step (two if they are fused), so that all end before the power cap takes effect
         self.ask(
             backend="cuda", exchange="none", points=self.points, precision=self.precision,
             nx=side, ny=side, nz=side, bt=1,
@@ -103,7 +103,7 @@ class StencilGpus(StencilBase):
 
     @run_after("init")
     def need_so_many_gpus(self):
-        """When it is listed: needs that many GPUs."""
+        """At listing: requires that many GPUs."""
         self.valid_systems = [f"+cuda +gpus{self.num_gpus}"]
 
     @run_after("init")
@@ -199,7 +199,7 @@ class StencilNodes(StencilRanksBase):
 
     @run_after("init")
     def need_so_many_nodes(self):
-        """When it is listed: needs that many nodes; more than two only in mode published."""
+        """At listing: requires that many nodes; more than two only in mode published."""
         self.need_nodes(self.num_nodes)
         if self.num_nodes > 2:
             self.only_in_mode("published")
@@ -284,7 +284,7 @@ class StencilBlocks(StencilBase):
 
     @run_after("init")
     def keep_to_the_mode(self):
-        """When it is listed: only in mode published."""
+        """At listing: only in mode published."""
         self.only_in_mode("published")
 
     @run_after("setup")
@@ -313,7 +313,7 @@ class StencilHostNodes(StencilBase):
 
     @run_after("init")
     def need_so_many_nodes(self):
-        """When it is listed: needs that many nodes; only in mode published."""
+        """At listing: requires that many nodes; only in mode published."""
         self.need_nodes(self.num_nodes)
         self.only_in_mode("published")
 
@@ -324,7 +324,7 @@ class StencilHostNodes(StencilBase):
         if room < 160:
             self.waive(f"not supported by the device: 128 GiB of arrays do not fit into a node of {room:.0f} GiB")
         self.num_tasks, self.num_tasks_per_node = self.num_nodes, 1
-        # one rank has the node: its cores are its threads
+        # one rank uses the whole node, with one thread per core
         self.env_vars = {name: value for name, value in self.env_vars.items() if name != "OMP_NUM_THREADS"}
         self.ask(
             backend="host", exchange="mpi", bt=16, ranks=self.num_tasks, nodes=self.num_nodes,
@@ -420,7 +420,7 @@ class StencilPgasGpus(FormBase):
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]
     cores = 0
-    #: Of the formulation: one GPU's own memory, or managed memory of all.
+    #: Memory of the formulation: one GPU's own memory, or managed memory of all.
     form = parameter(["device", "managed"])
 
     @run_after("setup")

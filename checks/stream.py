@@ -11,8 +11,8 @@ from tenken.reframe.build import BuildFirst
 
 class StreamBase(TenkenCheck):
     """copy, scale, add, triad and dot in double precision; the value is the median of the repetitions. Fewer than 100
-    are not sufficient on a host: in archived H200 sessions the median of 30 is 1.4 % from that of 100, 12 % at the
-    95th percentile.
+    are not sufficient on a host: in archived H200 sessions the median of 30 differs from that of 100 by 1.4 %, 12 % at
+    the 95th percentile.
 
     Metrics: `copy`, `scale`, `add`, `triad`, `dot` in GB/s per subject. Checked analytically after the timed part.
     """
@@ -93,6 +93,7 @@ class StreamOpenACC(StreamBase):
 
     @run_after("setup")
     def expect_the_device(self):
-        """A GPU, except with gcc: whether that offloads is known only where it compiles, and the result states it."""
+        """Runs on a GPU, except with gcc: whether gcc offloads is known only at build time, and the result states
+        it."""
         if "g++" not in self.current_environ.cxx:
             self.subjects = ["gpu"]

@@ -17,7 +17,7 @@ from tenken.reframe.links import NEAR_GPU
 LENGTHS = {"quick": (4, 4, 2), "nightly": (30, 10, 5), "acceptance": (30, 10, 5), "published": (60, 20, 5)}
 #: The program's output, without token and locks.
 WRITTEN = "training.json"
-# Finds a Python with PyTorch where none is named; if there is none, the last Python on PATH reports that.
+# Finds a Python with PyTorch if none is named; if there is none, the last Python on PATH reports that.
 _FIND_PYTHON = """if [ -z "$TENKEN_PYTORCH" ]; then for TENKEN_PYTORCH in $(type -ap python3); do
   "$TENKEN_PYTORCH" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null && break
 done; fi"""
@@ -44,7 +44,7 @@ class TrainingBase(JudgedCheck):
 
     #: The model: 1b, 50m or tiny.
     model = variable(str, value="1b")
-    #: Sequences of a GPU; 0: the most that fit, up to 8.
+    #: Sequences per GPU; 0: as many as fit, up to 8.
     batch = variable(int, value=0)
     #: Of products.
     products = "bf16"
@@ -83,7 +83,7 @@ class TrainingBase(JudgedCheck):
         self.executable_opts = command_line({**self.arguments, **fault, "json": WRITTEN})
 
     def judgement(self):
-        """The result is the program's; the job's script knows token, locks and load."""
+        """The program writes the result; the job script adds token, locks and load."""
         path = Path(self.stagedir, WRITTEN)
         if path.is_file():
             Path(self.stagedir, RESULT_FILE).write_text(json.dumps(self.stamp(json.loads(path.read_text()))))
@@ -101,7 +101,7 @@ class TrainingStep(TrainingBase):
 
     @run_after("init")
     def choose_precision(self):
-        """When it is listed: the precision; FP8 not in mode quick."""
+        """At listing: the precision; FP8 not in mode quick."""
         self.products = self.precision
         if self.precision == "fp8":
             self.tags = self.tags - {"quick"}
@@ -122,14 +122,14 @@ class TrainingParallel(TrainingBase):
 
     @run_after("init")
     def choose_parallel(self):
-        """When it is listed: how the model is divided."""
+        """At listing: how the model is divided."""
         self.parallel = self.divided
 
 
 @rfm.simple_test
 class TrainingBetweenNodes(TrainingBase):
-    """All GPUs of several nodes train one model by data: two nodes, or as many as
-    `-S TrainingBetweenNodes.num_nodes=64` gives. The launcher starts one process a node.
+    """All GPUs of several nodes train one model by data: two nodes, or as many as `-S
+    TrainingBetweenNodes.num_nodes=64` gives. The launcher starts one process per node.
     """
 
     descr = "a training step of all GPUs of several nodes together"
@@ -142,12 +142,12 @@ class TrainingBetweenNodes(TrainingBase):
     num_nodes = variable(int, value=2)
     num_tasks_per_node = 1
     env_vars = dict(NEAR_GPU)
-    # where processes of an earlier attempt met
+    # rendezvous file of an earlier attempt
     outputs = [RESULT_FILE, WRITTEN, "training-rendezvous.json"]
 
     @run_after("init")
     def need_so_many_nodes(self):
-        """When it is listed: needs that many nodes."""
+        """At listing: requires that many nodes."""
         self.need_nodes(self.num_nodes)
 
     def nodes_asked(self):
@@ -161,7 +161,7 @@ class TrainingBetweenNodes(TrainingBase):
 
 @rfm.simple_test
 class TrainingFlips(TrainingBase):
-    """The power of the fingerprints: one bit of a weight, a gradient or an activation is flipped at a random step, 300
+    """Detection by the fingerprints: one bit of a weight, a gradient or an activation is flipped at a random step, 300
     times. Additional metrics: `flips_found`, `flips_masked`. Verified: none that changed the state is missed.
     """
 
@@ -173,7 +173,7 @@ class TrainingFlips(TrainingBase):
 
     @run_after("setup")
     def require_counts(self):
-        """Once the partition is known: the metrics that must come."""
+        """Once the partition is known: the metrics that must be reported."""
         self.metrics = ["step", "deterministic", "flips_found", "flips_masked"]
 
 

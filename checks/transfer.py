@@ -7,7 +7,7 @@ from reframe.core.builtins import parameter, run_after
 
 from tenken.reframe.base import TenkenCheck
 
-#: Bytes of an array, repetitions, bytes of the sweep's end, by mode.
+#: By mode: bytes of an array, repetitions, end of the sweep in bytes.
 SIZES = {
     "quick": (256_000_000, 100, 64 * 2**20),
     "acceptance": (512_000_000, 100, 256 * 2**20),

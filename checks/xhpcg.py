@@ -41,7 +41,7 @@ class HpcgBinary(HpcgBase):
     env_vars = dict(MpiBase.env_vars)
     time_limit = "1h"
 
-    #: The command that is each rank.
+    #: The command that each rank runs.
     xhpcg = variable(str, value="")
 
     #: Its options.
@@ -55,7 +55,7 @@ class HpcgBinary(HpcgBase):
 
     @run_after("init")
     def need_so_many(self):
-        """When it is listed: needs that many nodes."""
+        """At listing: requires that many nodes."""
         if self.xhpcg_nodes > 1:
             self.need_nodes(self.xhpcg_nodes)
 
@@ -65,7 +65,7 @@ class HpcgBinary(HpcgBase):
 
     @run_after("setup")
     def expect_xhpcg(self):
-        """Once the partition is known: ranks and grid; what the output must state."""
+        """Once the partition is known: ranks and grid; sets what the output must state."""
         if self.xhpcg_ranks < 0 or self.xhpcg_nodes < 1:
             raise ReframeError(
                 f"xhpcg_ranks {self.xhpcg_ranks}, xhpcg_nodes {self.xhpcg_nodes}: allowed: 0 or more, 1 or more"
@@ -99,7 +99,7 @@ class HpcgBinary(HpcgBase):
             if "TENKEN-XHPCG-MISSING" in text.splitlines():
                 made = waived(nodes, self.num_tasks, self.expected_parameters)
             else:
-                # of a report in a file, what was printed before it names the implementation
+                # if the report is in a file, the output before it names the implementation
                 made = document(parse(text), nodes[0], nodes, self.command, {"implementation": "xhpcg"})
             path.write_text(json.dumps(self.stamp(made)))
         except HpcgFormatError as error:
@@ -109,7 +109,7 @@ class HpcgBinary(HpcgBase):
 
 @rfm.simple_test
 class HpcgBinaryBetweenNodes(HpcgBinary):
-    """The same on two nodes, or with `xhpcg_nodes` on more, as published in R10."""
+    """The same on two nodes, or on `xhpcg_nodes` nodes, as published in R10."""
 
     descr = "the vendor's or the site's HPCG on several nodes"
     valid_systems = ["+mpi +nodes"]
@@ -118,7 +118,7 @@ class HpcgBinaryBetweenNodes(HpcgBinary):
 
 @rfm.simple_test
 class HpcgBinaryPublished(HpcgBinary):
-    """As published (R9, R10): 256^3 points a rank, a rank for each of two GPUs of one, four, eight and 32 nodes."""
+    """As published (R9, R10): 256^3 points per rank, one rank for each of two GPUs of one, four, eight and 32 nodes."""
 
     descr = "the vendor's or the site's HPCG on as many nodes as published"
     tags = {"hpcg", "xhpcg", "published"}
@@ -133,7 +133,7 @@ class HpcgBinaryPublished(HpcgBinary):
 
     @run_after("init")
     def take_the_published_size(self):
-        """When it is listed: nodes as published; only in that mode."""
+        """At listing: nodes as published; only in that mode."""
         self.xhpcg_nodes = self.num_nodes
         if self.num_nodes > 1:
             self.need_nodes(self.num_nodes)

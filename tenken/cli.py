@@ -17,7 +17,7 @@ GROUP = "tenken.commands"
 
 #: What people need first, in this order; `--help` lists all others under "more".
 FIRST = ("systems", "checks", "report", "gate", "acceptance", "node")
-#: Shown below the `--help` of the command that each line names, and of those above it that have none.
+#: Shown below the `--help` of the command that each line names, and of its parent commands that have none.
 EXAMPLES = """
 tenken systems describe
 tenken systems list
@@ -72,7 +72,7 @@ tenken show result.json
 
 
 class _Printable:
-    """A stream on which names and words out of the archive cannot steer the terminal."""
+    """A stream on which text from the archive cannot control the terminal."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -89,7 +89,7 @@ class _Printable:
 
 
 class _Parser(argparse.ArgumentParser):
-    """That of `tenken` alone: its help lists the commands that people need first apart from the others."""
+    """Formatter of `tenken` itself: its help lists the commands that people need first separately from the others."""
 
     def format_help(self) -> str:
         formatter = self._get_formatter()
@@ -108,12 +108,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _commands(parser: argparse.ArgumentParser) -> Any:
-    """The subcommands of a parser, None where it has none."""
+    """The subcommands of a parser, None if it has none."""
     return next((one for one in parser._actions if isinstance(one, argparse._SubParsersAction)), None)
 
 
 def _show_examples(parser: argparse.ArgumentParser) -> None:
-    """Each example in the help of the command that it is of, and of those above it that have none yet."""
+    """Adds each example to the help of its command, and of parent commands that have none yet."""
     for line in EXAMPLES.strip().splitlines():
         of = []
         here = parser
@@ -123,7 +123,7 @@ def _show_examples(parser: argparse.ArgumentParser) -> None:
                 break
             here = commands.choices[word]
             of.append(here)
-        # the last one is the command itself
+        # the last word is the command itself
         for one in [*of[-1:], *(above for above in of[:-1] if "example: " not in (above.epilog or ""))]:
             if line in (one.epilog or ""):
                 continue
@@ -132,7 +132,7 @@ def _show_examples(parser: argparse.ArgumentParser) -> None:
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """The parser of all subcommands; with the name of one, of this one alone: the others are not imported."""
+    """The parser of all subcommands, or of the named one alone: the others are not imported."""
     parser = _Parser(
         prog="tenken",
         description="Describe machines, list checks, judge and report results. The checks are run by ReFrame.",
@@ -149,9 +149,9 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one subcommand and return its exit code: 2 for what the user can fix, with one line on stderr."""
+    """Runs one subcommand and returns its exit code: 2 for what the user can fix, with one line on stderr."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows another one, and continues
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows a substitute
             stream.reconfigure(errors="replace")
     with contextlib.redirect_stdout(_Printable(sys.stdout)), contextlib.redirect_stderr(_Printable(sys.stderr)):
         return _run(argv)

@@ -4,9 +4,9 @@ this module, which needs the standard library alone.
     python3 counters.py line WHEN      one line TENKEN-PORT per port of this node, by one of the node's ranks
 
 A counter that is missing, was reset in between, or is at its maximum is unknown (None), never 0. The classic counters
-of InfiniBand ports stop at their maximum (InfiniBand Architecture Specification 1.4, 16.1.3.5, PortCounters), and many
+of InfiniBand ports stop at their maximum (InfiniBand Architecture Specification 1.4, 16.1.3.5, PortCounters), but many
 drivers read them from wider registers; so a value counts as saturated only at exactly the largest value of its width.
-All others are 64 bits wide and wrap, which no port does within a node's life.
+All others are 64 bits wide and wrap, which does not happen within a node's life.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: What a rise means: FAULT, any is one of cable, transceiver, port or its firmware; BER, bits that no correction
-#: repaired, a fault above MAX_BER; NOTED, congestion and retransmissions, which a healthy fabric has too.
+#: What a rise means: FAULT: each is a fault of cable, transceiver, port or firmware; BER: uncorrected bits, a fault
+#: above MAX_BER; NOTED: congestion and retransmissions, which a healthy fabric has too.
 FAULT, BER, NOTED = "fault", "ber", "noted"
-#: Bit error rate that every link must stay below (InfiniBand Architecture Specification, volume 2).
+#: Maximum bit error rate of every link (InfiniBand Architecture Specification, volume 2).
 MAX_BER = 1e-12
 #: Key of the changes in the facts of a record's job.
 FACT = "ports"
@@ -30,8 +30,8 @@ FACT = "ports"
 
 @dataclass(frozen=True)
 class Counter:
-    """An error counter: its folder, the bits of one that stops at its maximum (None: 64 bits, which wrap), the meaning
-    of a rise, and what it counts."""
+    """An error counter: its folder, its width in bits if it stops at its maximum (None: 64 bits, which wrap), the
+    meaning of a rise, and what it counts."""
 
     source: str
     bits: int | None
@@ -82,7 +82,7 @@ TRAFFIC = {
     "infiniband": {
         "sent_bytes": ("counters/port_xmit_data", 4),
         "received_bytes": ("counters/port_rcv_data", 4),
-        # ticks in which it had data and no credit; their length is the adapter's own
+        # ticks with data but without credit; their length depends on the adapter
         "wait_ticks": ("counters/port_xmit_wait", 1),
     },
     "ethernet": {"sent_bytes": ("statistics/tx_bytes", 1), "received_bytes": ("statistics/rx_bytes", 1)},
@@ -125,7 +125,7 @@ def text(file: Path) -> str | None:
 
 
 def number(file: Path) -> int | None:
-    """A file that contains one whole number; None for everything else."""
+    """A file with one whole number; None for everything else."""
     content = text(file)
     try:
         return int((content or "").split("@")[0], 0)
@@ -142,23 +142,23 @@ def names(folder: Path) -> list[str]:
 
 
 def value(name: str, read: int | None) -> int | None:
-    """A reading, None at the maximum of its width: the true number is unknown."""
+    """A reading; None at the maximum of its width, since the true number is unknown."""
     bits = SATURATING.get(name.rpartition(".")[2])
     return None if read is None or read < 0 or (bits is not None and read == 2**bits - 1) else read
 
 
 def change(before: int | None, after: int | None) -> int | None:
-    """By how much a counter rose between two readings; None where one is unknown, or it was reset in between."""
+    """The increase of a counter between two readings; None if one is unknown, or it was reset in between."""
     return None if before is None or after is None or after < before else after - before
 
 
 def changes(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> Counters:
-    """The same for all counters of `after`; one that is new is unknown."""
+    """The same for all counters of `after`; a new one is unknown."""
     return {name: change(before.get(name), read) for name, read in after.items()}
 
 
 def ports(root: Path = Path("/")) -> list[Port]:
-    """All ports of the node but for loopback and virtual interfaces, by kind and name."""
+    """All ports of the node except loopback and virtual interfaces, by kind and name."""
     return [*_rdma(root), *_ethernet(root), *_cxi(root)]
 
 
@@ -209,7 +209,7 @@ def _ethernet(root: Path) -> list[Port]:
     found = []
     top = root / "sys/class/net"
     for name in names(top):
-        # type 1: Ethernet; without a device behind it, it is a bridge, a tunnel, one half of a pair
+        # type 1: Ethernet; without a device behind it, it is a bridge, a tunnel or one end of a veth pair
         if text(top / name / "type") != "1" or not (top / name / "device").exists():
             continue
         counters: Counters = {n: number(top / name / "statistics" / n) for n in ETHERNET}
@@ -245,7 +245,7 @@ def _cxi(root: Path) -> list[Port]:
 
 
 def aer(bus: str, root: Path = Path("/")) -> Counters:
-    """PCIe errors (Advanced Error Reporting) of a device by severity; unknown where the kernel has no AER."""
+    """PCIe errors (Advanced Error Reporting) of a device by severity; unknown if the kernel has no AER."""
     result: Counters = {}
     for severity, total in AER.items():
         lines = dict(
@@ -259,10 +259,10 @@ def aer(bus: str, root: Path = Path("/")) -> Counters:
 
 # ---- readings of a job: before and after a measurement -------------------------------------------------------------
 
-#: When a job reads: at rest, before its command (between the two is the idle baseline), and after it.
+#: When a job reads: at rest, before its command (the difference of the two is the idle baseline), and after it.
 IDLE, BEFORE, AFTER = "idle", "before", "after"
 _MARK = "TENKEN-PORT"
-#: Printed by a job script in which no rank could read them.
+#: Printed by a job script if no rank could read them.
 UNREAD = "TENKEN-PORTS-UNREAD"
 #: The number of a rank among those of its node, by launcher.
 _LOCAL_RANK = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID")
@@ -286,8 +286,8 @@ def lines(when: str, root: Path = Path("/")) -> list[str]:
 
 @dataclass(frozen=True)
 class Change:
-    """What a port counted while a command ran, less what it counts at rest in such a time (`traffic`); None: unknown.
-    `idle`: errors that rose at rest already."""
+    """Counts of a port while a command ran, minus its counts at rest in the same time (`traffic`); None: unknown.
+    `idle`: errors that already rose at rest."""
 
     node: str
     port: str
@@ -300,8 +300,8 @@ class Change:
 
     @property
     def bit_error_rate(self) -> float | None:
-        """Effective, after error correction: symbol errors over the bits that the link carried in this time, idle
-        patterns included. None: unknown. What error correction repaired is not in it."""
+        """Effective rate, after error correction: symbol errors over the bits that the link carried in this time, idle
+        patterns included. None: unknown. Repaired errors are not included."""
         errors = self.errors.get("symbol_error")
         if errors is None or self.gbit_s is None or self.seconds <= 0:
             return None
@@ -328,7 +328,7 @@ class Change:
         return sorted(name for name, rise in self.errors.items() if rise is None and COUNTERS[name].rise != NOTED)
 
     def as_json(self) -> dict[str, object]:
-        """Without errors that did not rise."""
+        """Leaves out errors that did not rise."""
         return {**vars(self), "errors": {name: rise for name, rise in self.errors.items() if rise != 0}}
 
 
@@ -368,7 +368,7 @@ def changes_of(text: Iterable[str]) -> list[Change]:
 
 
 def read(facts: Mapping[str, object]) -> list[Change]:
-    """The changes in the facts of a record's job; what is no Change.as_json() is left out."""
+    """The changes in the facts of a record's job; anything that is no Change.as_json() is left out."""
     found, kept = [], facts.get(FACT)
     for one in kept if isinstance(kept, list) else []:
         with contextlib.suppress(TypeError):
@@ -377,8 +377,8 @@ def read(facts: Mapping[str, object]) -> list[Change]:
 
 
 def below(changes: Iterable[Change], kind: str, rails: int | None, gbit_s: float | None) -> list[str]:
-    """Nodes with fewer ports, or ports of a lower rate, than the fabric of the system file has; unknown rates are not
-    below."""
+    """Nodes with fewer ports, or ports of a lower rate, than the system file's fabric; unknown rates are not counted as
+    lower."""
     found: list[str] = []
     seen: dict[str, set[str]] = {}
     for one in changes:
@@ -410,8 +410,8 @@ def main(words: list[str]) -> int:
         sys.stderr.write(f"usage: counters.py line {IDLE}|{BEFORE}|{AFTER} [ROOT]\n")
         return 2
     if any(os.environ.get(name, "0") != "0" for name in _LOCAL_RANK):
-        return 0  # another rank of this node does
-    # in one piece: the lines of all nodes are mixed by the launcher
+        return 0  # another rank of this node reads them
+    # in one write, since the launcher mixes the lines of all nodes
     sys.stdout.write("".join(f"{line}\n" for line in lines(words[1], Path(*words[2:3] or "/"))))
     return 0
 

@@ -1,18 +1,19 @@
-"""The errors that a user meets: each is one line with what, where and the allowed values."""
+"""Errors that a user sees: each is one line with what, where and the allowed values."""
 
 from __future__ import annotations
 
 import re
 
-# Control characters except tab and new line, characters that change the direction of writing, invisible ones, half
-# characters.
+# Control characters except tab and newline, characters that change the direction of writing, invisible ones, unpaired
+# surrogates.
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 
 
 def printable(text: str) -> str:
-    """`text` as a terminal may have it: a program's or a document's words never steer it. ESC becomes `\\x1b`."""
+    """`text` made safe for a terminal, which a program's or a document's text must never control. ESC becomes
+    `\\x1b`."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 

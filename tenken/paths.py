@@ -1,7 +1,7 @@
-"""Where the parts of the suite live, found from this file so that nothing depends on the current folder.
+"""Where the parts of the suite are, found from this file so that nothing depends on the current folder.
 
-In a checkout everything is where a site edits it. In an installed wheel the catalogue and the data sheets travel as
-package data, and `TENKEN_ROOT`, else the current folder, is where a site's own files, archive and pages are.
+In a checkout everything is where a site edits it. In an installed wheel the catalogue and the data sheets are package
+data, and `TENKEN_ROOT`, else the current folder, contains a site's own files, archive and pages.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _USABLE = re.compile(r"[\w./+@%=,-]+")
 
 
 def unusable(folder: Path) -> str | None:
-    """One line with the reason why nothing can run from a folder of this name; None where it can.
+    """One line with the reason why nothing can run from a folder of this name; None if it can.
 
-    ReFrame writes paths without quotes into its job scripts, and PATH and Python's own search path end a name at a
-    colon.
+    ReFrame writes paths without quotes into its job scripts, and a colon separates folders in PATH and in Python's
+    search path.
     """
     odd = sorted({character for character in str(folder) if not _USABLE.fullmatch(character)})
     if not odd:

@@ -1,9 +1,9 @@
-"""The log of a node's checks: one line a check in the form of a performance log, each with a seal.
+"""The log of a node's checks: one line per check in the form of a performance log, each with a seal.
 
-A check before a job is a few numbers, hundreds of times a day: a record and a line in a manifest for each would be
-more than what it says. So a line has a time, a verdict, a reason and the values (some hundred bytes), and as its last
-column the SHA-256 of the line before it (of the header for the first) and its own text: none can be changed, removed
-or put between others without all that follow. Of the standard library alone, as the check itself is.
+A node is checked hundreds of times a day, and each check gives a few numbers: one record per check would be far larger
+than its content. So a line has time, verdict, reason and values (some hundred bytes) and, as its last column, the
+SHA-256 of the previous line (of the header for the first) and its own text: changing, removing or inserting a line
+breaks all seals after it. Uses the standard library alone, as the check itself does.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MOST_BYTES = 1 << 16
 
 
 def append(path: Path, about: Mapping[str, str], values: Mapping[str, float]) -> None:
-    """Add a line. `about`: columns that every line has; `values`: in the unit of their metric. A metric that the log
-    has no column for begins another log: the old one is renamed as ReFrame does (`.h0`, `.h1`, ...). Raises OSError;
-    ArchiveError if the file is not such a log.
+    """Add a line. `about`: columns that every line has; `values`: in the unit of their metric. A metric without a
+    column starts a new log: the old one is renamed as ReFrame does (`.h0`, `.h1`, ...). Raises OSError; ArchiveError if
+    the file is not such a log.
     """
     opened, header = _open(path)
     try:
@@ -42,7 +42,7 @@ def append(path: Path, about: Mapping[str, str], values: Mapping[str, float]) ->
             opened, header = _open(path)
         size = os.fstat(opened).st_size
         end = os.pread(opened, MOST_BYTES, max(0, size - MOST_BYTES))
-        if not end.endswith(b"\n"):  # cut short by a crash: it never was a line
+        if not end.endswith(b"\n"):  # cut short by a crash, so it does not count
             os.ftruncate(opened, size - len(end.rpartition(b"\n")[2]))
         before = end.rpartition(b"\n")[0].rpartition(b"\n")[2] if header else wanted.encode()
         cells = [re.sub(r"[|\r\n]", " ", text) for text in about.values()]
@@ -97,7 +97,7 @@ def faults(path: Path) -> Iterator[str]:
         for number, text in enumerate(stream, 2):
             line, _, seal = text.rstrip(b"\n").rpartition(DELIMITER.encode())
             if not text.endswith(b"\n"):
-                return  # cut short: the next check takes it away
+                return  # cut short: the next check removes it
             if sealed(before, line.decode("utf-8", "replace")).encode() != seal:
                 yield f"line {number} is not what was sealed, or one before it is missing"
                 return

@@ -29,7 +29,7 @@ def is_full(error: BaseException | None) -> bool:
 
 
 def fullness(error: BaseException | None) -> OSError | None:
-    """The error itself or the one among its causes which means that a disk or a quota is full."""
+    """The error itself, or the cause in its chain that means a full disk or quota."""
     seen: list[BaseException] = []  # an error can be a cause of itself: raised again while another one was handled
     while error is not None and error not in seen:
         if isinstance(error, OSError) and error.errno in _FULL:

@@ -1,4 +1,5 @@
-"""What survives a power cut: a file's content is on the disk before its name is, and a line before what follows it.
+"""Writes that survive a power cut: a file's content reaches the disk before its name, and a line before whatever
+follows it.
 
 Records, manifests and the journals of campaigns are written by these functions alone.
 """
@@ -17,7 +18,7 @@ TEMPORARY = ".tmp-"
 
 
 def temporary(path: Path, content: bytes) -> Path:
-    """A file beside `path` with this content, on the disk; nothing remains if it cannot be written. Raises OSError."""
+    """Writes a temporary file next to `path` and syncs it; nothing remains if it cannot be written. Raises OSError."""
     found = path.parent / f"{TEMPORARY}{path.name[:80]}.{os.getpid()}.{secrets.token_hex(4)}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +34,7 @@ def temporary(path: Path, content: bytes) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """Names in a folder are on the disk afterwards."""
+    """Syncs a folder, so that new names in it survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -43,8 +44,8 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def appended(descriptor: int, lines: bytes) -> Iterator[None]:
-    """Lines at the end of a file that was opened for appending, on the disk; taken back if they, or what follows,
-    cannot be written. Raises OSError."""
+    """Appends lines to an open file and syncs it; the lines are removed again if they, or what follows, cannot be
+    written. Raises OSError."""
     before = os.fstat(descriptor).st_size
     try:
         if os.write(descriptor, lines) != len(lines):

@@ -1,12 +1,12 @@
-"""The archive of fingerprints: what devices computed, for devices that have no other to be compared with.
+"""The archive of fingerprints: what devices computed, to compare a device with when the run has no other.
 
     <archive>/.fingerprints/<algorithm>-<digest of the key>/<digest of its versions>/<time>-<digest>-<device>.json
 
-One file is one trace of one device, written whole or not at all under a name of its own: any number of processes may
-write at once, a kill loses at most its own file, and nothing is ever changed. The digest in the name is that of the
-fingerprints; a file that differs from it has no vote. What was wrong is kept like what was right: each device has one
-vote, by the first trace that has a step and tensor, and the majority counts (tenken/model/fingerprint.py). The votes of
-the first MOST files decide, so that a fleet of thousands does not read as many files.
+One file is one trace of one device, written whole or not at all under a unique name: any number of processes may write
+at once, a kill loses at most its own file, and no file is ever changed. The digest in the name covers the fingerprints;
+a file that does not match it has no vote. Wrong results are kept like right ones: each device has one vote, by the
+first trace that has a step and tensor, and the majority counts (tenken/model/fingerprint.py). The votes of the first
+MOST files decide, so that a fleet of thousands does not read as many files.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _DECODER = msgspec.json.Decoder(_Entry)
 
 @dataclass(frozen=True)
 class Known:
-    """What the archive has of a key: one trace a device; `damaged`: files that have no vote, with the reason."""
+    """What the archive has for a key: one trace per device; `damaged`: files without a vote, with the reason."""
 
     traces: tuple[Trace, ...] = ()
     damaged: tuple[str, ...] = ()
 
 
 def known(root: Path, key: Key, run: str = "") -> Known:
-    """The archived traces of a key, but for those of the run that is being judged."""
+    """The archived traces of a key, except those of the run being judged."""
     by_device: dict[str, tuple[_Entry, dict[tuple[int, str], str]]] = {}
     damaged = []
     for path in islice(_entries(_folder(root, key)), MOST):
@@ -80,8 +80,8 @@ def known(root: Path, key: Key, run: str = "") -> Known:
 
 
 def add(root: Path, key: Key, trace: Trace, run: str, now: datetime | None = None) -> Path | None:
-    """Keep a trace, unless a file of this device has it already: then None. `run`: a name of the run that no other has.
-    Raises ArchiveError."""
+    """Stores a trace; None if a file of this device already has it. `run`: a unique name of the run. Raises
+    ArchiveError."""
     folder = _folder(root, key)
     device = records.safe_name(trace.device)
     if any(path.name.endswith(f"-{trace.digest}-{device}.json") for path in _entries(folder)):
@@ -94,7 +94,7 @@ def add(root: Path, key: Key, trace: Trace, run: str, now: datetime | None = Non
 
 
 def other_versions(root: Path, key: Key) -> list[Key]:
-    """Keys in the archive that differ in the versions alone, in the order of their first traces."""
+    """Archived keys that differ only in versions, in the order of their first traces."""
     found = []
     for folder in _folder(root, key).parent.glob("*"):
         for path in _entries(folder):
@@ -112,7 +112,7 @@ def _folder(root: Path, key: Key) -> Path:
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """Files in the order of their times; what a kill left unfinished has another name."""
+    """Files in order of time; unfinished ones have another kind of name."""
     yield from (path for path in sorted(folder.glob("*.json")) if _NAME.fullmatch(path.name))
 
 

@@ -1,9 +1,9 @@
 """The archive: every run's record with its document and samples, append-only.
 
-A record is one JSON file, `<archive>/<system>/<partition>/<date>/<check>/<time>-<session>-<random>.json`; what another
-program printed lies beside it, as `<time>-<session>-<random>.<file>`. Each is written next to its final name, synced
-and renamed, so a kill, a full disk or two concurrent runs can lose at most the record being written and damage none.
-Names that begin with `.tmp-` are leftovers of this and never read. The session's manifest lists them (seal.py).
+A record is one JSON file, `<archive>/<system>/<partition>/<date>/<check>/<time>-<session>-<random>.json`; the output of
+third-party programs is next to it, as `<time>-<session>-<random>.<file>`. Each is written next to its final name,
+synced and renamed, so a kill, a full disk or two concurrent runs can lose at most the record being written and damage
+none. Names that begin with `.tmp-` are leftovers of this and never read. The session's manifest lists them (seal.py).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DRILL = "drill"
 SESSIONS = seal.SESSIONS
 #: Names of the notes of started runs, in the folder of their session.
 BEGUN = "begun-"
-#: The name of a record's file. That of an export has a number in place of the time, and no random part.
+#: The name of a record's file. An exported record has a number in place of the time, and no random part.
 _NAME = re.compile(r"(?P<time>\d{6})-(?P<session>.+)-[0-9a-f]{8}\.json")
 
 
@@ -79,8 +79,8 @@ def _write_once(path: Path, content: bytes) -> None:
 
 
 def put(root: Path, session: str, path: Path, content: bytes, instead_of: bytes | None = None) -> None:
-    """Write a file of a session below `root` and its line in the session's manifest, both or neither, with the
-    patience of `write_file`. `instead_of`: its content until now.
+    """Write a file of a session below `root` and its line in the session's manifest, both or neither, with the patience
+    of `write_file`. `instead_of`: the content that is replaced.
     """
     _patiently(lambda: seal.put(root, safe_name(session), path, content, instead_of), path, len(content))
 
@@ -92,14 +92,14 @@ def folder_of(record: Record, archive: Path) -> Path:
 
 
 def write(record: Record, archive: Path, beside: Mapping[str, bytes] | None = None, text: str = "") -> Path:
-    """Archive one record and return its path. `beside`: files to keep next to it, by name; `text`: the record as it
-    was kept elsewhere. Raises ArchiveError naming the folder if it cannot be written.
+    """Archive one record and return its path. `beside`: files to keep next to it, by name; `text`: the record as stored
+    elsewhere. Raises ArchiveError naming the folder if it cannot be written.
     """
     time = datetime.fromisoformat(record.time.replace("Z", "+00:00"))
     stem = f"{time:%H%M%S}-{safe_name(record.session)}-{secrets.token_hex(4)}"
     folder = folder_of(record, archive)
     for name, content in (beside or {}).items():
-        # what ends with .json would be read as a record
+        # a name that ends with .json would be read as a record
         put(archive, record.session, folder / f"{stem}.{safe_name(name).removesuffix('.json')}", content)
     path = folder / f"{stem}.json"
     put(archive, record.session, path, (text or record.text()).encode())
@@ -132,7 +132,7 @@ def paths(archive: Path, system: str | None = None) -> Iterator[Path]:
 
 
 def all_files(archive: Path, system: str | None = None) -> Iterator[Path]:
-    """The same with the files beside records."""
+    """Paths of all records and of the files next to them."""
     for path in sorted(archive.glob(f"{safe_name(system) if system else '*'}/*/*/*/*")):
         if not path.name.startswith(".") and SESSIONS not in path.parts:
             yield path
@@ -165,8 +165,7 @@ def records(
 
 
 def misplaced(record: Record, folders: Sequence[str], name: str) -> str:
-    """Why a record cannot be in this file of an archive, the last of whose folders and whose name repeat its fields;
-    empty: it can.
+    """Why a record does not belong in this file, whose folders and name repeat its fields; empty: it does.
 
     Files that were put there by hand, or exported without names, are not compared with it.
     """
@@ -188,7 +187,7 @@ def misplaced(record: Record, folders: Sequence[str], name: str) -> str:
 
 
 def _session_in(name: str) -> str:
-    """The session in the name of a record's file; empty for a name that the suite does not give."""
+    """The session in the name of a record's file; empty if the suite does not write such names."""
     named = _NAME.fullmatch(name)
     return named["session"] if named else ""
 

@@ -41,7 +41,7 @@ _DOMAIN = re.compile(
     r"(?i)(?<![\w.-])(?:[a-z0-9](?:[a-z0-9-]{0,62})\.){1,8}?"
     rf"(?:(?:[a-z0-9][a-z0-9-]{{0,62}}\.)(?:{_COUNTRIES})|edu|gov|mil|org|net|com|int|local|lan|localdomain|internal)(?![\w-]|\.\w)"
 )
-#: Public ones, of standards and vendors, that do not identify a site.
+#: Public domains, of standards and vendors, that do not identify a site.
 _PUBLIC = re.compile(r"(?i)(?:.*\.)?(?:w3|json-schema|python|reframe-hpc)\.org|(?:.*\.)?(?:nvidia|github|example)\.com")
 #: File extensions, which are not a domain after a host name.
 _ENDS = "json|log|txt|out|err|ya?ml|csv|html|xz|gz|tar|py|sh|tmp|h[0-9]"
@@ -52,7 +52,7 @@ _SERIAL = re.compile(
 #: Addresses of no machine in particular.
 _KEPT_ADDRESSES = ("127.0.0.1", "0.0.0.0", "255.255.255.255", "255.255.255.0")
 
-#: Stands for a folder given until the words are replaced, of which `root` may be one.
+#: Placeholder for a given folder until all words are replaced, since `root` may be one of them.
 _ROOT = "\ue000"
 
 
@@ -143,7 +143,7 @@ class Redactor:
         text = _GUID.sub(self._guid, text)
         text = _IPV6.sub(self._ipv6, text)
         text = _IPV4.sub(self._ipv4, text)
-        # in a single pass: a host may already have the new name of another one
+        # in a single pass, since a new name may equal the old name of another host
         hosts, users = (
             "|".join(re.escape(word) for word in sorted(some, key=len, reverse=True))
             for some in (self._hosts, self._users)

@@ -22,7 +22,7 @@ from tenken.model.record import MAX_RECORD_BYTES, RESULT_BYTES, Record, parse
 
 #: Key of a record whose samples were removed: when.
 PRUNED = "pruned"
-#: Key of a record in which words were replaced: it has no seal.
+#: Key of a record in which words were replaced, and which therefore has no seal.
 DERIVED = "derived"
 
 
@@ -42,13 +42,13 @@ class Prunable:
 
 
 def prunable(root: Path, days: float, now: datetime, keep: Sequence[str], damaged: list[str]) -> Iterator[Prunable]:
-    """Records older than `days` that have samples, except those of the sessions `keep`. Unreadable files, and such as
-    their manifest does not list, are appended to `damaged` and left unchanged.
+    """Records older than `days` that have samples, except those of the sessions `keep`. Files that are unreadable, or
+    that their manifest does not list, are appended to `damaged` and left unchanged.
     """
     limit = f"{now - timedelta(days=days):%Y-%m-%dT%H:%M:%S}"
     manifests = {name: seal.read(path.read_bytes(), name) for name, path in seal.manifests(root).items()}
     for path in archive.paths(root):
-        if path.parent.parent.name > limit[:10]:  # its day: nothing to be read
+        if path.parent.parent.name > limit[:10]:  # by its day, without reading the file
             continue
         try:
             text = files.read_text(path, MAX_RECORD_BYTES)
@@ -112,14 +112,14 @@ def _figures(record: Record) -> list[object]:
 
 def export(chosen: Iterable[Record], hosts: Iterable[str], users: Iterable[str], devices: bool) -> dict[str, str]:
     """Texts of records by their place in an archive, with names of hosts, users, folders and addresses replaced, and
-    those of devices too if `devices`. Raises ArchiveError if a figure changed or a name remains."""
+    with `devices` those of devices too. Raises ArchiveError if a figure changed or a name remains."""
     found = list(chosen)
     names = {name for r in found for name in (*r.nodes, r.result.host.name if r.result else "") if name}
     names |= {name.split(".")[0] for name in names} | set(hosts)
     redactor = Redactor(sorted(names), sorted(users), devices=devices)
     # a session's name may be that of a campaign or a person
     sessions = {s: f"session{i}" for i, s in enumerate(sorted({r.session for r in found}), 1)}
-    # a short name may be part of any word; a longer one is nowhere to be seen, not within another word either
+    # a short name may be part of any word; a longer one must not appear anywhere, not even within a word
     seen_as = [re.escape(n) if len(n) > 4 else _word(n) for n in sorted(names)]
     left = re.compile("|".join(seen_as), re.I) if seen_as else None
     texts: dict[str, str] = {}
@@ -127,7 +127,7 @@ def export(chosen: Iterable[Record], hosts: Iterable[str], users: Iterable[str],
         raw = json.loads(record.text())
         raw["session"] = sessions[record.session]
         raw.pop(RESULT_BYTES, None)
-        (raw.get("job") or {}).get("facts", {}).pop("sha256", None)  # of texts that still had the names
+        (raw.get("job") or {}).get("facts", {}).pop("sha256", None)  # from texts that still had the names
         raw[DERIVED] = "exported without the site's names; unsealed"
         text = re.sub(_word(record.session), raw["session"], json.dumps(raw, separators=(",", ":")))
         text = redactor.text(text)

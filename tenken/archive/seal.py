@@ -1,4 +1,4 @@
-"""The seal of an archive: each session has a manifest, with one line for each file that was archived for it.
+"""The seal of an archive: each session has a manifest with one line per archived file.
 
     <archive>/.sessions/<session>/manifest.sha256
 
@@ -8,11 +8,11 @@
     SHA256  PATH                         as sha256sum writes it; PATH is below the archive
     # pruned SHA256  PATH                what the file was until now; the next line says what it is
 
-A manifest only grows. A file is written in three steps, of which each is on the disk before the next one begins: its
-content under a temporary name, its line, its name. After a kill between the last two the line tells which temporary
-file is the record: whoever opens the manifest next gives it its name. The other order would leave a record that
-differs in nothing from one that somebody added. The lock is held from the line to the name, so at most the last line
-of a manifest can wait for its file.
+A manifest only grows. A file is written in three steps, each synced before the next: its content under a temporary
+name, its line in the manifest, its final name. After a kill between the last two, the line identifies the temporary
+file, and whoever opens the manifest next renames it. In the opposite order, a kill would leave a record that looks as
+if somebody had added it. The lock is held from the line to the name, so at most the last line of a manifest can wait
+for its file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CONTINUES = re.compile(r"# continues (\S+) (\d{1,15}) ([0-9a-f]{64})")
 _UNSEALED = re.compile(r"# unsealed (\S+)")
 _PRUNED = re.compile(r"# pruned ([0-9a-f]{64})  (\S+)")
 _FILE = re.compile(r"([0-9a-f]{64})  (\S+)")
-#: No line has more bytes.
+#: Maximum length of a line in bytes.
 _LONGEST = 4096
 #: File systems without locks: a session has one writer, and its lines are written at once.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -45,8 +45,8 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 @dataclass(frozen=True)
 class Manifest:
-    """A manifest as read. `files`: the digest of each by its path below the archive; `continues`: session, bytes and
-    digest; `faults`: lines that the suite does not write.
+    """A manifest as read. `files`: digest by path below the archive; `continues`: session, bytes and digest; `faults`:
+    lines that the suite does not write.
     """
 
     session: str
@@ -72,7 +72,7 @@ def manifests(root: Path) -> dict[str, Path]:
 
 
 def read(content: bytes, session: str) -> Manifest:
-    """A manifest's content. A last line without its end was cut short by a crash, and never counted."""
+    """A manifest's content. A last line without a line end was cut short by a crash and does not count."""
     files: dict[str, str] = {}
     unsealed, continues, faults = set(), [], []
     pruned: tuple[str, str] | None = None
@@ -106,7 +106,7 @@ def _belongs(path: str, session: str) -> bool:
 
 
 def whole(content: bytes) -> bytes:
-    """Without a last line that was cut short."""
+    """The text without a last line that was cut short."""
     return content[: content.rfind(b"\n") + 1]
 
 
@@ -114,8 +114,8 @@ def whole(content: bytes) -> bytes:
 
 
 def begin(root: Path, session: str) -> None:
-    """Begin the manifest of a session, unless it has one, after what kills left of others is finished. `session`: as
-    a folder's name. Raises OSError.
+    """Starts the manifest of a session that has none, after finishing what kills left in others. `session`: name of the
+    session's folder. Raises OSError.
     """
     for other, path in manifests(root).items():
         if any(pending(root, path.read_bytes())):
@@ -126,15 +126,16 @@ def begin(root: Path, session: str) -> None:
 
 
 def finish(root: Path, session: str) -> None:
-    """Give the last file of a session its name, if a kill came before that. Raises OSError."""
+    """Gives the last file of a session its final name if a kill prevented that. Raises OSError."""
     if (root / SESSIONS / session / MANIFEST).is_file():
         with _opened(root, session):
             pass
 
 
 def put(root: Path, session: str, path: Path, content: bytes, instead_of: bytes | None = None) -> None:
-    """Write a file below `root` and its line in the manifest of its session: both, or neither. `instead_of`: its
-    content until now. Raises OSError; ArchiveError if the file is another one by now, or has the name of none.
+    """Write a file below `root` and its line in the manifest of its session: both, or neither. `instead_of`: the
+    content that is replaced. Raises OSError; ArchiveError if the file has changed since, or its name belongs to no
+    session.
     """
     below = path.relative_to(root).as_posix()
     if not _belongs(below, session):
@@ -158,7 +159,8 @@ def put(root: Path, session: str, path: Path, content: bytes, instead_of: bytes 
 
 @contextlib.contextmanager
 def _opened(root: Path, session: str) -> Iterator[int]:
-    """A descriptor of a session's manifest, locked; begun if it is new, and with its last file in place."""
+    """A descriptor of a session's manifest, locked; created if it is new, and with its last file renamed if
+    necessary."""
     path = root / SESSIONS / session / MANIFEST
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
@@ -171,7 +173,7 @@ def _opened(root: Path, session: str) -> Iterator[int]:
         size = os.fstat(descriptor).st_size
         end = os.pread(descriptor, _LONGEST, max(0, size - _LONGEST))
         if len(whole(end)) < len(end):
-            os.ftruncate(descriptor, size - len(end) + len(whole(end)))  # it never was a line
+            os.ftruncate(descriptor, size - len(end) + len(whole(end)))  # cut short, so it does not count
         if not whole(end):
             with durable.appended(descriptor, _heading(root, session).encode()):
                 durable.sync_folder(path.parent)
@@ -184,7 +186,7 @@ def _opened(root: Path, session: str) -> Iterator[int]:
 
 
 def _heading(root: Path, session: str) -> str:
-    """The first lines: what this manifest continues, and what of its session was archived before it."""
+    """The first lines: which manifests this one continues, and which files of its session were archived before it."""
     there = [path for path in root.glob(f"*/*/*/*/*-{session}-*") if session_of(path.name) == session]
     lines = [
         _HEAD + session,
@@ -195,20 +197,20 @@ def _heading(root: Path, session: str) -> str:
 
 
 def _to_continue(root: Path, session: str) -> dict[str, bytes]:
-    """The manifests of other sessions that no manifest names yet as they are now, by session."""
+    """Manifests of other sessions that no manifest names yet in their present state, by session."""
     texts = {name: whole(path.read_bytes()) for name, path in manifests(root).items() if name != session}
     named: dict[str, int] = {}
     for content in texts.values():
         for line in content.decode("utf-8", "replace").splitlines()[1:]:
             other = _CONTINUES.fullmatch(line)
-            if other is None:  # they stand at the beginning
+            if other is None:  # these lines are at the beginning
                 break
             named[other[1]] = max(int(other[2]), named.get(other[1], 0))
     return {name: content for name, content in texts.items() if len(content) > named.get(name, 0)}
 
 
 def pending(root: Path, content: bytes) -> Iterator[tuple[Path, Path]]:
-    """The temporary file and the name of what the last line of a manifest lists, if a kill came between the two."""
+    """Temporary and final name of the last listed file, if a kill prevented its renaming."""
     before, last = ["", "", *whole(content[-_LONGEST:]).decode("utf-8", "replace").splitlines()][-2:]
     listed = _FILE.fullmatch(last)
     if listed is None or ".." in listed[2].split("/"):

@@ -1,5 +1,5 @@
-"""Whether the files of an archive are those that its manifests list (seal.py), and the logs of node checks those that
-were sealed (chained.py). Nothing is written."""
+"""Compares the files of an archive with its manifests (seal.py), and the logs of node checks with their seals
+(chained.py). Nothing is written."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tenken.model.files import FileError, open_regular
 
 @dataclass
 class Found:
-    """What became of the files, by their paths below the archive. `faults`: with what is wrong, in order of the paths;
-    `unsealed`: records that no manifest lists, because there was none when they were written; `notes`: what is
-    unfinished, and no fault; `logs`: of node checks, sealed line by line.
+    """The result for each file, by its path below the archive. `faults`: file and reason, sorted by path; `unsealed`:
+    records from before there were manifests; `notes`: unfinished files, which are no fault; `logs`: logs of node
+    checks, sealed line by line.
     """
 
     sealed: int = 0
@@ -29,9 +29,9 @@ class Found:
 
 
 def check(root: Path, sessions: Collection[str] | None = None) -> Found:
-    """All files of an archive against its manifests; with `sessions`, those of these sessions alone."""
+    """Compares all files of an archive with its manifests; with `sessions`, only those of these sessions."""
     chosen = None if sessions is None else {archive.safe_name(name) for name in sessions}
-    # first: a session that runs has a line for each file before the file has its name
+    # read first: a running session writes a file's line before the file has its name
     there = {path.relative_to(root).as_posix(): path for path in archive.all_files(root)}
     contents = {
         name: path.read_bytes() for name, path in seal.manifests(root).items() if chosen is None or name in chosen
@@ -39,7 +39,7 @@ def check(root: Path, sessions: Collection[str] | None = None) -> Found:
     known = {name: seal.read(content, name) for name, content in contents.items()}
     found = Found()
     faults = [(_place(name), fault) for name, manifest in known.items() for fault in manifest.faults]
-    # a file is listed by the manifest of the session that its name has
+    # the session in a file's name selects the manifest that must list it
     listed = {path: digest for manifest in known.values() for path, digest in manifest.files.items()}
     waiting = {
         target.relative_to(root).as_posix()
@@ -76,7 +76,7 @@ def check(root: Path, sessions: Collection[str] | None = None) -> Found:
 
 
 def chain(root: Path, about: Collection[str] | None = None) -> Iterator[tuple[str, str]]:
-    """Manifests that are no longer what later ones continue, with what is wrong; `about`: of these sessions alone."""
+    """Manifests that differ from what later ones continue, with the reason; `about`: of these sessions alone."""
     contents = {name: path.read_bytes() for name, path in seal.manifests(root).items()}
     chosen = None if about is None else {archive.safe_name(name) for name in about}
     for name, content in contents.items():
@@ -107,7 +107,7 @@ def _differs(path: Path, digest: str) -> str:
 
 
 def _session_within(path: Path) -> str:
-    """The session of a record with a name that the suite does not give; empty for any other file."""
+    """The session of a record whose name the suite does not give; empty for any other file."""
     if path.suffix != ".json":
         return ""
     try:

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-#: A line is printed after this time without one, in seconds: on a loaded machine it was 2.9 s late, in a long step of
+#: Seconds without output after which a line is printed: on a loaded machine it was 2.9 s late, during a long step of
 #: numpy.
 SILENCE_S = 7.0
 
 
 class Alive:
-    """Context in which `say` gets a line whenever nothing was printed for SILENCE_S: `doing` and its duration. Other
+    """Context in which `say` prints a line whenever nothing was printed for SILENCE_S: `doing` and its duration. Other
     output must call `said`. Uses wall-clock time, since people wait.
     """
 

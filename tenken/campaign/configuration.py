@@ -1,4 +1,4 @@
-"""Configuration conformity: deviations among nodes and devices that should be configured identically."""
+"""Conformity of configurations: deviations among nodes and devices that should be configured identically."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-#: Part of all that must agree before others are odd, and part that may be odd before it is two kinds, not a mistake.
+#: Share that must agree before others are outliers, and share of outliers above which they are a second kind, not a
+#: mistake.
 _MAJORITY, _ODD = 0.6, 0.1
-#: An item that distinguishes devices (serial numbers) has about as many values as there are devices.
+#: An item that differs on every device (serial numbers) has about as many values as there are devices.
 _OWN = 0.5
 
 
 @dataclass(frozen=True)
 class Odd:
-    """One that differs from the majority in an item."""
+    """A device that differs from the majority in one item."""
 
     name: str
     item: str
@@ -39,10 +40,10 @@ class Mixed:
 
 
 def conformity(names: Sequence[str], settings: Sequence[Mapping[str, object]]) -> tuple[list[Odd], list[Mixed]]:
-    """Nodes and devices that differ from the majority, and in which item. An item that others have is `missing`."""
+    """Nodes and devices that differ from the majority, with the item. An item that only others have is `missing`."""
     odd: list[Odd] = []
     mixed: list[Mixed] = []
-    known = [i for i, one in enumerate(settings) if one]  # nothing is known of a node without a result
+    known = [i for i, one in enumerate(settings) if one]  # a node without a result is unknown
     if len(known) < 3:
         return odd, mixed
     for item in sorted({key for one in settings for key in one}):

@@ -1,7 +1,7 @@
-"""How far the worst of many equal devices may deviate, learnt from the devices themselves.
+"""How far the worst of many equal devices may deviate, learned from the devices themselves.
 
-The loss of a device is its distance from the middle, larger is worse. Its tail is taken as Student's t, whose shape and
-scale are fitted to the worse half of all devices: a normal spread gives a large number of degrees of freedom, a
+The loss of a device is its distance from the median; larger is worse. Its tail is modelled as Student's t, whose shape
+and scale are fitted to the worse half of all devices: a normal spread gives a large number of degrees of freedom, a
 heavy-tailed one few. The limit is the largest for any shape and scale that the data do not contradict, so that few
 devices, which contain little information about their tail, have a wide one.
 """
@@ -16,16 +16,17 @@ import numpy as np
 SHAPES = np.array(
     [0.003, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.34, 0.4, 0.5, 0.7, 1.0]
 )
-#: The heaviest tail assumed for few devices, and the number below which they are few.
+#: The heaviest tail assumed for few devices, and the number of devices below which they are few.
 _FEW, _HEAVIEST_OF_FEW = 400, 0.35
-#: Scales that are tried, over that of the median.
+#: Tried scales, relative to that of the median.
 _SCALES = np.geomspace(0.5, 2.4, 48)
-#: Shapes and scales whose likelihood is lower by this many nats are contradicted by the data: for few devices, for many
-#: devices with a light tail, and for many with a heavy tail, where a small change of the shape moves the limit far.
+#: Shapes and scales whose log-likelihood is lower by this many nats are contradicted by the data: for few devices, for
+#: many devices with a light tail, and for many with a heavy tail, where a small change of the shape moves the limit
+#: far.
 _NATS, _NATS_OF_MANY, _NATS_OF_HEAVY, _MANY, _HEAVY = 1.5, 1.0, 7.0, 400, 0.09
 #: With fewer devices than this a normal tail may look this heavy by chance.
 _SURE, _HEAVY_IF_UNSURE = 4000, 0.2
-#: The worst devices, this many and this fraction, are known to be outside, but not how far: some may be defective.
+#: The worst devices, this many and this fraction, are only known to be outside, not how far: some may be defective.
 _HIDDEN, _HIDDEN_SHARE = 10, 0.003
 _BINS = 192
 
@@ -53,19 +54,19 @@ def _table() -> tuple[np.ndarray, np.ndarray]:
 
 
 def quantile(chance: float, shape: int) -> float:
-    """Distance that a value of SHAPES[shape] exceeds on one side with this chance."""
+    """Distance that a value of SHAPES[shape] exceeds on one side with this probability."""
     log_tail = _table()[1][shape]
     return float(np.interp(-np.log(chance), -log_tail, _X))
 
 
 def limit(losses: np.ndarray, chance: float) -> float:
-    """Loss, from the middle 0, that one healthy device exceeds with at most this probability. inf if there are too few.
+    """Loss, from the median 0, that one healthy device exceeds with at most this probability; inf if there are too few.
 
     `losses` (devices,): finite; defective ones may be among them, as long as they are few.
     """
     n = len(losses)
     few = n < 40
-    # with few devices both sides count, with many the worse side alone: its tail may differ
+    # with few devices both sides count, with many only the worse side, whose tail may differ
     worse = np.sort(np.abs(losses) if few else losses[losses > 0])
     if few:
         worse = worse[: max(n - max(1, n // 8), 1)]

@@ -35,8 +35,8 @@ class CampaignError(TenkenError):
 class Between:
     """Jobs over groups of nodes. `leaf`: the factor whose groups share a switch; empty: by the topology of the system's
     fabric. `launch`: how a rank is started on each of {ranks} nodes, and `launch_pair` on the two {nodes} of a pair, if
-    it differs from the system's launcher. `partners`: nodes that each one meets in its leaf and in others; `crossing`:
-    isolated pairs of a leaf that may use its uplinks at once."""
+    it differs from the system's launcher. `partners`: nodes that each node is paired with in its own leaf and in
+    others; `crossing`: isolated pairs of a leaf that may use its uplinks at once."""
 
     leaf: str
     program: str = ""
@@ -77,22 +77,23 @@ class Campaign:
     #: Whether a second run repeats only the checks that caused it.
     retest_suspect_checks: bool = False
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    #: The factor whose groups are scheduled and judged as one, as the trays of an NVLink domain; none: each node alone.
+    #: The factor whose groups are scheduled and judged as one, such as the trays of an NVLink domain; none: each node
+    #: alone.
     unit: str | None = None
     pin: str | None = None
     between: Between | None = None
-    #: Address of a node's BMC, with {node} in it, the file of the CA of its certificate, and whether that is verified.
+    #: Address of a node's BMC, containing {node}; the CA file of its certificate; whether the certificate is verified.
     bmc: str | None = None
     bmc_ca: Path | None = None
     bmc_verify: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def unit_of(self, node: str) -> str:
-        """The unit in which a node is scheduled and judged; the node itself without units."""
+        """The unit in which a node is scheduled and judged; without units the node itself."""
         return self.groups[self.unit][node] if self.unit else node
 
     def together(self, nodes: Iterable[str]) -> list[str]:
-        """All nodes of the units of the given nodes, in order of the file."""
+        """All nodes of the units of the given nodes, in the order of the file."""
         units = {self.unit_of(node) for node in nodes}
         return [node for node in self.nodes if self.unit_of(node) in units]
 
@@ -126,8 +127,8 @@ def load(name: str) -> Campaign:
 
 
 def parse(name: str, document: Document, folder: Path) -> Campaign:
-    """A campaign of a parsed file; paths in it are relative to the checkout, that of `groups` to `folder`. Raises
-    SystemFileError."""
+    """Builds a campaign from a parsed file; paths in it are relative to the checkout, that of `groups` to `folder`.
+    Raises SystemFileError."""
     problems = validation.shape(document, SCHEMA)
     if problems:
         raise SystemFileError(problems)

@@ -25,10 +25,10 @@ from tenken.model import verdicts
 from tenken.model.catalogue import Program, load_catalogue
 from tenken.model.record import Record
 
-#: Spread between healthy devices by what limits a figure: memory bandwidth of one lot is within 0.3 %; figures at a
-#: power cap differ by several percent, most of it by temperature and leakage.
+#: Spread between healthy devices by what limits a metric: memory bandwidth of one lot is within 0.3 %; metrics at a
+#: power cap differ by several percent, mostly because of temperature and leakage.
 MEMORY, POWER, OTHER = 0.003, 0.03, 0.005
-#: Share of nodes or devices above which one that lacks something, or has something else, deviates.
+#: Share of nodes or devices that must agree before one that lacks something, or has something else, deviates.
 _MAJORITY = 0.6
 _COUNTED = (verdicts.PASS, verdicts.RECORDED, verdicts.FAIL)
 Device = tuple[str, str]
@@ -36,21 +36,21 @@ Device = tuple[str, str]
 
 @dataclass
 class Findings:
-    """`named`: (kind, name) with the suspicions that a second run confirmed; `not_again`: those that it did not;
-    `failed`: missed criteria by node; `lost`: units without a result, with the reason.
+    """`named`: (kind, name) with the suspicions that a second run confirmed; `not_again`: those that it did not
+    confirm; `failed`: missed criteria by node; `lost`: units without a result, with the reason.
     """
 
     named: list[Suspect] = field(default_factory=list)
     not_again: list[Suspect] = field(default_factory=list)
-    #: Those of `not_again` without any value of a second run.
+    #: Those of `not_again` that have no value from a second run.
     unrepeated: list[Suspect] = field(default_factory=list)
     odd: list[configuration.Odd] = field(default_factory=list)
     mixed: list[configuration.Mixed] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     failed: dict[str, list[str]] = field(default_factory=dict)
-    #: Checks without a valid measurement on a node, by node, where the majority of nodes has one.
+    #: Checks without a valid measurement on a node, by node, although the majority of nodes has one.
     invalid: dict[str, list[str]] = field(default_factory=dict)
-    #: Checks without a valid result on the majority of nodes, and these nodes: none of them is reported for it.
+    #: Checks without a valid result on the majority of nodes, with these nodes: none of them is reported for it.
     common: list[str] = field(default_factory=list)
     unjudged: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
@@ -66,9 +66,9 @@ class Findings:
     nodes: int = 0
     node_hours: float = 0.0
     damaged: list[str] = field(default_factory=list)
-    #: Nodes without a result and without any other finding about them: no reason to take them out.
+    #: Nodes without a result and without any other finding: no reason to take them out of service.
     unstarted: set[str] = field(default_factory=set)
-    #: Nodes by the unit that is judged, where that is not the node itself.
+    #: Nodes by the unit that is judged, if that is not the node itself.
     units: dict[str, list[str]] = field(default_factory=dict)
 
     def bad_nodes(self) -> dict[str, list[str]]:
@@ -94,7 +94,8 @@ class Findings:
         return found
 
     def to_exclude(self) -> dict[str, list[str]]:
-        """Those whose reason is the node: a campaign that was killed proves nothing about nodes it did not reach."""
+        """Those whose reason is the node itself: a campaign that was killed proves nothing about nodes it did not
+        reach."""
         return {n: whys for n, whys in self.bad_nodes().items() if len(whys) > 1 or n not in self.unstarted}
 
     def share(self, confidence: float = 0.95) -> float:
@@ -103,11 +104,11 @@ class Findings:
         return lower_share(of - len(self.bad_units() if self.units else self.not_in_order()), of, confidence)
 
     def not_in_order(self) -> set[str]:
-        """Nodes that are not accepted: those with a separate finding, and those that a check could not judge."""
+        """Nodes that are not accepted: those with a finding of their own, and those that a check could not judge."""
         return {*self.bad_nodes(), *self.unjudged}
 
     def bad_units(self) -> dict[str, list[str]]:
-        """Units with a node that is not in order, and which nodes these are."""
+        """Units that contain a node that is not in order, with these nodes."""
         bad = self.not_in_order()
         found = {unit: [n for n in nodes if n in bad] for unit, nodes in self.units.items()}
         return {unit: nodes for unit, nodes in found.items() if nodes}
@@ -131,7 +132,7 @@ def _at_least(good: int, of: int, p: float) -> float:
     bad = of - good
     if bad <= 60:
         return float(sum(comb(of, k) * (1 - p) ** k * p ** (of - k) for k in range(bad + 1)))
-    # many bad ones: the normal approximation is close
+    # with many bad ones the normal approximation is close
     spread = np.sqrt(of * p * (1 - p))
     from statistics import NormalDist
 
@@ -139,7 +140,7 @@ def _at_least(good: int, of: int, p: float) -> float:
 
 
 class Table:
-    """Values by figure and device, one per run."""
+    """Values by metric and device, one per run."""
 
     def __init__(self, catalogue: Mapping[str, Program]) -> None:
         self.catalogue = catalogue
@@ -180,7 +181,7 @@ class Table:
                 continue
             about = program.metrics.get(metric.name) if program else None
             if metric.at and (program is None or metric.name not in program.key):
-                continue  # a point of a sweep that no one is judged by
+                continue  # a point of a sweep that is not used for judging
             if about is not None and not about.across:
                 continue
             name = f"{record.check} {metric.name}{metric.at.id}"
@@ -227,9 +228,9 @@ class Table:
     def conditions(
         self, name: str, devices: Sequence[Device], rounds: int, racks: Mapping[str, str]
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """When a figure was measured on each device, and covariates that are not a fault of the device: under a power
-        cap leakage, by its idle power, and the air of its rack (its node where racks are not known). Its own
-        temperature is not among these: a GPU that is hot because its cooler is defective must be found."""
+        """When a metric was measured on each device, and covariates that are not a fault of the device: under a power
+        cap its leakage, by its idle power, and the air of its rack (of its node if racks are unknown). The device's own
+        temperature is excluded: a GPU that is hot because its cooler is defective must be found."""
         check, runs = self.check[name], [("round", n + 1) for n in range(rounds)]
         nodes = dict.fromkeys(node for node, _ in devices)
         of_node = {node: _median(self.times.get((check, node, run), math.nan) for run in runs) for node in nodes}
@@ -255,7 +256,7 @@ _OF_A_GPU = (
 
 
 def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]:
-    """Figures and verdicts of all that was gathered."""
+    """Metrics and verdicts of everything gathered."""
     table = Table(load_catalogue())
     found = Findings(nodes=len(campaign.nodes))
     for node in campaign.nodes if campaign.unit else ():
@@ -312,13 +313,13 @@ _NOT_OF_NODE = re.compile(r"never entered the queue|never began \(no longer list
 
 
 def _why(record: Record, node: str) -> str:
-    """A record's first finding, without the name of the node in front."""
+    """A record's first finding, without the node's name at the beginning."""
     return (record.findings[0].message if record.findings else record.verdict).removeprefix(f"{node}: ")
 
 
 def _of_most(check: str, nodes: Mapping[str, Sequence[str]], what: str, table: Table, found: Findings) -> bool:
     """Whether the majority of the tested nodes has it, so that the check, the build or the environment is the cause
-    rather than one node; it is noted then."""
+    rather than one node; this is then noted."""
     tested = len(table.nodes)
     if tested <= 2 or len(nodes) < _MAJORITY * tested:
         return False
@@ -330,7 +331,7 @@ def _of_most(check: str, nodes: Mapping[str, Sequence[str]], what: str, table: T
 
 
 def take_hardware(table: Table, found: Findings, hardware: Mapping[str, Hardware], campaign: Campaign) -> None:
-    """What the BMCs of the nodes reported; must precede `judge`, which compares it."""
+    """Adds what the BMCs of the nodes reported; must precede `judge`, which compares it."""
     for node in campaign.nodes:
         one = hardware.get(node)
         if one is None:
@@ -344,7 +345,7 @@ def take_hardware(table: Table, found: Findings, hardware: Mapping[str, Hardware
 
 
 def last_repairs(state: State) -> dict[str, int]:
-    """The number of the first run after a node's last repair: those before it were of another repair."""
+    """The number of the first run after a node's last repair: earlier runs do not count."""
     found: dict[str, int] = {}
     for phase in state.phases:
         units = [Unit.of(text) for text in phase["units"]]
@@ -396,7 +397,7 @@ def judge(table: Table, found: Findings, campaign: Campaign) -> None:
     for settings in table.settings.values():
         known = sorted(settings)
         odd, mixed = configuration.conformity([" ".join(filter(None, d)) for d in known], [settings[d] for d in known])
-        # data reported by both the programs and the node's job are needed once
+        # data reported by both the programs and the node's job are stored once
         told = {(one.name, one.item) for one in found.odd}
         found.odd += [one for one in odd if (one.name, one.item) not in told]
         items = {one.item for one in found.mixed}
@@ -413,7 +414,7 @@ def judge(table: Table, found: Findings, campaign: Campaign) -> None:
 
 
 def _untold(table: Table) -> Iterator[str]:
-    """Nodes that did not report their configuration, where most did."""
+    """Nodes that did not report their configuration although most did."""
     tested = {node for figures in table.values.values() for of in figures.values() for node, _ in of}
     told = {node for node, _ in table.settings.get("host read", {})} & tested
     if len(told) >= _MAJORITY * len(tested) and len(tested) > 2:
@@ -422,10 +423,10 @@ def _untold(table: Table) -> Iterator[str]:
 
 
 def suspects(table: Table, campaign: Campaign) -> Chosen:
-    """Nodes to be run a second time, with the checks that caused it; none: all checks do.
+    """Nodes to be run a second time, with the checks that caused it; none: all checks.
 
-    After second runs only nodes that became suspect by them are left: a value that was INVALID in the first run is
-    compared with the others once its repetition is valid. No node is measured until it is confirmed.
+    After second runs only nodes that became suspect by them are left: a value that was INVALID in the first run can be
+    compared with the others only once its repetition is valid. Runs are not repeated until a suspicion is confirmed.
     """
     found = Findings()
     judge(table, found, campaign)
@@ -433,10 +434,10 @@ def suspects(table: Table, campaign: Campaign) -> Chosen:
     void = False
     for one in sorted(found.unrepeated, key=lambda one: one.kind not in ("device", "node")):
         alone = one.kind in ("device", "node")
-        # for a deviating group, some members show as much as all
+        # for a deviating group, a sample of its members is enough
         for node in [one.name.split(" ")[0]] if alone else _members(table, one, campaign)[:4]:
             reasons.setdefault(node, []).append(table.check.get(one.figure))
-    # conditions that void a measurement may be gone: it is made again
+    # disturbing conditions may be gone: it is measured again
     for node in sorted(found.invalid):
         tried = {check: len(table.never_valid(check).get(node, ())) for check in table.invalid}
         if once := [check for check, runs in tried.items() if 0 < runs <= campaign.rounds]:
@@ -465,7 +466,7 @@ def _fleet(devices: Sequence[Device], kind: str, campaign: Campaign) -> Fleet:
 
 
 def _median(values: Iterable[float]) -> float:
-    """Of the existing ones. For one or two numbers at a time, where numpy takes ten times as long."""
+    """Of the existing ones. For one or two numbers, for which numpy takes ten times as long."""
     kept = sorted(v for v in values if math.isfinite(v))
     if not kept:
         return math.nan
@@ -475,10 +476,10 @@ def _median(values: Iterable[float]) -> float:
 def _absent(
     devices: Sequence[Device], figures: Mapping[str, Mapping[Device, object]], kind: str, table: Table
 ) -> Iterator[str]:
-    """Devices that most nodes have and one lacks, and checks for which most devices have values and one has none.
+    """Devices that most nodes have and one lacks, and checks with values for most devices and none for one.
 
-    Of one check the figures may differ: a node's best setting is another one. That none of those which were requested
-    is missing is part of the verdict of a record."""
+    The metrics of one check may differ between nodes, whose best settings differ. The verdict of a record already
+    covers missing metrics that were requested."""
     places = Counter(place for _, place in devices)
     nodes = sorted({node for node, _ in devices})
     here = set(devices)

@@ -1,4 +1,4 @@
-"""Jobs over groups of nodes: an exchange between all nodes of a group by `mpi_p2p`, and its figure for `groups.search`.
+"""Jobs over groups of nodes: an exchange between all nodes of a group by `mpi_p2p`, and its value for `groups.search`.
 
 The answers of each round are kept in the campaign's folder: after an interruption the same search reuses them and
 measures only the rest.
@@ -36,14 +36,13 @@ LAUNCH = {
 PROGRAM = "mpi_p2p"
 #: Of the campaign's folder.
 FOLDER = "groups"
-#: Times that a submission is tried, and seconds between.
-#: Seconds that a job may run beyond its time limit.
+#: Number of attempts to submit, and seconds between them. Seconds that a job may run beyond its time limit.
 OVERRUN_S = 900.0
 _TRIES, _BETWEEN_TRIES_S = 5, 5.0
 
 
 def tag(campaign: str) -> str:
-    """The name of group jobs in the queue: none of them is mistaken for a node's job."""
+    """The name of group jobs in the queue, distinct from that of a node's job."""
     return nodejob.tag(f"{campaign}.groups")
 
 
@@ -73,7 +72,7 @@ def commands(between: Between, launch: str, path: str, ranks: int, document: Pat
 
 
 def measured(text: str, nodes: Sequence[str]) -> list[MetricValue]:
-    """The values of a document of just these nodes, once each. Raises ValueError with the reason why they do not
+    """The values of a document of exactly these nodes, once each. Raises ValueError with the reason why they do not
     count."""
     try:
         found = results.parse(text, "document")
@@ -92,8 +91,8 @@ def measured(text: str, nodes: Sequence[str]) -> list[MetricValue]:
 
 
 def figure(text: str, nodes: Sequence[str], size: int) -> float:
-    """The rate of each rank in GB/s, from a document of exactly these nodes. Raises ValueError with the reason why it
-    is not one."""
+    """The rate of each rank in GB/s, from a document of exactly these nodes. Raises ValueError with the reason if it is
+    not one."""
     values = [m.value for m in measured(text, nodes) if m.name == "alltoall" and m.unit == "us"]
     if len(values) != 1:
         raise ValueError("it does not have exactly one alltoall metric in us")
@@ -103,7 +102,7 @@ def figure(text: str, nodes: Sequence[str], size: int) -> float:
 
 
 def of_pair(text: str, nodes: Sequence[str]) -> tuple[float, float]:
-    """Bandwidth of the largest message in GB/s and latency of the smallest in us, of a document of just these two
+    """Bandwidth of the largest message in GB/s and latency of the smallest in us, from a document of exactly these two
     nodes. Raises ValueError with the reason why there are none."""
     by_size = {(m.name, m.at["bytes"]): m.value for m in measured(text, nodes) if "bytes" in m.at}
     sizes = sorted(size for name, size in by_size if name == "bandwidth" and ("latency", size) in by_size)
@@ -117,7 +116,7 @@ def of_pair(text: str, nodes: Sequence[str]) -> tuple[float, float]:
 
 @dataclass
 class GroupJobs:
-    """Runs the groups of a round at once, a job each."""
+    """Runs the groups of a round at once, one job each."""
 
     campaign: Campaign
     folder: Path
@@ -137,7 +136,7 @@ class GroupJobs:
         assert self.campaign.between is not None
         self.between: Between = self.campaign.between
         self.path = program(self.between, self.folder)
-        #: Time limit of a job of the present round.
+        #: Time limit of a job of the current round.
         self.seconds = 60.0 * self.between.minutes
 
     def clear(self) -> None:
@@ -147,7 +146,7 @@ class GroupJobs:
             self.queue.cancel(job)
 
     def ask(self, groups: Sequence[tuple[str, ...]]) -> list[float | None]:
-        """The figure of each group; None: its job left none. Raises CampaignError where nothing can be submitted."""
+        """The value of each group; None: its job left none. Raises CampaignError if nothing can be submitted."""
         place = self._next_round()
         kept = place / "answers.json"
         known = _known(kept, groups)
@@ -175,7 +174,8 @@ class GroupJobs:
         return self.folder / self.into / f"round-{self.rounds:02d}"
 
     def _run(self, place: Path, groups: Sequence[tuple[str, ...]], lines: Sequence[list[str]]) -> list[str | None]:
-        """Submits the jobs of a round and waits for all of them; running jobs of a broken round are cancelled."""
+        """Submits the jobs of a round and waits for all of them; if a round is aborted, its running jobs are
+        cancelled."""
         place.mkdir(parents=True, exist_ok=True)
         self._began.clear()
         try:
@@ -195,7 +195,7 @@ class GroupJobs:
 
     def _submit(self, place: Path, number: int, group: tuple[str, ...], lines: list[str]) -> str | None:
         if len(group) < 2:
-            return None  # there is nothing to exchange with
+            return None  # a single node has nothing to exchange with
         script = place / f"{number}.sh"
         token = secrets.token_hex(8)
         job = JobScript(
@@ -221,7 +221,7 @@ class GroupJobs:
         return None
 
     def _wait(self, jobs: list[str]) -> None:
-        """Until all have ended; those that cannot begin in time, or that no one ends, are cancelled. Raises
+        """Waits until all have ended; jobs that cannot begin in time, or that do not end, are cancelled. Raises
         CampaignError after `wait_hours` without an answer.
         """
         began = heard = self.clock()
@@ -278,21 +278,20 @@ LAUNCH_PAIR = {
     "srun": "srun --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist={nodes}",
     "mpirun": "mpirun -n 2 --host {nodes} --map-by ppr:1:node",
 }
-#: Maximum time of a pair in seconds; a dead or hanging pair costs this much. Seconds of a pair that is in order, at
-#: most.
+#: Maximum time of a pair in seconds; a dead or hanging pair costs this much. Maximum seconds of a healthy pair.
 PAIR_S, USUAL_S = 60, 10
 
 
 @dataclass
 class PairJobs(GroupJobs):
-    """Runs the meetings of a tournament's round at once, one job each; in it each pair is a separate launch."""
+    """Runs the meetings of a tournament's round at once, one job each; each pair in it is a separate launch."""
 
     launch_pair: str = ""
     into: ClassVar[str] = "pairs"
 
     def play(self, meetings: Sequence[Meeting]) -> list[Answer]:
-        """The answers of all pairs of a round, in order; those obtained before an interruption are reused. Raises
-        CampaignError where nothing can be submitted."""
+        """The answers of all pairs of a round, in order; those from before an interruption are reused. Raises
+        CampaignError if nothing can be submitted."""
         place = self._next_round()
         kept = place / "answers.json"
         pairs = [(one.kind, pair) for one in meetings for step in one.steps for pair in step]
@@ -300,7 +299,7 @@ class PairJobs(GroupJobs):
         if known is not None:
             self.say(f"round {self.rounds}: {len(pairs)} pairs from before the interruption")
             return known
-        # one pair hung in each tenth step is still within the limit
+        # even if one pair hangs in every tenth step, the job stays within its limit
         steps = max(len(one.steps) for one in meetings)
         self.seconds = 60.0 * self.between.minutes + steps * (USUAL_S + PAIR_S / 10)
         lines = [self._lines(place / str(number), one) for number, one in enumerate(meetings)]
@@ -315,7 +314,7 @@ class PairJobs(GroupJobs):
         return answers
 
     def changes(self) -> list[Change]:
-        """What the ports of all nodes counted in the jobs of this tournament."""
+        """Changes of the port counters of all nodes during the jobs of this tournament."""
         found = []
         for output in sorted((self.folder / self.into).glob("round-*/*.out")):
             found += changes_of(output.read_text(encoding="utf-8", errors="replace").splitlines())
@@ -371,7 +370,7 @@ def _why(place: Path, number: int) -> str:
         status, seconds = map(int, (place / f"{number}.status").read_text().split())
     except (OSError, ValueError):
         return "its job ended before it"
-    # a process that no signal ends is killed: that looks as if somebody had killed it, except for the time
+    # a process that ignores signals is killed by SIGKILL: only the time distinguishes that from a kill by somebody else
     if status == 124 or (status == 137 and seconds >= PAIR_S):
         return f"hung: no answer in {PAIR_S} s"
     try:

@@ -1,10 +1,11 @@
-"""Group testing: the bad node, leaf switch or pair among many that passed alone, with few jobs between nodes.
+"""Group testing: finds the bad node, leaf switch or pair among many nodes that passed alone, with few jobs between
+nodes.
 
-A job over a group of nodes is as slow as its worst member. Each leaf is in two groups, with other leaves each time; all
-answers together determine which leaves contain bad nodes, and doubtful ones are measured again. Then the groups of
-nodes of a bad leaf that are most informative are measured. All groups of one round run at once and share no node. Small
-groups are filled up with good nodes, of other leaves first: all jobs are of one size (noise and figure depend on it),
-and each crosses the leaf switch of the nodes in question. The remaining jobs confirm what was found good.
+A job over a group of nodes is as slow as its worst member. Each leaf is in two groups, with different leaves each time;
+all answers together determine which leaves contain bad nodes, and doubtful ones are measured again. Then the most
+informative groups of nodes of a bad leaf are measured. All groups of one round run at once and share no node. Small
+groups are filled up with good nodes, of other leaves first: so all jobs have the same size (noise and value depend on
+it), and each crosses the leaf switch of the nodes in question. The remaining jobs confirm what was found good.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from tenken.campaign.posterior import ENOUGH, MAX_ROUNDS, NAMED, NEARLY, WAY, Bl
 Ask = Callable[[list[tuple[int, ...]]], Sequence["float | None"]]
 Leaf = Callable[[int], int]
 
-#: Evidence in nats by which leaves that meet count as good.
+#: Evidence in nats at which two leaves that met in a tournament count as good.
 _FIRST = 5.0
-#: Leaves, or blocks of several where there are more, whose sets are weighed.
+#: Number of leaves, or of blocks of several leaves if there are more, whose subsets are weighed.
 _MOST_BLOCKS = 32
 #: Probabilities at which a block is searched, is doubtful, may fill up other groups, and is not measured again; and at
-#: which the report mentions something as open.
+#: which the report mentions it as open.
 _BAD_BLOCK, _DOUBTFUL, _FILLER, _CLEAR, _OPEN = 0.9, 0.1, 0.02, 0.003, 0.03
-#: Probability that this number are bad, at which jobs are spent on them if there are no others.
+#: When the jobs run out: probability that so many are bad at which further jobs are spent on them.
 _LIKELIER = 0.5
-#: Chance below which one good block is as good as another.
+#: Difference in probability below which good blocks are interchangeable.
 _CERTAIN = 1e-6
 #: Blocks are measured together as long as the probability that one of them is bad is at most this.
 _AS_LIKELY = 0.45
-#: Jobs reserved for each search in a block before others are spent on improbable ones.
+#: Jobs reserved for each search in a block before others are spent on improbable blocks.
 _TESTS_OF_A_HUNT = 6
 #: Groups of a round, if there are enough leaves for two in each.
 _AT_ONCE = 8
@@ -42,17 +43,16 @@ _AT_ONCE = 8
 _JOBS_OF_A_HUNT = 12
 #: With this number of jobs left a search first tests whether there is anything to find.
 _LAST_JOBS = 4
-#: Good answers that a block needs while jobs are left: a single one may be luck, when other faults explain the slow
-#: ones.
+#: Good answers that a block needs while jobs are left: a single one may be luck if other faults explain the slow ones.
 _GOOD_ANSWERS = 2
 #: Groups of more nodes are halved before the possibilities among them are weighed.
 _WEIGHED = 96
-#: Tests of one slow group, at most.
+#: Maximum number of tests of one slow group.
 _MOST_TESTS = 60
 
 
 def allowed_jobs(bad: int) -> int:
-    """Jobs that may be spent where this many are bad."""
+    """Jobs that may be spent if this many are bad."""
     return 12 * bad + 24
 
 
@@ -74,14 +74,14 @@ _Hunt = Generator[tuple[list[Question], Suspects | None], None, list["_Hunt"]]
 
 
 def search(nodes: Sequence[int], leaf_of: Leaf, ask: Ask, seed: int = 0, max_rounds: int = MAX_ROUNDS) -> Found:
-    """Looks for bad nodes and leaves among `nodes`, which passed alone. At least two leaves' worth make sense. At most
-    allowed_jobs jobs for the bad ones, in up to `max_rounds` rounds."""
+    """Searches for bad nodes and leaves among `nodes`, which passed alone. At least two leaves are required. Uses at
+    most allowed_jobs jobs for the bad ones, in up to `max_rounds` rounds."""
     return _Search(nodes, leaf_of, ask, seed, max_rounds).run()
 
 
 @dataclass
 class _Running:
-    """A search in a block: its questions, and the weighing of their answers."""
+    """A search in a block: its tests, and the weighing of their answers."""
 
     hunt: _Hunt
     block: int
@@ -89,7 +89,7 @@ class _Running:
     suspects: Suspects | None = None
 
     def bad(self, sure: float) -> int:
-        """How many it finds at least, so certainly."""
+        """Minimum number of bad ones that it finds with this certainty."""
         return self.suspects.at_least(sure) if self.suspects else 1
 
 
@@ -107,19 +107,19 @@ class _Search:
             [sum(len(self.leaves[leaf]) >= 4 for leaf in part) for part in parts if part], self.level,
         )  # fmt: skip
         count = len(parts)
-        # large groups are more informative at first; with fewer than eight at once searches in five blocks run out of
-        # rounds
+        # large groups are more informative at first; with fewer than eight at once, searches in five blocks exceed the
+        # number of rounds
         self.each = max(min(round(math.sqrt(count / 2)), max(count // _AT_ONCE, 2)), 1)
         per = -(-count // self.each)
         first = [range(i * self.each, min((i + 1) * self.each, count)) for i in range(per)]
-        # the second time each block meets other ones
+        # the second time each block is combined with other ones
         crossed = sorted(range(count), key=lambda i: (i % self.each, i // self.each))
         second = [crossed[i * self.each : (i + 1) * self.each] for i in range(per)]
         self.plan = [[tuple(n for i in p for n in self.blocks.blocks[i]) for p in part] for part in (first, second)]
         self.size = max(len(group) for group in self.plan[0])
         self.most = max(len(nodes) // self.size, 1)
         self.hunts: list[_Running] = []
-        #: Whether all is decided, so that jobs that are left may prove it.
+        #: Whether all is decided, so that the remaining jobs can confirm it.
         self.proving = False
         #: What is known about a block in which a search runs or has run.
         self.whole: dict[int, Question] = {}
@@ -149,7 +149,7 @@ class _Search:
         return found
 
     def _take(self, group: tuple[int, ...], question: Question, value: float | None) -> None:
-        """The answer to a question of a search: it is also evidence about the good nodes of the group."""
+        """The answer to a test of a search: it is also evidence about the good nodes of the group."""
         blocks = self.blocks
         inside = set(group) - set(question.nodes)
         places = {blocks.place[n] for n in inside} - {one.block for one in self.hunts} - self._done()
@@ -159,14 +159,14 @@ class _Search:
             blocks.take(whole, value, self._slow(question))
 
     def _slow(self, question: Question) -> float:
-        """Probability that the nodes of a question are slow, as far as it is known."""
+        """Probability that the nodes of a test are slow, as far as it is known."""
         for one in self.hunts:
             if one.suspects is not None and any(q is question for q in one.questions):
                 return one.suspects.slow(question.nodes)
         return 0.5
 
     def _round(self) -> tuple[list[tuple[int, ...]], list[Question | None]]:
-        """The next questions: groups that share no node, and the search of each; None: about blocks."""
+        """The next tests: groups that share no node, and the search of each; None: tests of blocks."""
         found = self.found
         if found.rounds < len(self.plan):
             plan = self.plan[found.rounds]
@@ -204,7 +204,7 @@ class _Search:
         """Good nodes to fill up groups with, block by block, the most certain ones first."""
         chance = self.blocks.chance
         good = [i for i in range(len(self.blocks.blocks)) if i not in hunted and chance[i] < _FILLER]
-        # those that are equally certain in random order
+        # equally certain ones in random order
         order = sorted(good, key=lambda i: (round(math.log10(max(chance[i], _CERTAIN))), self.rng.random()))
         whole = [n for i in order for n in self.blocks.blocks[i]]
         return [*whole, *sorted(self.found.good.difference(whole))]
@@ -217,7 +217,8 @@ class _Search:
         return named + hunted + max(self.blocks.at_least(sure) - len(blocks), 0)
 
     def _allowed(self) -> int:
-        """Jobs that may still be spent. If they end in the middle of a search, the more probable answer counts."""
+        """Number of jobs that may still be spent. If they run out in the middle of a search, the more probable answer
+        counts."""
         left = allowed_jobs(self._bad_by_now()) - self.found.jobs
         return left if left > 0 else allowed_jobs(self._bad_by_now(_LIKELIER)) - self.found.jobs
 
@@ -228,7 +229,7 @@ class _Search:
         }
 
     def _pools(self, hunted: set[int], most: int, allowed: int) -> list[tuple[int, ...]]:
-        """Groups of blocks whose answers are most informative about which other blocks are bad."""
+        """Groups of blocks whose answers are most informative about further bad blocks."""
         blocks = self.blocks
         done = self._done()
         free = [i for i in range(len(blocks.blocks)) if i not in hunted | done]
@@ -237,7 +238,7 @@ class _Search:
         free = [free[i] for i in ranked(blocks.chance[free])]
         clear = blocks.any_of(sum(1 << i for i in free)) < _CLEAR
         doubtful = [] if clear else [i for i in free if blocks.chance[i] > _CLEAR / 8]
-        # while a search runs, rounds pass in any case
+        # while a search runs, rounds pass anyway
         if self.proving or (self.hunts and allowed > _JOBS_OF_A_HUNT * len(self.hunts)):
             doubtful += [i for i in free if i not in doubtful and blocks.good_answers(i) < _GOOD_ANSWERS]
         rest = [i for i in reversed(free)]
@@ -264,14 +265,14 @@ class _Search:
         return [tuple(n for i in pool for n in blocks.blocks[i]) for pool in pools]
 
     def _settle(self) -> None:
-        """Weighs the answers, begins searches in bad blocks, and continues those whose questions are settled."""
+        """Weighs the answers, starts searches in bad blocks, and continues those whose tests are answered."""
         blocks = self.blocks
         if self.found.rounds < len(self.plan):
             return
         blocks.weigh()
         for block, whole in self.whole.items():
             whole.known = self._known(block)
-        for one in self.hunts:  # with each round the level of good groups is known better
+        for one in self.hunts:  # with each round the level of good groups is known more precisely
             for question in one.questions:
                 question.clearest = self.level.clearest()
                 question.evidence = question.weigh(self.level)
@@ -285,7 +286,7 @@ class _Search:
                 self._begin(block)
 
     def _begin(self, block: int) -> None:
-        """Begins to search in a block."""
+        """Starts a search in a block."""
         self.whole[block] = Question(self.blocks.blocks[block], known=self._known(block))
         hunt = _hunt(
             self.whole[block], self.leaf_of, self.leaves, self.found, self.level, self.max_rounds, self._may_prove,
@@ -297,11 +298,11 @@ class _Search:
         return self.proving and allowed_jobs(self._bad_by_now()) > self.found.jobs
 
     def _short(self) -> bool:
-        """Whether the jobs would end if one of the suspicions is wrong."""
+        """Whether the jobs would run out if one of the suspicions is wrong."""
         return allowed_jobs(max(self._bad_by_now() - 1, 0)) - self.found.jobs <= _LAST_JOBS
 
     def _share(self) -> float:
-        """Jobs that each search may spend in a round, if all that are left are spent evenly."""
+        """Jobs that each search may spend in a round, if the remaining ones are spent evenly."""
         left = self._allowed()
         return left / max(self.max_rounds - self.found.rounds, 1) / max(len(self.hunts), 1)
 
@@ -361,7 +362,7 @@ def _filled(
 
 
 def _halves(nodes: tuple[int, ...], leaf_of: Leaf) -> list[tuple[int, ...]]:
-    """Of leaves where there are several, else of nodes."""
+    """Halves of the leaves if there are several, else of the nodes."""
     kept = list(dict.fromkeys(leaf_of(n) for n in nodes))
     if len(kept) > 1:
         first = set(kept[: len(kept) // 2])
@@ -374,7 +375,7 @@ def _hunt(
     whole: Question, leaf_of: Leaf, leaves: dict[int, list[int]], found: Found, level: Level, max_rounds: int,
     may_prove: Callable[[], bool], short: Callable[[], bool], share: Callable[[], float],
 ) -> _Hunt:  # fmt: skip
-    """Finds the bad ones of nodes among which there seems to be one; ends with hunts in their parts."""
+    """Finds the bad ones among nodes that seem to contain one; ends with hunts in their parts."""
     if len(whole.nodes) > _WEIGHED and len({leaf_of(n) for n in whole.nodes}) > 1:
         halves = [Question(half) for half in _halves(whole.nodes, leaf_of)]
         yield halves, None
@@ -408,7 +409,7 @@ def _hunt(
         if suspects.decided:
             tests = suspects.proof()
         elif short() and suspects.doubtful:
-            tests = [suspects.nodes]  # whether there is one at all: if so, there are jobs to find it
+            tests = [suspects.nodes]  # first test whether there is one at all; if so, there are jobs to find it
         else:
             tests = suspects.next_tests(max_rounds - found.rounds, share())
         questions = [Question(nodes, once=True) for nodes in tests]
@@ -434,18 +435,19 @@ def _name(suspects: Suspects, leaves: Mapping[int, Sequence[int]], found: Found)
 
 @dataclass(frozen=True)
 class Pairs:
-    """What a tournament covered: leaf pairs that met, of how many, and bad pairs of leaves."""
+    """Coverage of a tournament: number of leaf pairs that met, of all, and bad pairs of leaves."""
 
     rounds: int
     jobs: int
     covered: float
     bad: tuple[tuple[int, int], ...]
-    #: Chance that a fault between two leaves, of those that met, was missed in all its answers.
+    #: Probability that a fault between two leaves that met was missed in all its answers.
     missed: float
 
 
 def tournament(leaves: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Rounds in which each leaf meets another one, every pair once (the circle method); an odd one rests."""
+    """Rounds in which each leaf meets another one, every pair once (the circle method); if their number is odd, one
+    rests."""
     ring: list[int | None] = [*leaves, *([None] if len(leaves) % 2 else [])]
     rounds = []
     for _ in range(len(ring) - 1):
@@ -479,9 +481,9 @@ def pairs(members: Mapping[int, Sequence[int]], ask: Ask, rounds: int) -> Pairs:
 def narrow(
     left: Sequence[int], right: Sequence[int], fillers: Sequence[int], ask: Ask, most: int = 60
 ) -> tuple[int, int] | None:
-    """The pair of one node of each side that is slow together: by halves of one side, then of the other; proved by the
-    two among good nodes and by all but the two. `fillers`: good nodes of other leaves, as many as both sides, with
-    which all jobs are of one size. None: it could not be shown in `most` jobs."""
+    """Finds the pair, one node of each side, that is slow together: halves one side, then the other; confirmed by
+    testing the two among good nodes, and all others without the two. `fillers`: good nodes of other leaves, as many as
+    both sides, so that all jobs have the same size. None: it could not be shown in `most` jobs."""
     level, size, jobs = Level(), len(left) + len(right), 0
 
     def figure(nodes: Sequence[int]) -> float | None:

@@ -1,8 +1,8 @@
-"""How a node is set up, read by its job before anything is loaded: for the odd one out among a thousand.
+"""How a node is configured, read by its job before anything is loaded, to find the one in a thousand that differs.
 
     python -m tenken.campaign.inventory        prints {"host": {item: value}, "GPU 0": {...}, ...} as JSON
 
-What cannot be read without root, or is missing, has no item: a node that lacks what others have is reported. Nothing is
+What is missing, or cannot be read without root, has no item: a node that lacks what others have is reported. Nothing is
 changed. Runs with the standard library alone.
 """
 
@@ -35,7 +35,7 @@ _GPU_FIELDS: Sequence[Mapping[str, str]] = (
     {"pcie.link.gen.max": "PCIe generation", "pcie.link.width.current": "PCIe width"},
     {"mig.mode.current": "MIG"},
 )  # fmt: skip
-#: Options of the kernel that measurements depend on; the others distinguish nodes, or are irrelevant.
+#: Kernel options that affect measurements; the others differ between nodes or are irrelevant.
 _OPTIONS = re.compile(
     r"(intel_iommu|amd_iommu|iommu|pci|pcie_\w+|default_hugepagesz|hugepages|hugepagesz|transparent_hugepage|mitigations|"
     r"isolcpus|nohz\w*|rcu_nocbs|intel_pstate|amd_pstate|intel_idle\.\w+|processor\.\w+|cpuidle\.\w+|idle|numa_balancing|"
@@ -120,7 +120,7 @@ def _memory(root: Path) -> dict[str, str]:
     chosen = _found(r"\[(\w+)\]", _text(root / "sys/kernel/mm/transparent_hugepage/enabled"))
     pages = sorted((root / "sys/kernel/mm/hugepages").glob("hugepages-*"))
     return {
-        # in blocks, which are equal for equal DIMMs: the memory left by the kernel differs by megabytes
+        # in blocks, so that nodes with equal DIMMs are equal: the memory left by the kernel differs by megabytes
         "installed memory": f"{blocks * int(size, 16) / 2**30:g} GiB" if size and blocks else "",
         "DIMMs": _listed(
             f"{_text(d / 'size')} MB {_text(d / 'dimm_mem_type')}".strip()

@@ -27,7 +27,7 @@ FILE = "journal.jsonl"
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit of work: a run of all checks on a node. `purpose`: round or retest."""
+    """A unit of work: one run of all checks on a node. `purpose`: round or retest."""
 
     node: str
     purpose: str = "round"
@@ -77,12 +77,12 @@ class State:
     attempts: dict[str, Attempt] = field(default_factory=dict)
     begun: dict[str, Any] = field(default_factory=dict)
     retests: list[Unit] = field(default_factory=list)
-    #: Checks to which a second run is limited, if not all.
+    #: Checks to which a second run is limited, if any.
     only: dict[Unit, tuple[str, ...]] = field(default_factory=dict)
     phases: list[dict[str, Any]] = field(default_factory=list)
 
     by_unit: dict[Unit, list[Attempt]] = field(default_factory=dict)
-    #: Events read, and seconds that nodes spent on gathered results.
+    #: Number of events read, and seconds that nodes spent on gathered results.
     version: int = 0
     seconds: float = 0.0
     _open: dict[str, Attempt] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class State:
 
 
 class Journal:
-    """The file of one campaign, held by one process at a time."""
+    """The journal of one campaign, held by one process at a time."""
 
     def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
         self.folder = folder
@@ -138,7 +138,7 @@ class Journal:
         self._stream: Any = None
 
     def open(self) -> None:
-        """Read the existing journal and lock it. Raises CampaignError where another process does."""
+        """Reads the existing journal and locks it. Raises CampaignError if another process holds it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._stream = self.path.open("ab")
         durable.sync_folder(self.folder)
@@ -158,7 +158,7 @@ class Journal:
             self._stream = None
 
     def note(self, event: str, **words: Any) -> None:
-        """Append one event; it is on the disk when this returns. Raises CampaignError where the disk is full."""
+        """Appends one event, which is on the disk on return. Raises CampaignError if the disk is full."""
         line = {"event": event, "time": round(self.clock(), 3), **words}
         text = (json.dumps(line, separators=(",", ":")) + "\n").encode()
 
@@ -176,7 +176,7 @@ class Journal:
 
 
 def read(folder: Path) -> State:
-    """The contents of a journal, without locking it; a torn last line is left out. Raises CampaignError."""
+    """The contents of a journal, without locking it; an incomplete last line is left out. Raises CampaignError."""
     state = State()
     for number, line in enumerate(_lines(folder / FILE), 1):
         try:

@@ -1,7 +1,7 @@
 """The job of one node: ReFrame runs all checks there with its local scheduler; the results become one file.
 
-All files of the run are on the node's own disk. On the shared file system a job makes one folder (that marks which job
-came first, where the scheduler starts one twice) and writes one file, under another name until it is whole.
+All files of the run are on the node's own disk. On the shared file system a job creates one folder (which shows the
+first job if the scheduler starts one twice) and writes one file, which gets its final name when it is complete.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tenken.campaign.journal import Unit
 from tenken.model.job_exit import NO_STAGE
 from tenken.paths import ROOT
 
-#: Exit status of a job that found that it was started before.
+#: Exit status of a job that was already started before.
 SECOND_START = 75
 META = "meta"
 
@@ -33,7 +33,8 @@ def session(begun: str, campaign: str, unit: Unit) -> str:
 
 
 def pattern_of(check: str) -> str:
-    """The pattern by which `reframe -n` selects this check alone: its name without spaces, where @ has a meaning."""
+    """The pattern with which `reframe -n` selects this check alone: its name without spaces, since @ has a meaning
+    there."""
     return f"^{re.escape(check.replace(' ', ''))}$".replace("@", ".")
 
 
@@ -53,9 +54,9 @@ def commands(
         reframe += ["--exec-order", "random"]
     return [
         f"spool={q(str(spool))}; token={token}; node={q(unit.node)}",
-        # the claim would fail as in a second start
+        # creating the folder would fail as in a second start
         f'cd "$spool" || exit {NO_STAGE}',
-        # of two starts of one job the second one tests nothing
+        # if a job starts twice, the second one tests nothing
         f'mkdir "$spool/$token.claim" 2>/dev/null || exit {SECOND_START}',
         'here=$(mktemp -d "${TMPDIR:-/tmp}/tenken-$token.XXXXXX") || exit 74',
         "trap 'rm -rf \"$here\"' EXIT",
@@ -64,14 +65,14 @@ def commands(
         "begin=$(date +%s.%N)",
         f"export PATH={q(str(python))}:$PATH TENKEN_ROOT={q(str(ROOT))} PYTHONPATH={q(str(ROOT))}",
         f"export TENKEN_ON_NODE=$node TENKEN_BUILT={q(str(built))}",
-        # if the job's end cuts it off, all records of the node are lost: second attempts keep away from it
+        # if the job's end interrupts it, all records of the node are lost: second attempts stop well before
         f"export TENKEN_UNTIL=$(( ${{begin%.*}} + {campaign.seconds:.0f} ))",
         f"export TENKEN_SESSION={q(session(begun, campaign.name, unit))}",
         f'export TENKEN_ARCHIVE="$here/{archive_name}" RFM_STAGE_DIR="$here/stage" RFM_OUTPUT_DIR="$here/output"',
         'export RFM_CONFIG_PATH=config RFM_COLORIZE=n PYTHONDONTWRITEBYTECODE=1 TENKEN_TERMINAL=brief',
         *(f"export {name}={q(value)}" for name, value in campaign.environment.items()),
         f"cd {q(str(ROOT))} || exit 74",
-        # unreadable items are left out there; even if nothing was readable, the measurement continues
+        # unreadable items are left out; even if nothing was readable, the measurement continues
         f'mkdir -p "$here/{archive_name}"',
         f'python -m tenken.campaign.inventory > "$here/{archive_name}/{inventory.FILE}" 2> /dev/null < /dev/null',
         f'{" ".join(map(q, reframe))} > "$here/reframe.txt" 2>&1 < /dev/null; status=$?',

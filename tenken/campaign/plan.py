@@ -9,13 +9,14 @@ from datetime import datetime, timedelta, timezone
 from tenken.campaign.file import Campaign
 from tenken.campaign.queue import Limits
 
-#: A night of retests is planned for this part of the nodes.
+#: A second run is planned for this share of the nodes.
 RETESTED = 0.02
 
 
 @dataclass(frozen=True)
 class Plan:
-    """`at_once`: jobs in the queue or running; `waves`: of them; hours at most, since a job may end sooner."""
+    """`at_once`: jobs in the queue or running; `waves`: their number of rounds through the queue; hours are maxima,
+    since jobs may end sooner."""
 
     jobs: int
     at_once: int
@@ -55,7 +56,7 @@ def at_once(campaign: Campaign, limits: Limits) -> tuple[int, str]:
 
 
 def plan(campaign: Campaign, limits: Limits) -> Plan:
-    """For nodes that are free."""
+    """The estimate assumes free nodes."""
     together, why = at_once(campaign, limits)
     jobs = len(campaign.nodes) * campaign.rounds
     waves = math.ceil(jobs / together)
@@ -69,11 +70,11 @@ def plan(campaign: Campaign, limits: Limits) -> Plan:
 
 
 def delay(campaign: Campaign, place: int, together: int, jitter: float) -> float:
-    """Seconds that the job at `place` waits before it loads its node: even where all of a wave start at one moment the
-    ramp is kept, and no two begin in phase. `jitter`: 0 to 1."""
+    """Seconds that the job at `place` waits before it loads its node: even if all of a wave start at one moment, the
+    power ramp is kept, and no two jobs begin in phase. `jitter`: 0 to 1."""
     if campaign.in_phase or together <= 1:
         return 0.0
     apart = campaign.seconds_between_starts
-    # without a ramp the phases are spread over a minute, or a tenth of a short job
+    # without a ramp the starts are spread over a minute, or a tenth of a short job
     spread = apart or min(60.0, campaign.seconds / 10) / max(together, 1)
     return (place % max(together, 1)) * spread + (0.0 if apart else jitter * spread)

@@ -1,6 +1,6 @@
-"""Evidence from the results of groups: of one result, and of all together, for bad blocks of leaves and bad nodes.
+"""Evidence from the results of groups, one by one and all together, for bad blocks of leaves and bad nodes.
 
-Noise is heavy-tailed, so that no answer is believed alone; each possibility has its weight after all answers.
+Noise is heavy-tailed, so that no answer is trusted alone; each possibility has its weight after all answers.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import numpy as np
 
 #: Minimum effect of a fault on the value; smaller ones are not searched for.
 EFFECT = 0.2
-#: Evidence in nats by which nodes count as good or bad on the way down, where contradictions show, and before it is
-#: named.
+#: Evidence in nats at which nodes count as good or bad during the search, at which contradictions show, and before a
+#: node is named.
 WAY, NAMED = 3.0, 7.0
 #: Maximum number of blocks of leaves that are bad at the same time, and weight below which a set is excluded.
 MOST_BAD_BLOCKS, _OUT_OF_THE_QUESTION = 5, 1e-10
-#: Probability that this many are bad, at which jobs are spent on as many.
+#: Probability that so many are bad at which jobs are spent on them.
 ENOUGH = 0.9
-#: Up to this number of nodes, pairs are weighed as well; up to this number, three: otherwise three behind one switch
-#: resemble a bad switch.
+#: Up to this number of nodes, pairs are weighed as well; up to this number, triples: otherwise three bad nodes behind
+#: one switch resemble a bad switch.
 _PAIRED, _IN_THREES = 128, 40
-#: Prior probabilities of a bad node, of a bad leaf, and of a fault that appears only with all nodes together.
+#: Prior probabilities of a bad node, of a bad leaf, and of a fault that appears only if all nodes run together.
 NODE, LEAF, TOGETHER = 1 / 300, 1 / 100, 1e-4
-#: Weight at which a possibility is accepted, also when no more can be measured, no node is bad, and a node is certainly
-#: one of the bad.
+#: Weight at which a possibility is accepted; at which it is accepted if no more can be measured; at which no node is
+#: bad; at which a node is certainly bad.
 _DECIDED, NEARLY, _NOBODY, _CERTAIN = 0.999, 0.98, 0.995, 0.995
 #: Weight above which no further test is run, although jobs are left.
 _PROVED = 0.9999
@@ -45,12 +45,12 @@ _BITS_FOR_TWO, _BITS_FOR_THREE = 1.5, 7.0
 _ROUNDS_TO_PROVE = 3
 #: Fractions of the probability of being bad at which nodes are divided for a test.
 _SHARES = np.array([0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875])
-#: Single nodes of a leaf that are slow before it is proved.
+#: Number of single nodes of a leaf that must be slow to prove a bad leaf.
 _OF_A_LEAF = 2
-#: Smaller differences count as equal, in nats of a probability and in bits of a test, and are taken in the order of
-#: their numbers: equally informative answers make many probabilities equal, and processors round them differently.
+#: Smaller differences count as equal, in nats of a probability and in bits of a test, and the lowest index wins:
+#: equally informative answers make many probabilities equal, and processors round them differently.
 _ALIKE, _ALIKE_BITS = 1e-4, 1e-6
-#: Rounding of a sum of chances, which a bound that is met exactly allows for.
+#: Rounding error of a sum of probabilities, so that a bound that is met exactly is met.
 _ROUNDING = 1e-9
 #: Maximum repetitions of one test.
 _PATIENCE = 6
@@ -70,13 +70,13 @@ class Question:
     answers: list[float] = field(default_factory=list)
     #: For each result, the probability that one of the good nodes that filled up the group is bad.
     doubts: list[float] = field(default_factory=list)
-    #: Maximum evidence of one clear result: with large noise, more would need many results.
+    #: Maximum evidence of one clear result: a larger one would need many results if the noise is large.
     clearest: float = math.inf
     #: One result is sufficient: the caller weighs it.
     once: bool = False
     #: Evidence from elsewhere.
     known: float = 0.0
-    #: There was no free place for it.
+    #: No nodes were free for it.
     dropped: bool = False
 
     @property
@@ -114,13 +114,13 @@ def beside(evidence: float, chance: float) -> float:
 
 
 def ranked(chance: np.ndarray) -> np.ndarray:
-    """Places in descending order of their chance; of those that differ by rounding alone the first place is first."""
+    """Indices in descending order of probability; of those that differ only by rounding, the lowest index is first."""
     nats = np.log(np.maximum(chance, np.finfo(float).tiny))
     return np.argsort(-np.round(nats / _ALIKE), kind="stable")
 
 
 def _most(bits: np.ndarray) -> int:
-    """Place of the greatest one; of those that differ by rounding alone the first."""
+    """Index of the largest; of those that differ only by rounding, the lowest."""
     return int(np.round(bits / _ALIKE_BITS).argmax())
 
 
@@ -133,8 +133,9 @@ class Level:
         self._logs = np.empty(0)
 
     def evidence(self, value: float) -> float:
-        """Nats for a bad group (a figure less by EFFECT) against a good one, by Student's t of 3 degrees. A figure
-        below that of a bad group is just as bad; one far above that of a good group indicates large noise."""
+        """Evidence in nats for a bad group (a value lower by EFFECT) against a good one, by Student's t with 3 degrees
+        of freedom. A value below that of a bad group is just as bad; one far above that of a good group indicates large
+        noise."""
         centre, scale = self.good()
         off, bad = math.log(max(value, 1e-9 * centre) / centre), math.log(1 - EFFECT)
         from_good, from_bad = off, max(off - bad, 0.0)
@@ -143,7 +144,7 @@ class Level:
         return min(max(found, -_ONE_GOOD), most)
 
     def _near(self, log: float, distance: float) -> int:
-        """Results whose logarithm lies within the distance."""
+        """Number of results whose logarithm is within the distance."""
         self.good()
         first, last = np.searchsorted(self._logs, [log - distance, log + distance])
         return int(last - first)
@@ -153,7 +154,7 @@ class Level:
         return 2 * math.log1p((math.log(1 - EFFECT) / self.good()[1]) ** 2 / 3)
 
     def good(self) -> tuple[float, float]:
-        """Figure of good groups, and its relative scale."""
+        """Value of good groups, and its relative scale."""
         if self._known[0] != len(self.answers):
             self._known = len(self.answers), self._learn()
         return self._known[1]
@@ -162,7 +163,7 @@ class Level:
         logs = self._logs = np.sort(np.log(np.maximum(self.answers, 1e-300)))
         half = -math.log(1 - EFFECT) / 2
         counts = np.searchsorted(logs, logs + half, "right") - np.searchsorted(logs, logs - half)
-        # the highest level that many agree on: there may be as many bad groups, while a lucky answer is alone
+        # the highest level that many results share: there may be as many bad groups, but a lucky answer is alone
         centre = float(logs[np.flatnonzero(counts >= 0.45 * counts.max())[-1]])
         for _ in range(4):
             near = logs[np.abs(logs - centre) <= half]
@@ -173,18 +174,18 @@ class Level:
 
 @cache
 def _sets(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of this many blocks all sets of up to MOST_BAD_BLOCKS as bits, for each two blocks that are slow only together,
-    and as (sets, blocks)."""
+    """For this many blocks: all sets of up to MOST_BAD_BLOCKS as bits, for each two blocks those that are slow only
+    together, and the sets as an array (sets, blocks)."""
     ones = np.left_shift(np.uint64(1), np.arange(count, dtype=np.uint64))
     sets = [np.zeros(1, dtype=np.uint64)]
     last = np.full(1, -1)
     for _ in range(min(MOST_BAD_BLOCKS, count)):
-        # each set of one more: its members and one block behind the last of them
+        # each set is extended by one block after its last member
         grown = [sets[-1][last < i] | ones[i] for i in range(count)]
         last = np.concatenate([np.full(len(g), i) for i, g in enumerate(grown)])
         sets.append(np.concatenate(grown))
     bad = np.concatenate(sets)
-    # in addition, faults that appear only where two blocks are together, with no bad block or one
+    # in addition, faults that appear only if two blocks run together, with no bad block or one
     both = np.array([ones[i] | ones[j] for i in range(count) for j in range(i)], dtype=np.uint64)
     few = bad[: count + 1]
     whole = np.concatenate([bad, np.repeat(few, len(both))])
@@ -225,7 +226,7 @@ class Blocks:
         hit = [(self.bad & one > 0) | ((self.both > 0) & (self.both & ~one == 0)) for one in new]
         self.hits = np.vstack([self.hits, *hit])
         weight = self.prior.copy()
-        # one after the other: a product of matrices adds up in an order that depends on the processor
+        # one after the other: the order of additions in a matrix product depends on the processor
         for (_, x, doubt), slow in zip(self.said, self.hits, strict=True):
             weight += (x if doubt is None else beside(self.level.evidence(x), doubt)) * slow
         weight = np.exp(weight - weight.max())
@@ -255,7 +256,7 @@ class Blocks:
         return float(self.weight[self.both > 0].sum())
 
     def pair(self) -> tuple[int, ...]:
-        """Nodes of the blocks that are slow together most likely."""
+        """Nodes of the blocks that are most likely slow together."""
         row = int(ranked(np.where(self.both > 0, self.weight, 0))[0])
         return tuple(n for i, b in enumerate(self.blocks) if int(self.both[row]) >> i & 1 for n in b)
 
@@ -269,8 +270,9 @@ def _threes(count: int) -> tuple[np.ndarray, ...]:
 
 class Suspects:
     """What may be wrong among the nodes of one slow group, each possibility with its weight after all answers: no node,
-    one node, two, three of a few, a leaf, a leaf and a node, two leaves, or something that only all together show.
-    Nodes that are all but certain (`sure`) are part of every possibility from then on, so that more are found."""
+    one node, two, three if there are few, a leaf, a leaf and a node, two leaves, or a fault that appears only with all
+    nodes together. Nearly certain nodes (`sure`) belong to every possibility from then on, so that further ones are
+    found."""
 
     def __init__(
         self, whole: Question, leaf_of: Callable[[int], int], leaves: Mapping[int, Sequence[int]], level: Level
@@ -278,7 +280,7 @@ class Suspects:
         self.nodes, self.level = whole.nodes, level
         self.place = {n: i for i, n in enumerate(whole.nodes)}
         members = {leaf: leaves[leaf] for leaf in dict.fromkeys(leaf_of(n) for n in whole.nodes)}
-        #: Leaves that may be bad: those of several nodes, all of which are here.
+        #: Leaves that may be bad: those with several nodes, all of which are here.
         self.leaves = {leaf: own for leaf, own in members.items() if len(own) >= 4 and set(own) <= set(whole.nodes)}
         self.members = members
         self.inside = np.zeros((len(self.leaves), len(whole.nodes)), dtype=bool)
@@ -291,15 +293,15 @@ class Suspects:
         self._possibilities()
 
     def _possibilities(self) -> None:
-        """Which nodes and leaves each possibility considers bad; 0 is none but the certain ones, 1 something that only
-        all together show."""
+        """Which nodes and leaves each possibility considers bad; 0 is none but the certain ones, 1 is a fault that
+        appears only with all nodes together."""
         free = np.flatnonzero(~(self.sure | self.inside[self.sure_leaves].any(axis=0)))
         open_leaves = np.flatnonzero(~self.sure_leaves)
         pairs = np.triu_indices(len(free), 1) if len(free) <= _PAIRED else (np.empty(0, int),) * 2
         threes = _threes(len(free)) if len(free) <= _IN_THREES else (np.empty(0, int),) * 3
         beside = np.nonzero(~self.inside[open_leaves][:, free])
         both = np.triu_indices(len(open_leaves), 1)
-        #: Columns of nodes, columns of leaves, and the chance of each kind of possibility.
+        #: Columns of nodes, columns of leaves, and the prior probability of each kind of possibility.
         kinds: list[tuple[list[np.ndarray], list[np.ndarray], float]] = [
             ([], [], 1.0), ([], [], TOGETHER), ([free], [], NODE), ([free[pairs[0]], free[pairs[1]]], [], NODE**2),
             ([free[column] for column in threes], [], NODE**3), ([], [open_leaves], LEAF),
@@ -351,8 +353,8 @@ class Suspects:
             self._possibilities()
 
     def reopen(self) -> None:
-        """Weighs again whether the nearly certain ones are bad, before further tests prove it. For three and
-        more, not all possibilities can be kept."""
+        """Weighs again whether the nearly certain ones are bad, before further tests prove it. With three and more, not
+        all possibilities can be kept."""
         self.certain = _PROVED
         if self.sure.sum() + self.sure_leaves.sum() <= 2:
             self.sure[:], self.sure_leaves[:] = False, False
@@ -368,8 +370,8 @@ class Suspects:
 
     @property
     def proved(self) -> bool:
-        """Whether more than one result would have to be wrong, each bad node was slow without the others, and so were
-        single nodes of each bad leaf: three bad nodes resemble a leaf until one of the others is tested.
+        """Whether more than one result would have to be wrong: each bad node was slow without the others, and so were
+        single nodes of each bad leaf; three bad nodes resemble a leaf until one of its other nodes is tested.
         """
         nodes, leaves = self.best()
         alone = self._slow_alone()
@@ -394,13 +396,13 @@ class Suspects:
         return int(self.weight.argmax()) == 1
 
     def best(self) -> tuple[list[int], list[int]]:
-        """Bad nodes and bad leaves of the likeliest possibility."""
+        """Bad nodes and bad leaves of the most likely possibility."""
         row = int(self.weight.argmax())
         nodes = [n for n, is_bad in zip(self.nodes, self.alone[row], strict=True) if is_bad]
         return nodes, [leaf for leaf, is_bad in zip(self.leaves, self.of_leaves[row], strict=True) if is_bad]
 
     def open_bits(self) -> float:
-        """What is not known yet."""
+        """The remaining uncertainty in bits."""
         return float(_bits(self.weight).sum())
 
     def at_least(self, sure: float = ENOUGH) -> int:
@@ -409,7 +411,7 @@ class Suspects:
         return int((np.cumsum(count[::-1])[::-1] >= sure).sum()) - 1
 
     def next_tests(self, rounds: int = MAX_ROUNDS, share: float = 1.0) -> list[tuple[int, ...]]:
-        """The group with the most informative result, and while much is open others that share no node with it.
+        """The group with the most informative result and, while much is open, others that share no node with it.
         `share`: jobs that may be spent in each of the `rounds` that are left."""
         live = np.flatnonzero(self.weight > 1e-5)
         weight, bad = self.weight[live], self.bad[live]
@@ -423,7 +425,7 @@ class Suspects:
         scarce = rounds < left + _ROUNDS_TO_PROVE
         more = max(int(left > _BITS_FOR_TWO) + int(left > _BITS_FOR_THREE) + 2 * int(scarce), round(share) - 1)
         for _ in range(more):
-            # the most informative one in addition to the first, of those that share no node with the selected ones
+            # the most informative one in addition to the first, among those that share no node with the selected ones
             apart = np.flatnonzero(~(candidates & np.any(chosen, axis=0)).any(axis=1))
             if not len(apart):
                 break
@@ -439,7 +441,7 @@ class Suspects:
         alone = self._slow_alone()
         singles: list[int] = []
         for leaf in leaves:
-            # those that were in the fewest tests: earlier slow answers do not depend on them
+            # those with the fewest tests so far: earlier slow answers do not depend on them
             often = Counter(n for test in self.tests for n in test.nodes)
             left = sorted(set(self.members[leaf]) - alone, key=lambda n: often[n])
             singles += left[: max(_OF_A_LEAF - len(alone.intersection(self.members[leaf])), 0)]
@@ -451,8 +453,8 @@ class Suspects:
         return [*((n,) for n in nodes), *([others] if others else [])]
 
     def _candidates(self, chance: np.ndarray) -> np.ndarray:
-        """(candidates, nodes): the most doubtful nodes, all, and of all, of each leaf and of what is not yet known
-        for bad parts that hold a share of the chance, with what is left of them."""
+        """(candidates, nodes): from all nodes, from the most doubtful ones, from each leaf and from the unknown rest,
+        the nodes that together hold a fraction of the probability of being bad, and their complements."""
         every = np.ones(len(self.nodes), dtype=bool)
         known = self.sure | self.inside[self.sure_leaves].any(axis=0)
         likely = ranked(chance)

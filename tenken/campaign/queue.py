@@ -10,8 +10,8 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Seen:
-    """A job at this moment. `dead`: it waits and will never run; `blocked`: it waits for its node, which takes no jobs;
-    `held`: for something else that somebody must fix, such as its partition; `why`: in the scheduler's words.
+    """The present state of a job. `dead`: it waits and will never run; `blocked`: it waits for its node, which takes no
+    jobs; `held`: for something else that somebody must fix, such as its partition; `why`: the scheduler's reason.
     """
 
     running: bool = False
@@ -24,7 +24,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the scheduler accepts at once; None: it has no such limit, or does not report it."""
+    """Number of jobs that the scheduler accepts at once; None: it has no such limit, or does not report it."""
 
     queued: int | None = None
     says: str = ""
@@ -44,7 +44,7 @@ class JobScript:
 
 
 class Refused(Exception):
-    """The scheduler took no job, or gave no answer: one line. `later`: it may be accepted another time."""
+    """The scheduler refused a job, or gave no answer: one line. `later`: it may be accepted another time."""
 
     def __init__(self, why: str, later: bool = True) -> None:
         super().__init__(why)
@@ -63,11 +63,11 @@ class Queue(Protocol):
         ...
 
     def states(self, jobs: Sequence[str]) -> dict[str, Seen | None]:
-        """By id; None: nothing could be learnt; missing: not listed any more."""
+        """By id; None: no answer; missing: no longer listed."""
         ...
 
     def tagged(self, tag: str) -> dict[str, str]:
-        """Jobs of ours that wait or run: id by the rest of their tag behind `tag`."""
+        """Our waiting and running jobs: id by the part of their tag after `tag`."""
         ...
 
     def cancel(self, job: str) -> None: ...
@@ -75,5 +75,5 @@ class Queue(Protocol):
     def limits(self) -> Limits: ...
 
     def exclusion(self, node: str, reason: str) -> str:
-        """The command that takes a node out of service, to be read and run by a person."""
+        """The command that takes a node out of service, for a person to read and run."""
         ...

@@ -1,9 +1,9 @@
 """Power supplies, fans and coolant of a node, read from its BMC by Redfish; nothing is changed there.
 
 Only GET requests, within a maximum time per node, over HTTPS with its certificate verified unless the campaign file
-states otherwise. User and password come from the environment or a file that others cannot read. They are sent to the
-address of the campaign file alone (redirects and links to other hosts are not followed) and stored nowhere. An
-unreadable part of a BMC voids only itself, and is named.
+states otherwise. User and password come from the environment or a file that others cannot read. They are sent only to
+the address in the campaign file (redirects and links to other hosts are not followed) and stored nowhere. An unreadable
+part of a BMC voids only itself, and is named.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tenken.errors import TenkenError
 #: The readings of all nodes, in the folder of a campaign.
 FILE = "hardware.json"
 USER, PASSWORD, CREDENTIALS = "TENKEN_REDFISH_USER", "TENKEN_REDFISH_PASSWORD", "TENKEN_REDFISH_CREDENTIALS"
-#: The measurements, a line for each node and reading, in the same folder.
+#: The readings as table, one line per node and reading, in the same folder.
 READINGS = "hardware-readings.jsonl"
-#: Of one node: seconds; of one answer: seconds, bytes and redirects. Nodes at once.
+#: Limits: seconds per node; seconds, bytes and redirects per answer. Nodes at once.
 _SECONDS, _ONE_SECONDS, _BYTES, _HOPS, _AT_ONCE = 300.0, 10.0, 4 << 20, 5, 32
 _REDIRECTS = (301, 302, 303, 307, 308)
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -50,7 +50,7 @@ _PLURAL = {"power supply": "power supplies"}
 @dataclass(frozen=True)
 class Hardware:
     """What a BMC says: `items` to compare between nodes, `faults` that are faults on any node, `readings` by name
-    (`power_w`: of the node, in W; `leaks`: detectors that report one); `error`: unreadable parts."""
+    (`power_w`: of the node, in W; `leaks`: number of detectors that report one); `error`: unreadable parts."""
 
     items: dict[str, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ class BmcError(Exception):
 
 
 class _TimeUpError(BmcError):
-    """Nothing more can be read of it."""
+    """Nothing more can be read from it."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -78,7 +78,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def credentials(environment: Mapping[str, str] = os.environ) -> tuple[str, str]:
-    """User and password. Raises RedfishError where there are none or others could read them."""
+    """User and password. Raises RedfishError if there are none or others could read them."""
     named = environment.get(CREDENTIALS)
     if named:
         path = Path(named)
@@ -100,7 +100,7 @@ def credentials(environment: Mapping[str, str] = os.environ) -> tuple[str, str]:
 
 
 def fault_of_address(address: str) -> str | None:
-    """What is wrong with an address of the campaign file; None if nothing is."""
+    """What is wrong with an address in the campaign file; None if nothing."""
     try:
         parts = urlsplit(address.replace("{node}", "n1"))
         port_is_a_number = parts.port is None or parts.port > 0
@@ -175,7 +175,7 @@ class Bmc:
         return found
 
     def _read(self, answer: Any) -> bytes:
-        """The whole answer, piece by piece: a slow one must not exceed the remaining time."""
+        """The whole answer, read in pieces, since a slow one must not exceed the remaining time."""
         parts: list[bytes] = []
         size = 0
         while part := answer.read1(1 << 16):
@@ -188,7 +188,7 @@ class Bmc:
         return b"".join(parts)
 
     def _here(self, path: str, location: str | None) -> str | None:
-        """The path of a redirect to this BMC; None: it leads to another host, or nowhere."""
+        """The path of a redirect on this BMC; None: it leads to another host, or nowhere."""
         if not location:
             return None
         try:
@@ -199,11 +199,11 @@ class Bmc:
         return f"{there.path}?{there.query}" if same and there.query else there.path if same else None
 
     def members(self, collection: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-        """The members of a collection, those on its further pages too, without those that cannot be read."""
+        """The members of a collection, including further pages, without those that cannot be read."""
         pages: set[str] = set()
         while collection is not None:
             for link in _list(collection.get("Members")):
-                # some BMCs put the members themselves there
+                # some BMCs include the members themselves
                 found = link if "Status" in link else self.follow(link)
                 if found is not None:
                     yield found
@@ -215,7 +215,7 @@ class Bmc:
             collection = self.follow({"@odata.id": following})
 
     def follow(self, link: Any) -> dict[str, Any] | None:
-        """The target of a link; None if it has none, or is unreadable, which is kept in `unread`."""
+        """The target of a link; None if it has none, or is unreadable, which is added to `unread`."""
         path = link.get("@odata.id") if isinstance(link, dict) else None
         try:
             return self.get(path) if isinstance(path, str) else None
@@ -255,7 +255,7 @@ def read(bmc: Bmc) -> Hardware:
 
 
 def _watts(bmc: Bmc, chassis: Mapping[str, Any]) -> Iterator[float]:
-    """Power that a chassis draws, in W. The node's reading is the largest of its chassis: parts report separately."""
+    """Power that a chassis draws, in W. The node's reading is that of its largest chassis: parts report separately."""
     now = bmc.follow(chassis.get("EnvironmentMetrics")) or {}
     older = bmc.follow(chassis.get("Power")) or {} if not now else {}
     readings = [now.get("PowerWatts"), *(one.get("PowerConsumedWatts") for one in _list(older.get("PowerControl")))]
@@ -266,7 +266,7 @@ def _watts(bmc: Bmc, chassis: Mapping[str, Any]) -> Iterator[float]:
 
 
 def _parts(bmc: Bmc, chassis: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """By label; of a BMC that has both kinds of resources the newer ones."""
+    """By label; for a BMC with both kinds of resources, the newer ones."""
     fetched: dict[str, dict[str, Any] | None] = {}
     for label, (path, older) in _PARTS.items():
         at: dict[str, Any] | None = dict(chassis)
@@ -304,12 +304,12 @@ def _name(part: Mapping[str, Any]) -> str:
 
 
 def _word(value: Any) -> str:
-    """One line of printable text: it goes into reports."""
+    """One line of printable text, since it appears in reports."""
     return " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())[:80]
 
 
 def _model(part: Mapping[str, Any]) -> str:
-    """Properties that are equal for equal parts: neither serial numbers nor readings."""
+    """Properties that are equal for equal parts: no serial numbers or readings."""
     words = [part.get(key) for key in ("Manufacturer", "Model", "FirmwareVersion", "CoolantConnectorType")]
     watts = part.get("PowerCapacityWatts")
     return " ".join(_word(w) for w in (*words, f"{watts} W" if watts else None) if w) or "present"
@@ -335,7 +335,7 @@ def collect(
     nodes: Sequence[str], address: str, login: tuple[str, str], context: ssl.SSLContext | None = None,
     seconds: float = _SECONDS, said: Any = None,
 ) -> dict[str, Hardware]:  # fmt: skip
-    """For all nodes, several at once; `said` is called with each node's name when it is done."""
+    """Reads all nodes, several at once; `said` is called with each node's name when it is done."""
 
     def one(node: str) -> tuple[str, Hardware]:
         found = read(Bmc(address.replace("{node}", node), login, context, seconds))
@@ -348,7 +348,7 @@ def collect(
 
 
 def context(ca: Path | None, verify: bool) -> ssl.SSLContext:
-    """How certificates of BMCs are verified. Raises RedfishError where the file of the CA cannot be read."""
+    """How certificates of BMCs are verified. Raises RedfishError if the CA file cannot be read."""
     try:
         made = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except (OSError, ssl.SSLError) as error:
@@ -360,7 +360,7 @@ def context(ca: Path | None, verify: bool) -> ssl.SSLContext:
 
 
 def text(found: Mapping[str, Hardware]) -> str:
-    """What is kept in a campaign's folder."""
+    """What is stored in a campaign's folder."""
     kept = {
         n: {"items": h.items, "faults": h.faults, "error": h.error, "readings": h.readings}
         for n, h in sorted(found.items())
@@ -378,7 +378,7 @@ def readings(found: Mapping[str, Hardware], moment: str) -> str:
 
 
 def kept(folder: Path) -> dict[str, Hardware]:
-    """The readings of a campaign's nodes; empty if there are none. Raises RedfishError where the file is damaged."""
+    """The readings of a campaign's nodes; empty if there are none. Raises RedfishError if the file is damaged."""
     try:
         found = json.loads((folder / FILE).read_text(encoding="utf-8"))
         return {str(node): _kept_one(one) for node, one in found.items()}

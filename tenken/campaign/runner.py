@@ -1,4 +1,4 @@
-"""Runs a campaign: submits node jobs in waves, gathers their results, and continues from wherever it was killed."""
+"""Runs a campaign: submits node jobs in waves, gathers their results, and resumes after any kill."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from tenken.errors import ArchiveError
 
 #: A line of progress is printed at least this often, in seconds.
 PROGRESS_S = 8.0
-#: The results of an ended job are waited for: network file systems show them late.
+#: Seconds to wait for the results of an ended job: network file systems show them late.
 LATE_S = 60.0
 #: Seconds without a submission after the queue refused one.
 _FULL_S = 30.0
-#: Seconds that a job may wait for a node that somebody must fix, and run beyond its time limit.
+#: Seconds that a job may wait for a node that needs a repair, and run beyond its time limit.
 BLOCKED_S, OVERRUN_S = 1800.0, 900.0
-#: Submissions between two looks at the queue.
+#: Number of submissions between two queries of the queue.
 _BATCH = 100
-#: Times that suspects are chosen: once after the rounds and, if measurements were INVALID, once after the second runs.
+#: Number of times that suspects are chosen: once after the rounds and, if measurements were INVALID, once after the
+#: second runs.
 _CHOICES = 2
 STOP = "stop"
-#: Of an attempt that never was a job.
+#: The reason of an attempt that never became a job.
 NEVER_QUEUED = "never entered the queue"
 
 
 class Runner:
     """One campaign in its folder. `suspects` returns the nodes to run again once all rounds are over, with the checks
-    that caused it (none: all of them); `say` prints a line, `page` rewrites the live page."""
+    that caused it (none: all checks); `say` prints a line, `page` rewrites the live page."""
 
     def __init__(
         self, campaign: Campaign, folder: Path, archive: Path, queue: Queue, say: Callable[[str], None],
@@ -53,11 +54,11 @@ class Runner:
         self.scripts = folder / "jobs"
         self.ended_since: dict[str, float] = {}
         self.runs_since: dict[str, float] = {}
-        #: Jobs that wait for a repair: until when at most, and why, by the attempt's token.
+        #: Jobs that wait for a repair: deadline and reason, by the attempt's token.
         self.blocked: dict[str, tuple[float, str]] = {}
         self.said_at = 0.0
         self.refused = ""
-        #: Since when the scheduler has neither answered nor taken a job.
+        #: Since when the scheduler has neither answered nor accepted a job.
         self.refused_since: float | None = None
         self.next_submission = 0.0
         self._rounds: list[Unit] = []
@@ -103,7 +104,7 @@ class Runner:
         try:
             self._limits = self.queue.limits()
             if not self.state.begun:
-                # whether it answers at all: not every scheduler is asked for its limits
+                # whether it answers at all: not every scheduler is queried for its limits
                 self.queue.tagged(nodejob.tag(self.campaign.name))
         except Refused as error:
             raise CampaignError(f"nothing is started, because the scheduler does not respond: {error}") from None
@@ -118,11 +119,11 @@ class Runner:
         self._adopt()
 
     def _adopt(self) -> None:
-        """Jobs that were submitted without being recorded, and jobs that belong to no attempt any more."""
+        """Finds jobs that were submitted without being recorded, and jobs that belong to no attempt any more."""
         if not self.state.attempts:
             return
         queued = self._patiently(lambda: self.queue.tagged(nodejob.tag(self.campaign.name)))
-        # some schedulers keep no more than the beginning of a token, in the job's name
+        # some schedulers keep only the beginning of a token, in the job's name
         begins = {token[:8]: token for token in self.state.attempts}
         for said, job in queued.items():
             token = begins.get(said, said) if len(said) == 8 else said
@@ -139,7 +140,7 @@ class Runner:
         for attempt in list(self.state.attempts.values()):
             known = attempt.token in whole or (self.spool / f"{attempt.token}.claim").is_dir()
             if attempt.open and attempt.job is None and not known:
-                # it may have been refused or be on its way; if it arrives later it is cancelled as unknown
+                # it may have been refused or be in transit; if it appears later it is cancelled as unknown
                 self.journal.note("ended", token=attempt.token, why=NEVER_QUEUED)
 
     def _patiently(self, ask: Callable[[], dict[str, str]]) -> dict[str, str]:
@@ -168,7 +169,7 @@ class Runner:
         self._submit(wanted)
 
     def _give_up_on_scheduler(self) -> None:
-        """Raises CampaignError where the scheduler has refused everything for `wait_hours`."""
+        """Raises CampaignError if the scheduler has refused everything for `wait_hours`."""
         now = self.clock()
         if not self.refused:
             self.refused_since = None
@@ -184,21 +185,21 @@ class Runner:
         return self._chosen() and not self.state.open() and not self.to_do()
 
     def _chosen(self) -> bool:
-        """Whether the suspects were chosen, and no second run can show another one."""
+        """Whether the suspects were chosen, and no second run can add another one."""
         phases = self.state.phases
         return bool(phases) and not (len(phases) < _CHOICES and phases[-1].get("void"))
 
     # -- pending work --
 
     def units(self) -> list[Unit]:
-        """All of the campaign, in the order in which they are begun."""
+        """All units of the campaign, in the order in which they are started."""
         if not self._rounds:
             for number in range(1, self.campaign.rounds + 1):
                 units: dict[str, list[str]] = {}
                 for node in self.campaign.nodes:
                     units.setdefault(self.campaign.unit_of(node), []).append(node)
                 order = list(units)
-                # mixed, so that changes of the room are not mistaken for a rack's; the same after a kill
+                # shuffled, so that changes of the room are not mistaken for a rack's; the same order after a kill
                 random.Random(f"{self.campaign.name}/{number}").shuffle(order)
                 self._rounds += [Unit(node, "round", number) for unit in order for node in units[unit]]
         return [*self._rounds, *self.state.retests]
@@ -208,14 +209,14 @@ class Runner:
         left, each = self._left_of_budget(), self.campaign.seconds / 3600
         if left < each:
             return []
-        if self._left[0] != self.state.version:  # queried several times per poll, for ten thousand nodes
+        if self._left[0] != self.state.version:  # cached: queried several times per poll, for ten thousand nodes
             self._left = self.state.version, [unit for unit in self.units() if self._may_be_tried(unit)]
         if self.campaign.unit is None or left == float("inf"):
             return self._left[1]
         return [unit for block in self._blocks(self._left[1]) if len(block) * each <= left for unit in block]
 
     def _blocks(self, units: Sequence[Unit]) -> list[list[Unit]]:
-        """Work that begins together or not at all: nodes of one unit, in one round."""
+        """Units that start together or not at all: nodes of one unit, in one round."""
         found: dict[tuple[str, str, int], list[Unit]] = {}
         for one in units:
             found.setdefault((self.campaign.unit_of(one.node), one.purpose, one.number), []).append(one)
@@ -278,7 +279,7 @@ class Runner:
     def _submit(self, wanted: Sequence[Unit]) -> None:
         together, _ = plan.at_once(self.campaign, self._limits)
         flying = self.state.open()
-        busy = {a.unit.node for a in flying}  # two simultaneous runs on a node would measure each other
+        busy = {a.unit.node for a in flying}  # two simultaneous runs on a node would disturb each other
         free = together - len(flying)
         sent, left, each = 0, self._left_of_budget(), self.campaign.seconds / 3600
         for block in self._blocks(wanted):
@@ -302,12 +303,12 @@ class Runner:
                 self.tick()
 
     def _sent(self, unit: Unit, together: int) -> bool:
-        """Whether the scheduler accepted the job of a unit; it may accept more later."""
+        """Whether the scheduler accepted the job of a unit."""
         try:
             self._one(unit, together)
         except Refused as error:
             self.refused = str(error)
-            # a full queue accepts more when something has ended
+            # a full queue accepts more when a job has ended
             self.next_submission = self.clock() + _FULL_S
             if not error.later:
                 raise CampaignError(f"node {unit.node}: the scheduler accepts no job: {error}") from None
@@ -357,7 +358,7 @@ class Runner:
             if attempt.gathered is not None:
                 spool.put_away(self.spool, token)
                 continue
-            if self.state.done(attempt.unit):  # it was given up too soon: the node has its result, and counts once
+            if self.state.done(attempt.unit):  # it was given up too soon: the node has its result, which counts once
                 if attempt.open:
                     self.journal.note("ended", token=token, why="its node had already been tested")
                 continue
@@ -457,7 +458,7 @@ class Runner:
     # -- telling --
 
     def tick(self) -> None:
-        """During long work: a line of progress if it is due."""
+        """During long work: prints a line of progress if it is due."""
         if not 0 <= self.clock() - self.said_at < PROGRESS_S:
             self._progress()
 
@@ -493,6 +494,6 @@ class Runner:
 
 
 def remaining(state: State, left: int, flying: int) -> float | None:
-    """Seconds until the rest is done, by the time per node so far; None: none is done."""
+    """Seconds until the rest is done, by the average time per node so far; None: none is done."""
     took = [float(a.gathered.get("seconds", 0.0)) for a in state.attempts.values() if a.gathered]
     return left / max(flying, 1) * sum(took) / len(took) if took else None

@@ -1,9 +1,9 @@
 """Conformity on the first day: which of many nominally identical devices deviates, as opposed to effects they share.
 
-Figures become losses (logarithms, larger is worse). Variation over time (a running median over the runs), effects of
+Metrics become losses (logarithms, larger is worse). Variation over time (a running median over the runs), effects of
 lot, rack, switch, slot and firmware (medians of groups) and what temperature or power explains are subtracted first;
-the remainder is compared with `extreme_value.limit`. The probability of any report in a healthy fleet holds for all
-figures of a campaign together. `screen` finds suspects; `confirm` reports what a second, independent run confirms.
+the remainder is compared with `extreme_value.limit`. The probability of any report in a healthy fleet is controlled for
+all metrics of a campaign together. `screen` finds suspects; `confirm` reports what a second, independent run confirms.
 """
 
 from __future__ import annotations
@@ -16,31 +16,32 @@ import numpy as np
 
 from tenken.campaign import extreme_value
 
-#: How the chance that a campaign of a healthy fleet accuses anybody, 0.01, is shared out: half of it, since tails are
-#: estimated.
+#: How the probability of any false report in a healthy fleet, 0.01, is divided; only half of it is used, since tails
+#: are estimated.
 _DEVICES, _NODES, _GROUPS = 0.0025, 0.001, 0.0015
 #: Members that a group needs before its effect is subtracted, and groups before one of them can deviate.
 _LEAST_MEMBERS, _LEAST_GROUPS = 8, 8
 #: Maximum number of deviating groups of one metric that are reported.
 _MOST_ODD_GROUPS = 8
-#: Values covered by the running median over time, and the number below which there is none.
+#: Number of values covered by the running median over time, and the minimum for having one.
 _WINDOW, _LEAST_FOR_TIME = 101, 48
-#: A suspect is named if its second run exceeds at least this part of the limit.
+#: A suspect is named if its second run exceeds at least this fraction of the limit.
 _AGAIN = 0.6
-#: Minimum part of a node's devices that are slower by half of the node's loss.
+#: Minimum fraction of a node's devices that are slower by half of the node's loss.
 _SHARE_OF_NODE = 0.75
-#: Nodes up to which generally slow ones are searched, and the loss over all checks that is searched for.
+#: Maximum number of nodes for which generally slow ones are searched, and the loss over all checks that is searched
+#: for.
 _FEW_NODES, _LOSS_IN_GENERAL = 40, 0.1
-#: Nodes that need a value of a check, for their ranks to count.
+#: Minimum number of nodes with a value of a check, for their ranks to count.
 _FEWEST_COMPARED = 3
-#: A spread that is not stated.
+#: Spread if none is stated.
 UNSTATED = 0.002
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of a campaign. `values` (devices,): NaN if missing. `spread`: relative, of healthy devices,
-    as stated for the figure. `explained_by`: covariates of the device in the same run (temperature, power)."""
+    """One metric of a campaign. `values` (devices,): NaN if missing. `spread`: relative, of healthy devices, as stated
+    for the metric. `explained_by`: covariates of the device in the same run (temperature, power)."""
 
     name: str
     values: np.ndarray
@@ -52,8 +53,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Fleet:
-    """Devices of one kind: the node of each, and the groups that each belongs to, widest first, as (devices,) of
-    names. `slots`: the place in the node."""
+    """Devices of one kind: the node of each, and the groups that each belongs to, widest first, as names of shape
+    (devices,). `slots`: the place in the node."""
 
     nodes: np.ndarray
     factors: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -76,7 +77,7 @@ class Suspect:
 
     @property
     def worse(self) -> float:
-        """The fraction lost: 0.02 of the fleet's value."""
+        """The lost fraction: 0.02 of the fleet's value."""
         return -math.expm1(-self.loss)
 
     @property
@@ -87,7 +88,7 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Effect:
-    """A factor's effect on a figure: the relative loss of its groups. `spread`: between groups."""
+    """A factor's effect on a metric: the relative loss of its groups. `spread`: between groups."""
 
     factor: str
     figure: str
@@ -97,7 +98,8 @@ class Effect:
 
 @dataclass
 class Screened:
-    """Of one run of the fleet. `residuals`, `centres` by figure: remaining losses, and what was subtracted."""
+    """The result for one run of the fleet. `residuals`, `centres` by metric: remaining losses, and what was
+    subtracted."""
 
     suspects: list[Suspect]
     effects: list[Effect]
@@ -109,7 +111,7 @@ class Screened:
 
 
 def losses(figure: Figure) -> np.ndarray:
-    """Larger is worse; approximately relative for small losses. Values that are not positive are measured from the
+    """Larger is worse; approximately relative for small losses. Values that are not all positive are measured from the
     median.
     """
     values = np.asarray(figure.values, dtype=float)
@@ -153,7 +155,7 @@ def screen(fleet: Fleet, figures: Sequence[Figure]) -> Screened:
 
 
 def device_name(fleet: Fleet, index: int) -> str:
-    """`node slot`, or the node alone if it is the device."""
+    """`node slot`, or only the node if it is the device."""
     return f"{fleet.nodes[index]} {fleet.slots[index]}" if fleet.slots is not None else str(fleet.nodes[index])
 
 
@@ -173,9 +175,9 @@ def drift(rest: np.ndarray, times: np.ndarray | None) -> np.ndarray:
     found = np.zeros(len(rest))
     level = np.array([float(np.median(p)) for p in parts])
     if np.ptp(level) < 4 * _scale(rest[order]) / np.sqrt(window):
-        return found  # not more than chance: a median of so few would only add noise
+        return found  # no larger than chance: a median of so few would only add noise
     at = np.interp(np.arange(len(order)), middles, level)
-    # beyond the first and the last middle the line continues
+    # the first and last lines are extrapolated
     first = (level[1] - level[0]) / (middles[1] - middles[0])
     last = (level[-1] - level[-2]) / (middles[-1] - middles[-2])
     here = np.arange(len(order))
@@ -195,7 +197,7 @@ def explained(rest: np.ndarray, covariates: Sequence[np.ndarray]) -> np.ndarray:
     if not usable:
         return np.zeros(len(rest))
     matrix = np.column_stack([np.ones(len(rest)), *((c - np.median(c[there])) / _scale(c[there]) for c in usable)])
-    # a device far from all others in a covariate must not choose its own line
+    # a device far from all others in a covariate must not determine the line
     matrix[:, 1:] = np.clip(matrix[:, 1:], -4, 4)
     weights = np.ones(int(there.sum()))
     line = np.zeros(matrix.shape[1])
@@ -209,7 +211,7 @@ def explained(rest: np.ndarray, covariates: Sequence[np.ndarray]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Medians:
-    """Of one factor's groups that are large enough: `groups` are codes, `offsets` from the middle one."""
+    """For the groups of one factor that are large enough: `groups` are codes, `offsets` from the median group."""
 
     factor: str
     names: np.ndarray
@@ -230,7 +232,7 @@ class _Medians:
         return cls(factor, names, codes, groups, sizes[groups], middles - centre)
 
     def members(self, at: int, rest: np.ndarray) -> np.ndarray:
-        """Devices of the group at this place of `groups` that have a value."""
+        """Devices with a value in the group at this index of `groups`."""
         return np.flatnonzero(np.isfinite(rest) & (self.codes == self.groups[at]))
 
     def take_off(self, rest: np.ndarray) -> None:
@@ -267,8 +269,8 @@ def _groups(fleet: Fleet, figure: Figure, rest: np.ndarray, count: int, result: 
 
 
 def _cause(odd: Sequence[tuple[_Medians, int, float]], rest: np.ndarray) -> tuple[_Medians, int, float]:
-    """Of deviating groups of several factors, the one that deviates furthest; or a wider one, if its members outside
-    that one deviate too: a switch with one slow and one good rack is not at fault.
+    """If groups of several factors deviate, the worst one is reported; or a wider one, if its members outside of that
+    one deviate too: a switch with one slow and one good rack is not at fault.
     """
     cause = max(odd, key=lambda o: float(o[0].offsets[o[1]]))
     for other in sorted(odd, key=lambda o: o[0].sizes[o[1]]):
@@ -306,7 +308,7 @@ def _told_apart(factors: Mapping[str, np.ndarray]) -> list[tuple[str, np.ndarray
     """Factors with different groupings: of identical ones the first, under all their names."""
     kept: list[tuple[str, np.ndarray, bytes]] = []
     for factor, labels in factors.items():
-        # groups numbered in the order in which they occur, whatever their names
+        # groups numbered in order of appearance, whatever their names
         _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
         shape = np.argsort(np.argsort(first))[codes].tobytes()
         same = next((i for i, one in enumerate(kept) if one[2] == shape), None)
@@ -318,7 +320,7 @@ def _told_apart(factors: Mapping[str, np.ndarray]) -> list[tuple[str, np.ndarray
 
 
 def _nodes(fleet: Fleet, figure: Figure, rest: np.ndarray, count: int, result: Screened) -> set[int]:
-    """Nodes with a majority of outlying devices; returns these devices."""
+    """Adds nodes most of whose devices are outliers; returns these devices."""
     if fleet.slots is None:
         return set()
     names, codes = np.unique(fleet.nodes, return_inverse=True)
@@ -345,9 +347,9 @@ def slow_in_general(
 ) -> tuple[list[Suspect], list[Suspect]]:
     """(confirmed, not confirmed) nodes of a small fleet whose ranks in all checks are worse than chance allows.
 
-    The limit of a single figure is wide for few devices, and wider with more figures. Ranks have no tail: a healthy
-    node has each of the n ranks in a check with the same probability, where n nodes have a value. `check_of`: the check
-    of each figure."""
+    The limit of a single metric is wide for few devices, and wider with more metrics. Ranks have no tail: a healthy
+    node has each of the n ranks in a check with the same probability, if n nodes have a value. `check_of`: the check of
+    each metric."""
     names, codes = np.unique(fleet.nodes, return_inverse=True)
     n = len(names)
     if not 3 <= n <= _FEW_NODES:
@@ -356,7 +358,7 @@ def slow_in_general(
     for figure in first:
         loss = losses(figure)
         if not np.isfinite(loss).any() or np.nanmax(loss) == np.nanmin(loss):
-            continue  # the slowest one cannot be determined where all are equal
+            continue  # the slowest one cannot be determined if all are equal
         middle = np.nanmedian(loss)
         second = losses(Figure(figure.name, again[figure.name], figure.higher_is_better))
         of_check.setdefault(check_of[figure.name], []).append((loss - middle, second - middle))
@@ -402,7 +404,7 @@ def _at_least(total: int, sizes: np.ndarray) -> float:
 
 
 def _by_node(figures: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
-    """Medians of (figures, devices) of each node; NaN where there is no value."""
+    """Medians of (metrics, devices) of each node; NaN if there is no value."""
     found = np.full(count, np.nan)
     for node in range(count):
         values = figures[:, codes == node]
@@ -415,7 +417,7 @@ def _by_node(figures: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
 def confirm(
     suspects: Sequence[Suspect], first: Screened, again: Mapping[str, np.ndarray]
 ) -> tuple[list[Suspect], list[Suspect]]:
-    """(confirmed, not confirmed). `again` by figure: (devices,) of a second, independent run, NaN where none was made.
+    """(confirmed, not confirmed). `again` by figure: (devices,) of a second, independent run, NaN where there is none.
 
     Effects of groups, time and covariates in the first run are subtracted from the second one too.
     """
@@ -429,7 +431,7 @@ def confirm(
             off = losses(figure) - first.taken_off[suspect.figure]
             seen = off[members]
             if suspect.kind not in ("device", "node"):
-                # the effect of the group itself was taken off its members
+                # the effect of the group itself was already subtracted from its members
                 seen = seen + suspect.loss
             seen = seen[np.isfinite(seen)]
         if len(seen) and float(np.median(seen)) > _AGAIN * suspect.limit:

@@ -1,5 +1,5 @@
-"""From the spool into the archive, once: a node's file is gathered by the names of its records, whatever happened
-before."""
+"""Moves results from the spool into the archive, once: a node's file is gathered by the names of its records, whatever
+happened before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tenken.model import files
 from tenken.model.job import short
 from tenken.model.record import MAX_RECORD_BYTES, Record, parse
 
-#: Where files are that the archive contains: the output of ReFrame on the node is read there.
+#: Folder of files that the archive contains: ReFrame's output on the node can be read there.
 GATHERED = "gathered"
 #: Maximum size of a node's file.
 MAX_BYTES = 4 << 30
@@ -47,22 +47,23 @@ class Gathered:
 
 
 def there(spool: Path) -> list[str]:
-    """Tokens whose file is whole."""
+    """Tokens whose file is complete."""
     return sorted(p.name.removesuffix(".tar") for p in spool.glob("*.tar") if not p.name.startswith("."))
 
 
 def put_away(spool: Path, token: str) -> None:
-    """Move a gathered file out of the way of the next look; one that cannot be moved stays."""
+    """Moves a gathered file away, so that it is not seen again; one that cannot be moved stays."""
     with contextlib.suppress(OSError):
         (spool / GATHERED).mkdir(exist_ok=True)
         (spool / f"{token}.tar").rename(spool / GATHERED / f"{token}.tar")
 
 
 def gather(spool: Path, token: str, node: str, session: str, root: Path) -> Gathered:
-    """Put the records of one file into the archive. Gathered again it changes nothing: names are the records' own.
+    """Adds the records of one file to the archive. Gathering it again changes nothing, since the names are the records'
+    own.
 
-    A file of another node or token, without a record, or with another one than the node's manifest lists, does not
-    count. Raises ArchiveError where the archive cannot be written.
+    A file does not count if it is of another node or token, has no record, or has one that the node's manifest does not
+    list. Raises ArchiveError if the archive cannot be written.
     """
     path = spool / f"{token}.tar"
     records: list[Record] = []
@@ -106,14 +107,14 @@ def gather(spool: Path, token: str, node: str, session: str, root: Path) -> Gath
     for record in records:
         verdicts[record.verdict] = verdicts.get(record.verdict, 0) + 1
     for below, text in others:
-        # each node has a run report of the one session
+        # each node has its own run report in the session
         archive.write_file(root / below.with_name(f"{below.stem}-{archive.safe_name(node)}.json"), text)
     return Gathered(token, tuple(name for name in sealed if name.endswith(".json")), verdicts, meta)
 
 
 def _unlisted(session: str, manifest: bytes | None, sealed: Mapping[str, bytes]) -> str | None:
-    """The first file with a name of another session, or that is not what the node's manifest lists; a job of an
-    earlier release wrote none.
+    """The first file with a name of another session, or that differs from the node's manifest; jobs of earlier releases
+    wrote none.
     """
     folder = archive.safe_name(session)
     for name in sealed:
@@ -128,13 +129,13 @@ def _unlisted(session: str, manifest: bytes | None, sealed: Mapping[str, bytes])
 
 
 def _put(root: Path, session: str, sealed: Mapping[str, bytes]) -> str | None:
-    """Archive files that do not exist yet; the first existing one that differs, if any. One that was pruned since is
-    the same.
+    """Archive files that do not exist yet; and the first existing one that differs, if any. A file that was pruned
+    since counts as the same.
     """
     path = archive.session_folder(root, session) / seal.MANIFEST
     known = path.read_bytes() if path.is_file() else b""
     listed = seal.read(known, path.parent.name).files
-    # output of another program, printed before the record next to it
+    # output of a third-party program, archived with the record next to it
     for name in sorted(sealed, key=lambda one: one.endswith(".json")):
         if name not in listed:
             archive.put(root, session, root / name, sealed[name])
@@ -164,7 +165,7 @@ def _meta(packed: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> dict[
 
 
 def _last_line(packed: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> str:
-    """The last line of reframe that looks like an error."""
+    """The last line of ReFrame's output that looks like an error."""
     member = members.get("reframe.txt")
     stream = packed.extractfile(member) if member and member.size < 64 << 20 else None
     lines = [line.strip() for line in stream.read().decode("utf-8", "replace").splitlines()] if stream else []

@@ -1,12 +1,12 @@
-"""Pairs of nodes: every node against partners on its own leaf switch and on others, alone and all at once.
+"""Pairs of nodes: every node with partners on its own leaf switch and on others, in isolation and all at once.
 
-Three kinds of rounds, whose figures are never compared with each other: `within` (disjoint pairs of one leaf: no link
-is shared), `across` (isolated: at most `crossing` pairs of a leaf use its uplinks at a time) and `loaded` (all nodes of
-two leaves at once, in all pairs of leaves). On a tapered fabric, only the first two accuse anybody.
+Three kinds of rounds, whose values are never compared with each other: `within` (disjoint pairs of one leaf: no link is
+shared), `across` (isolated: at most `crossing` pairs of a leaf use its uplinks at a time) and `loaded` (all nodes of
+two leaves at once, in all pairs of leaves). On a tapered fabric, only the first two can name a node.
 
 A job runs the pairs of one meeting, each as a separate launch with a time limit: a dead, slow or hanging pair costs
-only itself. Of the answers, `accuse` says which node is behind them: a node is slow with all its partners, a cable
-between two switches with one.
+only itself. From the answers, `accuse` determines the faulty part: a bad node is slow with all its partners, a bad
+cable between two switches with one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tenken.campaign.groups import tournament
 WITHIN, ACROSS, LOADED = "within", "across", "loaded"
 #: Partners of each node.
 PARTNERS = 2
-#: A pair is slow this far below the median of its kind, or beyond this many robust standard deviations.
+#: A pair is slow if it is this far below the median of its kind, or beyond this many robust standard deviations.
 SLOW, SIGMAS = 0.10, 6.0
-#: Pairs of a node that must be slow for the node to be named, of those whose other end is not named.
+#: Minimum number of slow pairs of a node, with partners that are not named, for the node to be named.
 _LEAST, _SHARE = 2, 0.75
-#: Share of a leaf's nodes from which on the leaf is named.
+#: Minimum share of a leaf's nodes that are named, for the leaf to be named.
 _LEAF = 0.5
 
 Pair = tuple[str, str]
@@ -32,7 +32,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Meeting:
-    """One job: nodes of one or two leaves; the pairs of a step run at once, one step after the other."""
+    """One job: nodes of one or two leaves; the pairs of a step run at once, one step after another."""
 
     kind: str
     leaves: tuple[str, ...]
@@ -52,7 +52,7 @@ def plan(leaf_of: Mapping[str, str], partners: int = PARTNERS, crossing: int = 1
     rounds = [[m for leaf, nodes in sorted(leaves.items()) if (m := _inside(leaf, nodes, partners)) is not None]]
     names = sorted(leaves)
     meetings = tournament(range(len(names)))
-    # of an odd number one leaf rests in each round
+    # with an odd number, one leaf rests in each round
     for number, pairs in enumerate(meetings[: partners + len(names) % 2]):
         rounds.append(
             [_across(names[a], leaves[names[a]], names[b], leaves[names[b]], number, crossing) for a, b in pairs]
@@ -71,7 +71,7 @@ def _inside(leaf: str, nodes: Sequence[str], partners: int) -> Meeting | None:
 def _across(a: str, left: Sequence[str], b: str, right: Sequence[str], shift: int, crossing: int) -> Meeting:
     if len(left) < len(right):
         a, b, left, right = b, a, right, left
-    # the smaller leaf's nodes meet several; disjoint as long as a step is not longer than that leaf
+    # nodes of the smaller leaf meet several; pairs are disjoint as long as a step is not longer than that leaf
     pairs = [(node, right[(i + shift) % len(right)]) for i, node in enumerate(left)]
     step = max(1, min(crossing, len(right)))
     steps = tuple(tuple(pairs[i : i + step]) for i in range(0, len(pairs), step))
@@ -86,7 +86,7 @@ def _loaded(a: str, left: Sequence[str], b: str, right: Sequence[str], shift: in
 
 @dataclass(frozen=True)
 class Answer:
-    """What one pair gave: GB/s, and us of the smallest message; None with the reason: it gave nothing."""
+    """What one pair gave: GB/s, and us of the smallest message; None with the reason if it failed."""
 
     kind: str
     pair: Pair
@@ -97,7 +97,7 @@ class Answer:
 
 @dataclass
 class Verdict:
-    """`nodes`, `pairs`: named ones with the evidence against them; `leaves`: those whose nodes are mostly named."""
+    """`nodes`, `pairs`: named ones with the evidence against them; `leaves`: those most of whose nodes are named."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     pairs: dict[Pair, str] = field(default_factory=dict)
@@ -107,8 +107,8 @@ class Verdict:
 
 
 def slow(answers: Iterable[Answer], references: Mapping[str, float] | None = None) -> dict[Answer, str]:
-    """Isolated answers that are missing or below their kind, with the reason. `references`: GB/s by kind of the system
-    file, in place of the median of this tournament; latency is compared with the median alone."""
+    """Isolated answers that are missing or below their kind, with the reason. `references`: Expected GB/s by kind from
+    the system file, used in place of the median of this tournament; latency is compared only with the median."""
     found: dict[Answer, str] = {}
     by_kind: dict[str, list[Answer]] = {}
     for one in answers:
@@ -139,7 +139,8 @@ def slow(answers: Iterable[Answer], references: Mapping[str, float] | None = Non
 def accuse(
     answers: Sequence[Answer], leaf_of: Mapping[str, str], references: Mapping[str, float] | None = None
 ) -> Verdict:
-    """Who is behind the slow pairs. The node with most of them first: no other node is named for what it explains."""
+    """Which nodes explain the slow pairs. The node with most of them comes first: no other node is named for pairs that
+    it explains."""
     bad = slow(answers, references)
     verdict = Verdict(levels=dict(_levels(answers)))
     of_node: dict[str, list[Answer]] = {}
@@ -170,7 +171,7 @@ def accuse(
 
 
 def _against(node: str, mine: Sequence[Answer], bad: set[Answer], named: Mapping[str, str]) -> tuple[int, float]:
-    """Slow pairs of a node with partners that are not named, and their share."""
+    """Number and share of a node's pairs with partners that are not named that are slow."""
     fair = [one for one in mine if not any(n in named for n in one.pair if n != node)]
     count = sum(one in bad for one in fair)
     return count, count / len(fair) if fair else 0.0

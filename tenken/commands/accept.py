@@ -116,7 +116,7 @@ def known(name: str) -> Machine:
 
 
 def known_sessions(root: Path, asked: list[str]) -> tuple[str, ...]:
-    """Sessions by name, each once. Raises AcceptError for one that the archive does not hold."""
+    """Sessions by name, each once. Raises AcceptError for one that the archive does not contain."""
     if not root.is_dir():
         raise AcceptError(f"no archive at {root}: name the folder of the archive with --archive")
     there = {p.name for p in (root / archive.SESSIONS).glob("*") if p.is_dir()}
@@ -144,7 +144,7 @@ def refuse_other_systems(contract: Contract, root: Path, sessions: tuple[str, ..
 
 
 def files_of(root: Path, sessions: tuple[str, ...]) -> Files:
-    """All files of the given sessions: records by name, plan and run report; damaged ones too, since they are
+    """All files of the given sessions: records by name, plan and run report; also damaged ones, since they are
     evidence.
     """
     files = Files(root)
@@ -175,8 +175,8 @@ def records_of(files: Files) -> Iterator[tuple[str, Record]]:
 
 
 def decide(contract: Contract, files: Files, sessions: tuple[str, ...], sealed: bool = True) -> Acceptance:
-    """The decision, including cases without a record and damaged files. `sealed`: files that are not what their
-    manifests list count as damaged, and unsealed records are listed.
+    """The decision, including cases without a record and damaged files. `sealed`: files that differ from their manifest
+    count as damaged, and unsealed records are listed.
     """
     kept = list(records_of(files))
     lost, unread = session.without_records(files.root, sessions, [record for _, record in kept])
@@ -202,7 +202,7 @@ def write(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tar = folder / f"{contract.name}{bundle.SUFFIX}"
-        tar.with_name(tar.name + signature.SUFFIX).unlink(missing_ok=True)  # of a report that was there before
+        tar.with_name(tar.name + signature.SUFFIX).unlink(missing_ok=True)  # from an earlier report
         digests = {name: bundle.sha256(path) for name, path in files.names.items()}
         text = contract.text.encode()
         hosts = {n for r in found.requirements for m in r.parts for n in m.part.node.split(", ")}
@@ -323,7 +323,7 @@ def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
             contract = replace(read, name=name)
             # a fault of this installation, not of the file, must not look like a modification: it is reported as such
             files = files_of(root / bundle.ARCHIVE, sessions)
-            # a report of before there were seals: that its records are unsealed did not count
+            # a report from before there were seals: that its records are unsealed did not count
             again = decide(contract, files, sessions, sealed="unsealed" in said)
         except ContractError as error:
             yield f"{bundle.CONTRACT} cannot be read by this version: {error}"
@@ -335,13 +335,13 @@ def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
         yield f"report.html does not contain {json.loads(text)['statement']}"
 
 
-#: Keys of an answer that do not decide: which release wrote it, and texts, which releases may word differently.
+#: Keys of an answer that decide nothing: the release that wrote it, and texts, which releases may word differently.
 _EXPLAIN = ("release", "why", "stability_why")
 _SENTENCES = ("reasons", "damaged", "missing", "unlisted")
 
 
 def _decided(answer: Any) -> Any:
-    """An answer without its wording: results, values and counts, and the length of a list of sentences."""
+    """An answer without its wording: results, values and counts, and the length of each list of sentences."""
     if isinstance(answer, list):
         return [_decided(one) for one in answer]
     if not isinstance(answer, dict):

@@ -1,4 +1,4 @@
-"""`tenken acceptance run`: all runs that a contract needs, until it is decided, and the report."""
+"""`tenken acceptance run`: makes all runs that a contract needs, until it is decided, and writes the report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RunError(TenkenError):
 
 @dataclass
 class State:
-    """The sessions of an acceptance, kept so that it continues after any interruption."""
+    """The sessions of an acceptance, stored so that it continues after any interruption."""
 
     file: Path
     contract: str
@@ -123,7 +123,7 @@ def begun(file: Path, agreed: Contract) -> State:
 
 
 def decided(agreed: Contract, root: Path, sessions: Sequence[str]) -> Acceptance:
-    """The decision by the sessions so far; of those that left no file nothing counts."""
+    """The decision from the sessions so far; sessions without files do not count."""
     files = accept.files_of(root, tuple(sessions)) if root.is_dir() else accept.Files(root)
     return accept.decide(agreed, files, tuple(sessions))
 
@@ -145,7 +145,7 @@ def rounds(
     agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: str, checks: Path, state: State,
     until: float, root: Path,
 ) -> Acceptance:  # fmt: skip
-    """Session after session until every clause has its runs, or the decision cannot change any more."""
+    """Runs sessions until every clause has its runs, or the decision cannot change any more."""
     most = max(c.repetitions + (remaining.RETESTS if c.retests is None else c.retests) for c in agreed.clauses)
     began = len(state.sessions)
     idle = 0
@@ -163,7 +163,7 @@ def rounds(
         for batch in batches:
             name = archive.new_session()
             state.sessions.append(name)
-            state.keep()  # before it runs: results left by a kill count
+            state.keep()  # before the next one: results left by a kill count
             session(agreed.system, mode, checks, batch, name)
         state.longest = max(state.longest, time.monotonic() - start)
         state.keep()
@@ -179,7 +179,7 @@ def rounds(
 
 
 def session(system: str, mode: str, checks: Path, batch: remaining.Batch, name: str) -> None:
-    """One session of ReFrame; its status does not matter, since the archive has its results. A signal ends all."""
+    """Runs one session of ReFrame; its status does not matter, since the archive has its results. A signal ends all."""
     command = [str(Path(sys.prefix) / "bin" / "reframe"), "-c", str(checks), "-r", "--system", system, "--mode", mode]
     command += [word for pattern in batch.patterns for word in ("-n", pattern)]
     if batch.nodes:
@@ -219,7 +219,7 @@ def wait(child: subprocess.Popen[bytes]) -> bool:
 
 
 def _of_nodes(system: System, asked: str | None, agreed: Contract) -> list[str]:
-    """The nodes that a campaign runs on; none where the system has no scheduler. Raises RunError if none are known."""
+    """The nodes that a campaign runs on; none if the system has no scheduler. Raises RunError if none are known."""
     if all(partition.scheduler == "local" for partition in system.partitions.values()):
         return []
     nodes = [asked] if asked else sorted({one.node for one in agreed.delivered if one.node})
@@ -231,7 +231,8 @@ def _of_nodes(system: System, asked: str | None, agreed: Contract) -> list[str]:
 def campaign(
     agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: str, nodes: Sequence[str], state: State
 ) -> list[str]:
-    """A campaign over the nodes, of as many rounds as the clauses need; returns its sessions and those before."""
+    """Runs a campaign over the nodes, with as many rounds as the clauses need; returns its sessions and earlier
+    ones."""
     from tenken.campaign import file, journal
     from tenken.commands import campaign as command
 

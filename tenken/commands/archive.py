@@ -66,7 +66,7 @@ def _days(text: str) -> float:
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
-    """0; 1 if a file is not what its manifest lists, or if no manifest lists a file: then nothing was verified."""
+    """0; 1 if a file differs from its manifest, or if no manifest lists any file, so that nothing was verified."""
     root = arguments.archive or paths.archive_root()
     if not root.is_dir():
         raise ArchiveError(f"no archive at {root}: name the folder of the archive with --archive")
@@ -92,7 +92,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
 
 def run_prune(arguments: argparse.Namespace) -> int:
-    """0; 1 if a record cannot be read or written, which leaves it unchanged."""
+    """0; 1 if a record cannot be read or written; it is then unchanged."""
     root = arguments.archive or paths.archive_root()
     if not root.is_dir():
         raise ArchiveError(f"no archive at {root}: name the folder of the archive with --archive")

@@ -119,7 +119,7 @@ def _runner(campaign: Campaign, folder: Path, root: Path, arguments: argparse.Na
         table, _ = findings.read(state, root, campaign)
         return findings.suspects(table, campaign)
 
-    # schedulers but Slurm hand no environment to a job
+    # schedulers other than Slurm pass no environment to a job
     theirs = {name: os.environ[name] for name in loader.load(campaign.system).variables if name in os.environ}
     campaign = replace(campaign, environment={**theirs, **campaign.environment})
     return runner.Runner(
@@ -168,7 +168,7 @@ def _stop(campaign: Campaign, folder: Path) -> int:
 
 
 def _between(campaign: Campaign, folder: Path) -> tuple[State, file.Between]:
-    """For jobs between nodes, which consist of nodes that passed individually."""
+    """For jobs between nodes, which use nodes that passed individually."""
     state = _begun(campaign, folder)
     if campaign.between is None:
         raise CampaignError(f"campaign '{campaign.name}' states nothing of jobs between nodes: set between: {{}}")
@@ -189,7 +189,7 @@ def _launch(campaign: Campaign, given: str, known: Mapping[str, str], key: str) 
 
 
 def _leaves(state: State, campaign: Campaign, leaf: str) -> dict[str, str]:
-    """Leaf by node, of the nodes that passed individually."""
+    """Leaf by node, for the nodes that passed individually."""
     from tenken.campaign import findings  # needs numpy, which a kit without reports lacks
 
     known: Mapping[str, str] = campaign.groups.get(leaf, {})
@@ -253,7 +253,7 @@ def _pairs(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> i
 
 def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> int:
     state, between = _between(campaign, folder)
-    from tenken.campaign import groupjobs, groups  # need numpy, which a kit without reports has not
+    from tenken.campaign import groupjobs, groups  # need numpy, which a kit without reports lacks
 
     launch = _launch(campaign, between.launch, groupjobs.LAUNCH, "launch', with {ranks}")
     with Alive(partial(print, flush=True), "reading and comparing the records of all nodes") as alive:

@@ -23,10 +23,10 @@ from tenken.reframe.schedulers.polling import Seen as Told
 from tenken.reframe.schedulers.polling import Waiting, hms
 
 _TIMEOUT_S = 60.0
-#: Jobs of PBS that are queried one by one in one look at the queue.
+#: Maximum number of PBS jobs that are queried one by one per poll.
 _ALONE = 50
 _NEEDLESS = ("unknown job", "job has finished", "no such request", "does not exist", "invalid job id")
-#: Words of a refusal that will not become another answer by waiting.
+#: Words of a refusal that waiting will not change.
 _FINAL = (
     "invalid partition", "invalid account", "invalid qos", "unknown queue", "unknown resource", "illegal option",
     "bad gid", "invalid node name", "time limit", "violates queue", "not on path", "invalid option",
@@ -61,7 +61,7 @@ def _read(parse: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _pinned_to_bad(pinned: Mapping[str, str], nodes: Mapping[str, str]) -> dict[str, str]:
-    """The state of its node by job that waits for one node, if that takes no jobs. `nodes`: states by name."""
+    """The state of its node by job, for jobs that wait for one node which takes no jobs. `nodes`: states by name."""
     bad = {node: state for node, state in nodes.items() if state.lower().startswith(slurm.NODE_BROKEN)}
     return {job: f"{node} is {bad[node]}" for job, node in pinned.items() if node in bad}
 
@@ -96,7 +96,8 @@ class _Base:
         raise NotImplementedError
 
     def one_node(self, job: JobScript) -> None:
-        """Raises CampaignError for a job over several nodes, which this scheduler is not known to pin."""
+        """Raises CampaignError for a job over several nodes, for which pinning is not implemented with this
+        scheduler."""
         if len(job.nodes) > 1:
             raise CampaignError(
                 f"jobs over groups of nodes are not available for scheduler '{self.partition.scheduler}'; allowed: "
@@ -160,7 +161,7 @@ class SlurmQueue(_Base):
         if not jobs:
             return {}
         columns = "JobID:|,State:|,exit_code:|,NodeList:|,Partition:|,RestartCnt:|,Reason:|"
-        # all of this user at once: a list of thousands of ids is too long for a command line
+        # all jobs of this user at once: a list of thousands of ids is too long for a command line
         table = _ask(["squeue", "-h", "-t", "all", "-u", getpass.getuser(), "-O", columns])
         found = {number: _seen(one) for number, one in _read(lambda: slurm.listed(table)).items()}
         wanted = set(jobs)
@@ -173,11 +174,11 @@ class SlurmQueue(_Base):
                 told = slurm.accounted(_ask([*words, "jobid,state,exitcode,nodelist"]))
                 found.update({number: _seen(one) for number, one in told.items()})
             except Refused:
-                break  # without accounting a job that is not listed has ended
+                break  # without accounting, a job that is not listed has ended
         return {number: one for number, one in found.items() if number in wanted}
 
     def _bad_nodes(self, found: Mapping[str, Seen | None]) -> dict[str, str]:
-        """For jobs that wait for one node: which node, and its state if it takes no jobs; nothing without an answer."""
+        """For jobs that wait for one node: which node, and its state if it takes no jobs; empty without an answer."""
         try:
             pending = _ask(["squeue", "-h", "-t", "PD", "-u", getpass.getuser(), "-O", "JobID:|,ReqNodes:|"])
             nodes = _ask(["sinfo", "-h", "-N", "-o", "%N %T"])
@@ -252,7 +253,7 @@ class PbsQueue(_Base):
         found = {job: _seen(pbs.seen(living[job])) for job in jobs if job in living}
         missing = [job for job in jobs if job not in living]
         for job in missing[:_ALONE]:
-            # ended, and the history shows how; or other programs' output hid it
+            # ended, and the history shows how; or the output of other programs hid it
             one = self._alone(job)
             found |= {job: _seen(pbs.seen(one))} if one else {}
         found |= dict.fromkeys(missing[_ALONE:])
@@ -359,7 +360,7 @@ class GridEngineQueue(_Base):
 
 
 def _by_name(rows: Any) -> dict[str, str]:
-    """Of jobs that can only be found by name (`tk` and the first letters of the token)."""
+    """Jobs that can only be found by name (`tk` and the first letters of the token)."""
     found = {}
     for row in rows:
         if len(row) == 2 and (match := re.fullmatch(r"tk([0-9a-f]{8})", row[1])):

@@ -79,9 +79,9 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 
 def checked(name: str, mode: str = "", checks: Path = Path("checks")) -> Machine:
-    """A system with the checks that ReFrame selects on it, in a mode; without their folder (a report is written far
-    from the machine) clauses are not compared with checks, and a line states it. Raises ContractError where ReFrame
-    fails.
+    """A system with the checks that ReFrame selects on it, in a mode; without the folder of checks (a report may be
+    written far from the machine) clauses are not compared with checks, and a line states so. Raises ContractError if
+    ReFrame fails.
     """
     if not (paths.ROOT / checks).is_dir():
         print(
@@ -102,8 +102,8 @@ def checked(name: str, mode: str = "", checks: Path = Path("checks")) -> Machine
 
 
 def _measured(system: System, archive: Path | None, session: str) -> list[Record]:
-    """The values that a session measured on a system. Raises a TenkenError that lists the sessions where there is none
-    such."""
+    """The values that a session measured on a system. Raises a TenkenError that lists the sessions if there is no such
+    session."""
     root = archive or paths.archive_root()
     (name,) = accept.known_sessions(root, [session])
     found = [record for record in records.records(root, system=system.name) if record.session == name]

@@ -1,4 +1,4 @@
-"""`tenken drill`: a session in which every check has to fail."""
+"""`tenken drill`: a session in which every check must fail."""
 
 from __future__ import annotations
 

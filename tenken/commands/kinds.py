@@ -52,7 +52,7 @@ def register(subparsers: Any) -> None:
 
 
 def listed(arguments: argparse.Namespace) -> int:
-    """Prints one line a figure."""
+    """Prints one line per figure."""
     for (gpu, name), one in sorted(kinds.load(arguments.file, None).items()):
         bound = one.bound
         said = f"{len(one.values)} devices, {len(one.machines)} machines, {one.sites} sites"
@@ -83,7 +83,7 @@ def _records(path: Path) -> list[Record]:
 
 
 def figures(groups: Iterable[Sequence[Record]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """By GPU and figure the unit and, by machine, one value a device; of each group the nodes are other machines."""
+    """By GPU and figure: the unit and, by machine, one value per device; each group's nodes are separate machines."""
     catalogue = load_catalogue()
     units: dict[tuple[str, str], str] = {}
     runs: dict[tuple[str, str], dict[tuple[int, str], dict[tuple[str, ...], list[float]]]] = defaultdict(

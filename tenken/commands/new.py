@@ -1,6 +1,4 @@
-"""`tenken new benchmark NAME`: the skeleton of a benchmark that builds, passes its test and detects its injected
-fault.
-"""
+"""`tenken new benchmark NAME`: a skeleton that builds, passes its test and detects an injected fault."""
 
 from __future__ import annotations
 

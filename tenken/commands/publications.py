@@ -27,9 +27,9 @@ from tenken.paths import ROOT, archive_root
 from tenken.reframe import plan
 
 MODE = "published"
-#: What precedes the name of what a machine lacks that measured a row by another path.
+#: Precedes the name of what a machine lacked that measured a row another way.
 LACKS = "lacks "
-#: Archives that a checkout holds.
+#: Archives that a checkout contains.
 KEPT = ROOT / "tests" / "data"
 
 
@@ -49,7 +49,7 @@ class Listed:
 
     @property
     def state(self) -> str:
-        """measured, runnable, or described: nothing more is known of it."""
+        """measured, runnable, or described, if nothing more is known."""
         if self.measured and not self.measured.startswith(LACKS):
             return "measured"
         return "runnable" if self.row.run and self.selectable else "described"
@@ -156,7 +156,7 @@ def _in_words(one: Listed, known: Publications) -> str:
 
 
 def with_records(listed: Sequence[Listed], archives: Iterable[Path]) -> list[Listed]:
-    """The rows with the first kept record of each; complete ones before others."""
+    """The rows with the first kept record of each, preferably a complete one."""
     from tenken.archive import packed, records
     from tenken.report import published
 
@@ -237,7 +237,7 @@ def dry_run(system: System, classes: Sequence[str]) -> list[dict[str, Any]]:
         env |= {f"RFM_{key}_DIR": str(Path(folder) / key.lower()) for key in ("STAGE", "OUTPUT")}
         env |= {"TENKEN_ARCHIVE": str(Path(folder) / "perflogs")}
         env["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), env.get("PATH", "")])
-        for variable in system.variables.values():  # nothing is submitted: a variable of the user may have any value
+        for variable in system.variables.values():  # nothing is submitted: user variables may have any value
             if variable.required:
                 env.setdefault(variable.name, "none")
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
@@ -251,7 +251,7 @@ def dry_run(system: System, classes: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _kinds(row: Row) -> set[str]:
-    """Kinds of subjects (host, gpu, ranks, ...) of the references that hold the row."""
+    """Kinds of subjects (host, gpu, ranks, ...) of the row's references."""
     return {r.subject for r in row.references(loader.load(row.system))} if row.metric else set()
 
 
@@ -300,7 +300,7 @@ def layout(job: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def markdown(known: Publications) -> str:
-    """All rows as tables, a section for each publication: what the site's page adds to docs/publications.md."""
+    """All rows as tables, one section per publication: the site appends them to docs/publications.md."""
     lines: list[str] = []
     for key, title in known.titles.items():
         lines += [f"## {known.cited[key]}", "", f"{title}.", ""]

@@ -1,4 +1,4 @@
-"""`tenken show FILE`: a result or a record with all that follows from it."""
+"""`tenken show FILE`: a result or a record with all derived values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read(file: Path) -> Result:
-    """A result with all that follows from it. Raises ResultError, RecordError or CatalogueError."""
+    """A result with all derived values. Raises ResultError, RecordError or CatalogueError."""
     text = results.read_text(file)
     if '"record":"tenken-record/' in text[:100].replace(" ", ""):
         found = records.parse(text, file).result

@@ -34,7 +34,7 @@ class AcknowledgedError(TenkenError):
 
 @dataclass(frozen=True, kw_only=True)
 class _Named:
-    """What an entry concerns; None matches all. A GPU is named at either end of a link, and `peer` at the other."""
+    """What an entry concerns; None matches all. A GPU matches at either end of a link, and `peer` at the other."""
 
     node: str | None = None
     gpu: str | None = None
@@ -45,7 +45,7 @@ class _Named:
     metric: str | None = None
 
     def names(self, history: History, row: int) -> bool:
-        """Whether a series has all that is asked for."""
+        """Whether a series matches all keys that are set."""
         series = history.series[row]
         if any(gpu not in (None, series.gpu, series.peer) for gpu in (self.gpu, self.peer)):
             return False
@@ -54,7 +54,7 @@ class _Named:
         return all(getattr(self, k) in (None, getattr(series, k)) for k in ("node", "program", "check", "metric"))
 
 
-#: Keys of an entry that name a part.
+#: Keys of an entry that select a part.
 PARTS = tuple(f.name for f in fields(_Named))
 
 
@@ -71,7 +71,7 @@ class Entry(_Named):
     until: date | None = None
 
     def covers(self, history: History, finding: Finding) -> bool:
-        """Whether a finding is this shift and has not moved since."""
+        """Whether a finding is this accepted shift and has not moved since."""
         if self.until is not None and history.nights[-1] > self.until:
             return False
         same = self.kind in (None, finding.kind) or {self.kind, finding.kind} == set(SHIFTS)

@@ -1,4 +1,4 @@
-"""From events of single series to findings: one alert per cause, with concurrent changes of the environment.
+"""Combines events of single series into findings: one alert per cause, with concurrent changes of the environment.
 
 Pure functions on arrays; docs/gate.md describes them.
 """
@@ -21,19 +21,20 @@ from tenken.history.siblings import Together
 
 #: A fingerprint that changed within this many nights of a shift coincides with it: a shift is dated to a night or two.
 NEAR = 2
-#: ... and explains it if at least these fractions of the moved series had the change, and of those with it moved.
+#: ... and explains it if at least these fractions hold: moved series that had the change, and series with the change
+#: that moved.
 COVERED, MOVED = 0.8, 0.5
 #: This many regressions of one series within this many nights, each recovered, are flapping.
 FLAPS, FLAP_NIGHTS = 2, 30
-#: An event of one sibling is that of all of them if it began within this many nights, or this many later (detection on
-#: one takes longer), and is at most this factor larger. A component that moves again after this many nights is
-#: drifting.
+#: An event of one sibling belongs to an event of all siblings if it began within this many nights, or this many later
+#: (detection on one takes longer), and is at most this factor larger. A component that moves again after this many
+#: nights is drifting.
 SAME, LATER, TWICE = 3, 12, 2.0
 #: Kinds of findings that are shifts of a level.
 SHIFTS = ("step", "drift")
-#: Uncertainty in nights of the beginning of noise.
+#: Uncertainty of the night on which noise began.
 UNSURE = 5
-#: A sibling is an outlier if it was one on this many of the last nights on which it ran.
+#: A sibling is an outlier finding if it was an outlier on this many of the last nights on which it ran.
 OUTLIER_NIGHTS, OUTLIER_OF = 2, 3
 
 
@@ -76,16 +77,16 @@ class Finding:
     causes: list[Cause] = field(default_factory=list)
     times: int = 1
     recovered: int | None = None
-    #: on the night `recovered`: its series became noisy, and no level had moved
+    #: on the night `recovered` its series became noisy, and no level had moved
     withdrawn: bool = False
     acknowledged: str = ""
     notes: list[str] = field(default_factory=list)
-    #: the largest size of the findings that were joined to this one
+    #: the largest size of the findings joined into this one
     largest: float | None = None
 
     @property
     def alarming(self) -> bool:
-        """Whether it counts for the verdict: a change for the worse that is open and not acknowledged."""
+        """Whether it counts for the verdict: a regression that is open and not acknowledged."""
         return self.worse and self.recovered is None and not self.acknowledged
 
 
@@ -99,8 +100,8 @@ def findings(
     """All findings, open ones first, then improvements and recovered ones; includes outliers of the last night.
 
     Every event is a member of one finding: each event opened by the detector is reported. Changes of siblings,
-    `together`, include the events of their members, so that one cause is reported once; `drifts` behind the siblings
-    are reported unless the series itself has reported them.
+    `together`, include the events of their members, so that one cause is reported once; a series in `drifts` that falls
+    behind its siblings is reported unless it was reported already.
     """
     out, taken = _together(history, together, found.events)
     slow = [e for e in drifts if not any(_known(e, other) for other in found.events)]
@@ -109,7 +110,7 @@ def findings(
     flaps = _flaps(history, own)
     flapping = {id(e) for e in flaps}
     events = [e for e in own if id(e) not in flapping]
-    # a withdrawn finding is not part of a standing cause
+    # a withdrawn finding does not belong to an open cause
     for withdrawn in (False, True):
         shifts = [e for e in events if e.kind != "noisy" and e.withdrawn == withdrawn]
         out += [_shift(history, group) for group in group_events(shifts, labels(history))]
@@ -131,7 +132,7 @@ def _ordered(found: Sequence[Finding]) -> list[Finding]:
 
 
 def _aligned(events: Sequence[Event]) -> list[Event]:
-    """Noise events in close succession begin with the first of them: the night is an estimate."""
+    """The first of several noise events in close succession: the night is an estimate."""
     out: list[Event] = []
     previous, first = 0, 0
     for one in sorted(events, key=lambda e: e.change_night):
@@ -142,7 +143,7 @@ def _aligned(events: Sequence[Event]) -> list[Event]:
 
 
 def _known(drift: Event, other: Event) -> bool:
-    """Whether a loss found in a series itself is, or explains, its drift behind the siblings."""
+    """Whether a loss found in a series itself is, or explains, its drift relative to the siblings."""
     same = other.series == drift.series and other.worse and other.kind != "noisy" and not other.withdrawn
     return (
         same
@@ -152,7 +153,7 @@ def _known(drift: Event, other: Event) -> bool:
 
 
 def _stage(drift: Event, other: Event) -> bool:
-    """Whether a loss found later in a series is a stage of its drift, whose size is the present one."""
+    """Whether a loss found later in a series is a stage of its drift, whose size is the current one."""
     same = other.series == drift.series and other.worse and other.kind != "noisy" and drift.recovered_night is None
     return same and other.change_night >= drift.change_night - SAME and abs(other.size) <= TWICE * abs(drift.size)
 
@@ -169,11 +170,11 @@ def _same_thing(history: History, finding: Finding, outlier: Finding) -> bool:
 def _together(
     history: History, together: Sequence[Together], events: Sequence[Event]
 ) -> tuple[list[Finding], set[int]]:
-    """Findings of siblings, and the events (by id) that they include."""
+    """Findings of siblings, and the ids of the events that they include."""
     out: list[Finding] = []
     taken: set[int] = set()
     told: set[tuple[int, bool, int]] = set()
-    # one half with the full loss explains more than all with half of it
+    # half of the series with the full loss explain more than all series with half of it
     for one in sorted(together, key=lambda t: (-abs(t.event.size) * len(t.rows) ** 0.5, t.event.change_night)):
         near = range(one.event.change_night - LATER, one.event.change_night + LATER + 1)
         if any((row, one.event.worse, night) in told for row in one.rows for night in near):
@@ -196,7 +197,7 @@ def _together(
 
 
 def labels(history: History) -> dict[str, list[str | None]]:
-    """The labels of each series, from the widest to the narrowest."""
+    """The labels of each series, from widest to narrowest."""
     series = history.series
     return {
         "partition": [s.partition for s in series],
@@ -242,10 +243,10 @@ def _shift(history: History, group: Group) -> Finding:
 
 
 def joined(history: History, found: Sequence[Finding]) -> list[Finding]:
-    """The same findings, with those of one cause joined: all sizes and metrics of a benchmark, all benchmarks that
+    """The same findings, with those of one cause combined: all sizes and metrics of a benchmark, all benchmarks that
     changed with a driver or on the same nodes, all losses of one node on a night.
 
-    Acknowledged findings remain as they are, and so do components that flap and outliers.
+    Acknowledged findings are not combined, nor are flapping components and outliers.
     """
     apart = [f for f in found if f.kind not in (*SHIFTS, "noisy") or f.acknowledged]
     waiting = [_Group.of(history, f) for f in found if f.kind in (*SHIFTS, "noisy") and not f.acknowledged]
@@ -270,7 +271,7 @@ def joined(history: History, found: Sequence[Finding]) -> list[Finding]:
 
 @dataclass(frozen=True)
 class _Group:
-    """Findings of one cause, the largest first, and what they concern."""
+    """Findings of one cause, the largest first, and the part that they concern."""
 
     members: tuple[Finding, ...]
     rows: frozenset[int]
@@ -301,7 +302,7 @@ class _Group:
         )  # fmt: skip
 
     def near(self, other: _Group) -> bool:
-        """Whether the others, at most as many, are of this kind, direction and state, and began and ended then."""
+        """Whether the others, at most as many, have this kind, direction and state, and the same begin and end."""
         first, one = self.members[0], other.members[0]
         if (first.kind == "noisy", first.worse, first.withdrawn) != (one.kind == "noisy", one.worse, one.withdrawn):
             return False
@@ -312,7 +313,7 @@ class _Group:
         gradual = one.kind in ("noisy", "drift") or any(member.kind == "drift" for member in self.members)
         if len(self.nodes) == 1 and (other.rows <= self.rows or gradual):
             return abs(later) <= LATER  # a drift is found in steps, and the beginning of noise is an estimate
-        # of a series that moved with others, the beginning may be that of chance values before it
+        # if a series moved with others, its beginning may be that of unrelated values before the change
         with_it = one.found >= first.night and other.measures <= self.measures and other.nodes <= self.nodes
         return -(LATER if with_it else SAME) <= later <= SAME
 
@@ -331,7 +332,7 @@ class _Group:
         if not both:  # two nodes, if there are hardly more
             every = set().union(*(where[measure] for measure in self.measures & other.measures))
             return bool(every) and len(self.nodes | other.nodes) >= COMMON * len(every) and self.checks == other.checks
-        if len(other.nodes) == 1:  # one node of those that moved; its additional loss has another cause
+        if len(other.nodes) == 1:  # one of the nodes that moved; its additional loss has another cause
             ours, shift = (_far(g.members[0].size) for g in (self, other))
             many = len(self.checks) >= COMMON * len(set().union(*(checks[name] for name in self.partitions)))
             return shift <= TWICE * ours and (same_check or many)
@@ -340,12 +341,12 @@ class _Group:
 
 
 def _far(size: float) -> float:
-    """Magnitude of a relative change, in logarithm; infinite for a series with zeros that lost its usual size."""
+    """Magnitude of a relative change, as a logarithm; infinite for a series with zeros that lost its usual size."""
     return abs(math.log1p(size)) if size > -1 else math.inf
 
 
 def _as_one(history: History, group: Sequence[Finding]) -> Finding:
-    """One finding with all members; its size is that of the middle one, and its night that of the largest."""
+    """One finding with all members; its size is that of the median member, and its night that of the largest."""
     by_size = sorted((f for f in group for _ in f.rows), key=lambda f: _far(f.size))
     middle = by_size[len(by_size) // 2]
     rows = sorted({row for f in group for row in f.rows})
@@ -376,7 +377,7 @@ def _as_one(history: History, group: Sequence[Finding]) -> Finding:
 
 
 def _of(history: History, rows: Sequence[int]) -> int:
-    """Number of series of which these are a part: of their node, or of their measurements on their partitions."""
+    """Number of series that these are a part of: those of their node, or of their measurements on their partitions."""
     nodes = nodes_of(history, rows)
     if len(nodes) == 1:
         return len(_rows_of(history, nodes))
@@ -389,8 +390,8 @@ def _rows_of(history: History, nodes: set[str]) -> list[int]:
 
 
 def _merged(history: History, found: list[Finding]) -> list[Finding]:
-    """Successive unrecovered moves of one component in one direction are one finding: a drift is detected in steps.
-    Of a node or a GPU half of the series that moved before may show the next step.
+    """Successive unrecovered changes of one component in one direction are one finding: a drift is detected in steps.
+    For a node or a GPU, half of the series that moved before may show the next step.
     """
     out: list[Finding] = []
     for one in sorted(found, key=lambda f: f.night):
@@ -414,8 +415,8 @@ def _moves_again(history: History, first: Finding, one: Finding) -> bool:
 
 
 def _flaps(history: History, events: Sequence[Event]) -> list[Event]:
-    """Events of intermittent series. One that moved with others is intermittent if half of these are: a loss by chance
-    before a loss of the whole machine is not.
+    """Events of intermittent series. If it moved together with others, half of these must be intermittent: one
+    coincidental loss before a loss of the whole machine is not enough.
     """
     flaps = {id(e) for e in events if _flapping(e, events, len(history.nights))}
     if flaps:
@@ -428,7 +429,7 @@ def _flaps(history: History, events: Sequence[Event]) -> list[Event]:
 
 
 def _flapping(event: Event, events: Sequence[Event], nights: int) -> bool:
-    """Whether an event is one of several recent, recovered ones of its series."""
+    """Whether an event is one of several recent events of its series that have recovered."""
     if not _recent_loss(event, nights):
         return False
     same = [e for e in events if e.series == event.series and _recent_loss(e, nights)]
@@ -442,7 +443,7 @@ def _recent_loss(event: Event, nights: int) -> bool:
 
 
 def _flapping_findings(history: History, events: Sequence[Event]) -> list[Finding]:
-    """Flapping components: series of one program on one node that fail and recover repeatedly are one finding."""
+    """Flapping components: series of one program on one node that repeatedly fail and recover are one finding."""
     by_node: dict[tuple[str, str], list[Event]] = defaultdict(list)
     for event in events:
         series = history.series[event.series]
@@ -467,7 +468,7 @@ def _flapping_findings(history: History, events: Sequence[Event]) -> list[Findin
 
 
 def causes(history: History, rows: Sequence[int], night: int) -> list[Cause]:
-    """Fields of the environment that changed with a shift of these series, and that explain it.
+    """Fields of the environment that changed with a shift of these series and explain it.
 
     A field explains the shift if nearly all series that moved had the same change within NEAR nights, and at least half
     of the siblings with that change moved: a kernel that changed everywhere does not explain one slow GPU.
@@ -512,8 +513,8 @@ def outliers(history: History, false_chance: float = 0.01) -> list[Finding]:
     """Nodes and GPUs behind their siblings in the last campaign, worst first; one finding per node or GPU.
 
     `false_chance` is divided among all groups of siblings. A single occurrence does not count: it must have been an
-    outlier on OUTLIER_NIGHTS of the last OUTLIER_OF nights. It is one since the first of the nights of which this is
-    true, and found on the second of them.
+    outlier on OUTLIER_NIGHTS of the last OUTLIER_OF nights. The finding starts with the first of those nights and was
+    detected on the second.
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, series in enumerate(history.series):
@@ -561,7 +562,7 @@ def outliers(history: History, false_chance: float = 0.01) -> list[Finding]:
 
 
 def _whole_nodes(history: History, by_place: dict[tuple[str, str], list[int]]) -> list[list[int]]:
-    """Locations, with those of one node combined if they are the majority of its GPUs."""
+    """Locations; those of one node are combined if they are the majority of its GPUs."""
     nodes: dict[str, list[list[int]]] = defaultdict(list)
     for (node, _), rows in by_place.items():
         nodes[node].append(rows)

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 INVENTORY = 5
 #: Maximum number of listed names of missing nodes or measurements.
 SHOWN = 5
-#: A finding is folded once it has been shown on this many nights.
+#: A finding is folded after it was shown on this many nights.
 FOLDED = 3
-#: It is missing once its gap exceeds this many of its usual gaps, or one night for a nightly series.
+#: It is missing if its gap exceeds this many of its usual gaps, or one night for a nightly series.
 GAPS = 2
-#: Nights that determine which series ran recently.
+#: Number of nights that determine which series ran recently.
 SILENT = 14
 WEEK = 7
 #: A PASS covers at least this fraction of the recent series; the others are listed with it.
@@ -62,20 +62,20 @@ class Judged:
         return [f for f in self.findings if f.alarming]
 
     def is_new(self, finding: Finding) -> bool:
-        """Whether a finding is told for the first time."""
+        """Whether a finding is reported for the first time."""
         return finding.found >= len(self.history.nights) - 1
 
     def is_standing(self, finding: Finding) -> bool:
-        """Whether an alarm has been shown on FOLDED nights already."""
+        """Whether an alarm was already shown on FOLDED nights."""
         return finding.alarming and finding.found <= len(self.history.nights) - 1 - FOLDED
 
     def is_past(self, finding: Finding) -> bool:
-        """Whether nothing about a finding that is no alarm has changed on the last nights."""
+        """Whether a finding that is no alarm is unchanged for several nights."""
         latest = max(finding.found, finding.recovered or 0)
         return not finding.alarming and latest <= len(self.history.nights) - 1 - FOLDED
 
     def in_order(self) -> list[Finding]:
-        """New ones first, then those of the last nights, then what stands and what is over or known."""
+        """New ones first, then those of the last nights, then older open ones and those that are over or known."""
         order = {True: 0, False: 1}
         return sorted(
             self.findings,
@@ -112,7 +112,7 @@ class Gate:
     systems: list[Judged]
     ingested: Ingested
     least: int
-    #: why the answer is incomplete, one sentence each
+    #: reasons for an incomplete answer, one sentence each
     incomplete: list[str] = field(default_factory=list)
 
     @property
@@ -252,7 +252,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _missing(one: Judged) -> list[str]:
-    """A line per cause: whole nodes, and measurements on the nodes that miss them, by their last night."""
+    """One line per cause: whole nodes, and measurements with the nodes on which they are missing, by their last
+    night."""
     import numpy as np
 
     history, missing = one.history, set(one.missing)
@@ -291,7 +292,7 @@ def _missing(one: Judged) -> list[str]:
 
 
 def _changed(history: History, rows: Sequence[int], night: int) -> list[str]:
-    """What changed in the environment of most of these series, which still run, when others stopped."""
+    """What changed in the environment of most of these series when others stopped; these still run."""
     from tenken.history.causes import COVERED, changes
 
     counts = Counter(change for row in rows for change in changes(history, row, night))
@@ -299,7 +300,7 @@ def _changed(history: History, rows: Sequence[int], night: int) -> list[str]:
 
 
 def _renamed(history: History) -> list[str]:
-    """Nodes that stopped and whose GPUs continue under another name, as far as the last night shows."""
+    """Nodes that stopped while their GPUs continued under another name, as far as the last night shows."""
     import numpy as np
 
     silent: dict[str, bool] = {}

@@ -28,7 +28,7 @@ from tenken.model.files import FileError, read_text
 from tenken.model.record import MAX_RECORD_BYTES
 from tenken.paths import archive_root
 
-#: Documents and lines of a log that are one transaction
+#: Number of documents and log lines per transaction
 BATCH, LINES = 2000, 50_000
 #: Folders older than the newest date by more than this are not examined, unless they changed themselves.
 OPEN_DAYS = 31
@@ -181,7 +181,8 @@ class _Pass:
         self._flush()
 
     def _known(self, folder: str) -> set[str]:
-        """Names in a folder that were read before; for one without a mark queried only after an interrupted pass."""
+        """Names in a folder that were read before; for a folder without a mark this is queried only after an
+        interrupted pass."""
         if folder in self._marks:
             return {row[0] for row in self.store.rows("SELECT name FROM files WHERE folder = ?", [folder])}
         return self._unmarked.get(folder, set())
@@ -213,7 +214,7 @@ class _Pass:
         ]
 
     def _bad_again(self) -> None:
-        """Unreadable files replaced in place do not change their folder's time: each is examined."""
+        """Replacing an unreadable file in place does not change its folder's time: each such file is examined."""
         gone = []
         for folder, name, size, mtime in self.store.rows(
             "SELECT folder, name, size, mtime FROM files WHERE status = 'bad'"
@@ -364,8 +365,8 @@ class _Pass:
 
 @contextlib.contextmanager
 def _no_cycles() -> Iterator[None]:
-    """Without searches for objects that hold each other: records have none, and a search examines all that were read.
-    It took a tenth of the time.
+    """Without the cyclic garbage collector: records contain no cycles, and it would scan everything that was read. It
+    took a tenth of the time.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -46,7 +46,7 @@ class Series:
 
     @property
     def measure(self) -> str:
-        """The measurement without its location: common to siblings."""
+        """The measurement without its location, as siblings share it."""
         at = ", ".join(f"{k} {v}" for k, v in _pairs(self.coordinates))
         return f"{self.check} {self.metric}" + (f" ({at})" if at else "")
 
@@ -65,7 +65,7 @@ class Series:
 
     @property
     def siblings(self) -> tuple[str, ...]:
-        """Series with these in common should be equal."""
+        """Series that share these should be equal."""
         return (
             self.partition, self.environ, self.check, self.program, str(self.version), self.parameters, self.metric,
             self.coordinates, self.kind, self.unit,
@@ -82,7 +82,7 @@ def _pairs(coordinates: str) -> list[tuple[str, str]]:
 class History:
     """All series of one system: arrays have shape (series, nights).
 
-    `values` is the median of a night's valid values, NaN if there is none; `fingerprints` the number of the last
+    `values` is the median of a night's valid values, NaN if there is none; `fingerprints` the index of the last
     fingerprint of a night, -1 for none; `invalid` whether a night had invalid values.
     """
 
@@ -109,7 +109,8 @@ class History:
         return dict(zip(FINGERPRINT, self.environments.get(number, ()), strict=False))
 
 
-#: Standard error of a median, 1.2533 s / sqrt(n), with s from the middle nine tenths of the samples, by the value.
+#: Standard error of a median, 1.2533 s / sqrt(n), with s from the middle nine tenths of the samples, relative to the
+#: value.
 _ERROR = "CASE WHEN count > 1 AND value <> 0 THEN 1.2533 * (p95 - p5) / 3.29 / sqrt(count) / abs(value) END"
 
 
@@ -152,18 +153,18 @@ def load(store: Store, system: str, until: date | None = None) -> History:
 
 
 def judge(history: History, settings: Settings, kept: Path | None = None, notices: list[str] | None = None) -> Findings:
-    """Judge every night of every series; with `kept`, only those that are new since the state stored there.
+    """Judges every night of every series; with `kept`, only those that are newer than the state stored there.
 
-    The state is that before the last night, so that a night in progress is judged again. A file for other
-    series, other nights or another version of the detector is not used; a damaged one, or one writable by others,
-    is not used either, which is reported in `notices`.
+    The state is that before the last night, so that an unfinished night is judged again. A file for other series, other
+    nights or another version of the detector is not used; neither is one that is damaged or writable by others, which
+    `notices` reports.
     """
     last = len(history.nights) - 1
     detector, done = _recall(history, settings, kept, last, [] if notices is None else notices)
     for night in range(done, last):
         detector.advance(history.values[:, night], _errors(history, night))
     if kept is not None and done < last:
-        with contextlib.suppress(OSError):  # without a state the next run is only slower
+        with contextlib.suppress(OSError):  # without a stored state the next run is only slower
             state.write(kept, _mark(history, settings, last), last, detector)
     if last >= 0:
         detector.advance(history.values[:, last], _errors(history, last))

@@ -1,4 +1,4 @@
-"""The part that all series of a finding share, by which it is named and acknowledged: the narrowest first.
+"""The narrowest part that all series of a finding share, by which it is named and acknowledged.
 
 A link, a GPU, a program on a node, a node, a leaf (switch, rack), a measurement, a benchmark, a partition, everything.
 """
@@ -12,13 +12,13 @@ from tenken.history.nights import History, Series
 
 #: At least this fraction of a leaf's nodes, or of a partition's measurements, must have moved for it to be named.
 COMMON = 0.5
-#: Names of benchmarks that a text lists.
+#: Names of benchmarks listed in a text.
 NAMED = 3
 
 
 @dataclass(frozen=True)
 class Part:
-    """`what` is the text, `keys` what an entry of acknowledged.yaml says of it."""
+    """`what` is the text, `keys` the corresponding keys of acknowledged.yaml."""
 
     label: str
     what: str
@@ -26,12 +26,12 @@ class Part:
 
 
 def nodes_of(history: History, rows: Sequence[int]) -> set[str]:
-    """Nodes of series; a series without one is a place of its own."""
+    """Nodes of series; a series without a node counts as a separate place."""
     return {history.series[row].node or history.series[row].where for row in rows}
 
 
 def shared(history: History, rows: Sequence[int]) -> Part:
-    """The narrowest part with all of these series."""
+    """The narrowest part that contains all of these series."""
     series = [history.series[row] for row in rows]
     nodes = nodes_of(history, rows)
     if len(nodes) == 1:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 LEAST_NIGHTS = 5
 #: Minimum number of runs of one day for a provisional reference.
 LEAST_RUNS = 3
-#: Tolerance of a provisional one, likewise: a day shows less of a machine's variation than several nights, and few
-#: runs show less of their spread.
+#: Tolerance of a provisional one, likewise: a day shows less of a machine's variation than several nights, and few runs
+#: show less of their spread.
 PROVISIONAL_DEVIATIONS, LEAST_PROVISIONAL = 8.0, 0.05
 #: Tolerance: this many robust standard deviations of single values, at least LEAST_TOLERANCE.
 DEVIATIONS, LEAST_TOLERANCE = 4.0, 0.02
@@ -40,7 +40,7 @@ class ProposeError(TenkenError):
 
 @dataclass(frozen=True)
 class Proposal:
-    """A reference from history, or why there is none (`refused`). Spread and tolerance are relative."""
+    """A reference from history, or the reason why there is none (`refused`). Spread and tolerance are relative."""
 
     program: str
     metric: str
@@ -169,7 +169,7 @@ def _runs_of_last_day(store: Store, history: History) -> dict[Group, list[list[f
 
 
 def _or_provisional(one: Proposal, runs: dict[Group, list[list[float]]], history: History) -> Proposal:
-    """Replaces a proposal rejected for lack of nights by one from the runs of the last day."""
+    """Replaces a proposal rejected for too few nights by one from the runs of the last day."""
     import numpy as np
 
     if not one.too_few_nights:
@@ -196,7 +196,8 @@ def _or_provisional(one: Proposal, runs: dict[Group, list[list[float]]], history
 
 
 def propose(history: History, last_nights: int = 30, accepted: Path | None = None) -> list[Proposal]:
-    """One proposal per metric, kind of subject, partition, environment and parameters: all good series pooled."""
+    """One proposal per metric, kind of subject, partition, environment and parameters, from all good series
+    together."""
     import numpy as np
 
     from tenken.history import acknowledged, causes, nights
@@ -262,8 +263,8 @@ def _proposal(history: History, rows: list[int], good: list[int], window: slice,
     )  # fmt: skip
 
 
-#: Parameters for the effort of a measurement or its devices; all others identify the
-#: measurement. A missing one makes a reference narrower than necessary, never wrong.
+#: Parameters for the effort of a measurement or its devices; all others identify the measurement. One missing here
+#: makes a reference narrower than necessary, never wrong.
 _MANNER = frozenset(
     (
         *("repetitions", "trials", "warmup_seconds", "variant_warmup_seconds", "target_seconds", "patience_seconds"),

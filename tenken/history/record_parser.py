@@ -1,4 +1,4 @@
-"""From files of the archive to rows of the store: records with their documents, and ReFrame's performance logs.
+"""Converts files of the archive to rows of the store: records with their documents, and ReFrame's performance logs.
 
 Independent of the database: each function converts text to rows, or raises `Unreadable` with the reason.
 """
@@ -28,7 +28,7 @@ from tenken.model.verdicts import INVALID, VERDICTS
 #: Fields of the environment to which a change of a metric may be attributed; an empty one is unknown.
 FINGERPRINT = ("driver", "cuda", "kernel", "firmware", "clocks", "revision", "compiler", "device", "options")
 
-#: A record must not be older than the time in its session's name, nor much younger: otherwise a clock jumped.
+#: A record must not be older than the time in its session's name, nor much newer: otherwise a clock jumped.
 _BEFORE_SESSION, _AFTER_SESSION = timedelta(hours=1), timedelta(days=14)
 _FIRST_YEAR = 2010
 #: A time further in the future than this is invalid
@@ -46,7 +46,7 @@ class Unreadable(Exception):
 class SeriesKey(NamedTuple):
     """The identity of a series: metric x machine x identity, by slot.
 
-    `version` is the program's in the catalogue, `parameters` those of its identity. A slot is a node and, of a GPU or
+    `version` is the program's in the catalogue, `parameters` those of its identity. A slot is a node and, for a GPU or
     a pair, its index: a replaced GPU is a mark on the series (`device` of the fingerprint).
     """
 
@@ -159,7 +159,7 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
     injected, conditions, parameters = _of_parameters(result, program)
     sound = run.verdict != INVALID and result.status == "ok" and result.verification.passed and not injected
     marks, whole = _fingerprints(result, conditions)
-    # a scheduler that was set up anew gives n1.site.org the name n1, or the other way round
+    # a scheduler that was reinstalled may name n1.site.org n1, or vice versa
     one = unqualified(found.nodes[0] if found.nodes else result.node)
     node = one if len(found.nodes) < 2 else f"{len(found.nodes)} nodes"
     of_run = (
@@ -197,7 +197,7 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
 
 
 def _refused(metric: MetricValue) -> str:
-    """Why a value cannot be a row; empty: it can. One that a column cannot hold would stop all others."""
+    """Why a value cannot be a row; empty: it can. A value that a column cannot hold would block all others."""
     if not math.isfinite(metric.value):
         return f"value {metric.value!r} is not a finite number"
     if not 1 <= metric.count <= MAX_INTEGER:
@@ -208,7 +208,7 @@ def _refused(metric: MetricValue) -> str:
 def _slot(
     subject: Subject, marks: Mapping[int, tuple[str, ...]], whole: tuple[str, ...]
 ) -> tuple[str, str, str, str, tuple[str, ...]]:
-    """Of a series its kind, place, GPU and peer, and the fingerprint of its values."""
+    """For a series its kind, place, GPU and peer, and the fingerprint of its values."""
     kind, place, gpus = subject.kind, subject.place, subject.gpus
     gpu, peer = (*map(str, gpus), "", "")[:2]
     return place if kind == "ranks" else kind, place, gpu, peer, marks.get(subject.first, whole) if gpus else whole
@@ -229,15 +229,15 @@ def _coordinates(at: Coordinates, program: Program | None) -> str:
     return Coordinates.of({program.current_name(k): v for k, v in at.items()}).text
 
 
-#: By program and the text of the parameters, which a check has every night: the program, whether a fault was injected,
-#: conditions and identity.
+#: Cached by program and text of the parameters, which a check repeats every night: the program, whether a fault was
+#: injected, conditions and identity.
 _PARAMETERS: dict[tuple[str, str], tuple[Program, bool, str, str]] = {}
 _REMEMBERED = 4096
 
 
 def _of_parameters(result: Result, program: Program | None) -> tuple[bool, str, str]:
     """Whether a fault was injected, the conditions and the identity."""
-    key = (result.program, repr(result.parameters))  # 1, 1.0 and true are equal, but not as texts
+    key = (result.program, repr(result.parameters))  # 1, 1.0 and true are equal in Python, but not as texts
     known = _PARAMETERS.get(key)
     if known is not None and known[0] is program:
         return known[1:]
@@ -259,7 +259,8 @@ def _identity(result: Result, program: Program | None) -> str:
 
 
 def _conditions(today: Mapping[str, Any], program: Program | None) -> str:
-    """All other parameters, as compact JSON: a changed one is a mark on the series. Paths differ in every run."""
+    """All other parameters, as compact JSON: a changed one is a mark on the series. Paths are left out: they differ in
+    every run."""
     if program is None:
         return ""
     kept = {k: v for k, v in today.items() if k not in program.identity and not _is_path(v)}
@@ -271,9 +272,7 @@ def _is_path(value: object) -> bool:
 
 
 def _fingerprints(result: Result, conditions: str) -> tuple[Mapping[int, tuple[str, ...]], tuple[str, ...]]:
-    """Values of FINGERPRINT for each device of a result, by its index, and for all together; an empty text if not
-    reported.
-    """
+    """Values of FINGERPRINT for each device of a result, by its index, and for all together; empty if not reported."""
     return _of_devices(
         result.host.kernel, result.host.firmware or "", result.version, result.build.compiler, conditions,
         tuple([
@@ -316,7 +315,8 @@ def moment(text: str, now: datetime) -> datetime:
 
 
 def _hold_against_session(time: datetime, session: str) -> None:
-    """Sessions are named by their time: a record long before its own session was stamped by a clock that jumped."""
+    """Sessions are named by their time: a record from long before its own session was stamped by a clock that
+    jumped."""
     begun = _begun(session)
     if begun is not None and not begun - _BEFORE_SESSION <= time <= begun + _AFTER_SESSION:
         raise Unreadable(f"time {time:%Y-%m-%d %H:%M} does not fit its session {session}: a clock jumped")
@@ -371,7 +371,7 @@ def header(line: str) -> Header:
             "has the command that inserts a header"
         )
     delimiter = max("|,;\t", key=line.count)
-    # A format of several metrics may leave a delimiter at the end of each line.
+    # A format with several metrics may have a delimiter at the end of each line.
     columns = tuple(c.strip().removeprefix("check_") for c in line.rstrip(delimiter).split(delimiter))
     wide = () if "perf_value" in columns else tuple(c[:-6] for c in columns if c.endswith("_value") and len(c) > 6)
     out = Header(line, delimiter, columns, wide)
@@ -469,7 +469,7 @@ class LogReader:
         system, partition = system or self._where[0], partition or self._where[1]
         failed = result.lower() not in ("pass", "p", "")
         verdict = verdict if verdict in VERDICTS else ("FAIL" if failed else "PASS")
-        # A value outside its bounds is a value; one of a run that failed earlier is not.
+        # A value outside its bounds counts; a value of a run that failed earlier does not.
         sound = verdict != "INVALID" and not (failed and not self._own and phase not in ("", "performance"))
         run = Run(
             identity("perflog", system, partition, environ, check, when, job, nodes, session),
@@ -498,7 +498,7 @@ class LogReader:
 
 
 def _getter(columns: Sequence[int]) -> Callable[[list[str]], Any]:
-    """The cells of the existing columns, to determine whether a line belongs to the same run as the previous one."""
+    """Cells of the existing columns that show whether a line belongs to the same run as the previous one."""
     there = [c for c in columns if c >= 0]
     return operator.itemgetter(*there)
 
@@ -520,7 +520,8 @@ def plain_parameters(text: str) -> str:
 
 
 def _direction(unit: str, low: str, high: str) -> str:
-    """A plain log does not state the direction: a single bound determines it, otherwise the unit (times fall)."""
+    """A plain log does not state the direction: a single bound determines it, otherwise the unit (for times, lower is
+    better)."""
     if low and not high:
         return "higher"
     if high and not low:

@@ -1,10 +1,10 @@
-"""Siblings together: a change too small to be detected on one GPU is obvious on thirty-two, and a check that runs on a
-different node each night is still one measurement.
+"""Judges siblings together: a change too small to be detected on one GPU is obvious on thirty-two, and a check that
+runs on a different node each night is still one measurement.
 
-The siblings of a measurement, and those of them whose environment changed on the same night, are each combined into
-one series: the mean of the middle half of their deviations from their own levels.  It is judged like any series.
-And each sibling is compared with their median, night by night, in which a change of all of them cancels: a level that
-falls behind by a little every night is a drift.
+The siblings of a measurement, and those of them whose environment changed on the same night, are each combined into one
+series: the mean of the middle half of their deviations from their own levels. It is judged like any other series. Each
+sibling is also compared with their median, night by night, so that a change of all of them cancels: a level that falls
+behind a little every night is a drift.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ ANEW, LAG = 20, 15
 SMALLEST, FLOOR = 0.006, 0.001
 #: A few combined series show little of their usual behaviour: their changes must be larger by this factor.
 FARTHER = 1.07
-#: Minimum fraction of the siblings that must have moved (by half of the whole) for a common change.
+#: For a common change, at least this fraction of the siblings must have moved by half of the combined change.
 SHARE = 0.5
-#: Nights after a change that determine which siblings moved.
+#: Number of nights after a change that determine which siblings moved.
 AFTER = 10
-#: A sibling drifts if the mean of its newest RECENT nights is behind that of at least FROM and at most BASE nights that
+#: A sibling drifts if the mean of its newest RECENT nights is below that of at least FROM and at most BASE nights that
 #: are older than BACK, by SLOW and by FAR of the standard deviations of the difference. With fewer siblings than
-#: LEAST_SIBLINGS their median is that of a few.
+#: LEAST_SIBLINGS their median is not reliable.
 RECENT, BACK, FROM, BASE, SLOW, FAR = 10, 25, 10, 60, 0.015, 4.5
 
 
 @dataclass(frozen=True)
 class Together:
-    """Changes of siblings: `rows` of the history, and the event of their common series."""
+    """Changes of siblings: `rows` of the history, and the event of their combined series."""
 
     rows: tuple[int, ...]
     event: Event
@@ -47,7 +47,8 @@ class Together:
 
 @dataclass(frozen=True)
 class Pooled:
-    """`found` are the changes; `judged` rows belong to siblings that were judged together; `drifts` are of one each."""
+    """`found` are the changes; `judged` are the rows of siblings that were judged together; `drifts` concern one row
+    each."""
 
     found: tuple[Together, ...]
     judged: frozenset[int]
@@ -55,7 +56,7 @@ class Pooled:
 
 
 def groups(history: History) -> list[tuple[int, ...]]:
-    """Rows of siblings, and of those among them whose environment changed on one night while others' did not."""
+    """Rows of siblings, and of the subset whose environment changed on one night while that of the others did not."""
     by_measure: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, series in enumerate(history.series):
         by_measure[series.siblings].append(row)
@@ -93,7 +94,7 @@ def pooled(history: History, settings: Settings) -> Pooled:
     found = []
     for event in findings.events:
         if event.kind == "noisy":
-            continue  # that of the members is reported
+            continue  # the change of the narrower group is reported
         moved = _moved(off, members[event.series], event)
         if len(moved) >= SHARE * len(members[event.series]) and len(moved) >= AT_LEAST:
             found.append(Together(moved, _signed(history, moved, event)))
@@ -101,7 +102,7 @@ def pooled(history: History, settings: Settings) -> Pooled:
 
 
 def drifts(history: History) -> list[Event]:
-    """Siblings that fell behind the others gradually, each with the night on which it could be told."""
+    """Siblings that gradually fell behind the others, each with the night on which it was detectable."""
     by_measure: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, series in enumerate(history.series):
         if series.across:
@@ -117,7 +118,7 @@ def drifts(history: History) -> list[Event]:
         far = (behind >= SLOW) & (behind > FAR * error)
         for index in np.flatnonzero(far.any(axis=1)).tolist():
             nights = np.flatnonzero(far[index])
-            # most of the newest nights must bear it out: one that is far off moves their mean
+            # most of the newest nights must confirm it: a single far one moves their mean
             sure = [n for n in nights.tolist() if 2 * _middle_of(own[index], behind[index], n) >= behind[index, n]]
             if sure:
                 out.append(_drift(history, rows[index], own[index], sure[0], behind[index], error[index]))
@@ -125,7 +126,7 @@ def drifts(history: History) -> list[Event]:
 
 
 def _median(values: np.ndarray) -> np.ndarray:
-    """Median of each column without its NaN, which sort to the end; NaN of none."""
+    """Median of each column without NaN, which sort to the end; NaN if a column has no values."""
     ordered, count = np.sort(values, axis=0), np.count_nonzero(~np.isnan(values), axis=0)
     ends = [np.maximum(at, 0)[None, :] for at in ((count - 1) // 2, count // 2)]
     low, high = (np.take_along_axis(ordered, np.minimum(at, len(values) - 1), axis=0)[0] for at in ends)
@@ -133,7 +134,7 @@ def _median(values: np.ndarray) -> np.ndarray:
 
 
 def _behind(own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """By night, how far the newest nights are behind the base, and the standard error; NaN where it is not known."""
+    """By night, how far the newest nights are behind the base, and the standard error; NaN where unknown."""
     there = ~np.isnan(own)
     sums = [
         np.cumsum(np.hstack([np.zeros((len(own), 1)), np.where(there, part, 0)]), axis=1)
@@ -154,19 +155,19 @@ def _behind(own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         behind = new / number - mean
         known = (number >= RECENT / 2) & (count >= FROM)
         behind = np.where(known, behind, np.nan)
-        # levels that wander lie apart by more than their noise tells
+        # wandering levels differ by more than their noise suggests
         apart = 1.4826 * _median(np.abs(behind - _median(behind)))
         return behind, np.maximum(error, apart)
 
 
 def _middle_of(own: np.ndarray, behind: np.ndarray, night: int) -> float:
-    """How far the median of the newest nights is behind the base, of which the mean is `behind`."""
+    """How far the median of the newest nights is behind the base; `behind` is the same for the mean."""
     newest = own[max(night + 1 - RECENT, 0) : night + 1]
     return float(np.nanmedian(newest) - np.nanmean(newest) + behind[night])
 
 
 def _drift(history: History, row: int, own: np.ndarray, found: int, behind: np.ndarray, error: np.ndarray) -> Event:
-    """The drift that could be told on the night `found`."""
+    """The drift that was detectable on the night `found`."""
     begin = max(found + 1 - BACK - BASE, 0)
     columns = begin + np.flatnonzero(~np.isnan(own[begin : found + 1]))
     former = float(np.mean(own[columns[columns <= found - BACK]]))
@@ -185,7 +186,7 @@ def _drift(history: History, row: int, own: np.ndarray, found: int, behind: np.n
 
 
 def _cost(history: History) -> np.ndarray:
-    """Logarithms of the values, of rates negative: more is worse. NaN where there is none, shape (series, nights)."""
+    """Logarithms of the values, negated for rates: more is worse. NaN without a value, shape (series, nights)."""
     positive = np.where(history.values > 0, history.values, np.nan)
     cost: np.ndarray = np.where(history.higher[:, None], -1.0, 1.0) * np.log(positive)
     return cost
@@ -218,7 +219,7 @@ def _middle(off: np.ndarray) -> np.ndarray:
 
 
 def _moved(off: np.ndarray, rows: tuple[int, ...], event: Event) -> tuple[int, ...]:
-    """Siblings that moved by at least half of the change, by their values just before and since."""
+    """Siblings that moved by at least half of the change, from their values just before and since."""
     shift = np.log1p(event.size)
     night = event.change_night
     own = off[list(rows)]

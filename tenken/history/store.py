@@ -60,7 +60,7 @@ CREATE VIEW series_with_predecessor AS SELECT s.*, (SELECT arg_max(b.series, b.v
 """
 
 
-#: numpy's type for values of a column. Integers that a column cannot hold are DuckDB's to refuse.
+#: numpy's type for values of a column. Integers that a column cannot hold are left to DuckDB, which refuses them.
 _ARRAYS = {
     "VARCHAR": "object", "BIGINT": "int64", "INTEGER": "int64", "DOUBLE": "float64", "TIMESTAMP": "datetime64[us]",
     "BOOLEAN": "bool",
@@ -326,8 +326,8 @@ class Store:
 
 
 def _array(values: Sequence[Any], kind: str) -> Any:
-    """Values of a column as a numpy array, masked where they are None. numpy takes five times as long as packing for
-    numbers, and for times.
+    """Values of a column as a numpy array, masked where they are None; numpy itself takes five times as long for
+    numbers and times.
     """
     import numpy as np
 

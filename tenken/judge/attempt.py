@@ -18,17 +18,17 @@ from tenken.model.result import Device, Result
 #: Seconds by which a program's times may lie outside of the lines that its job script printed around it. The clock is
 #: the same one; a result holds whole seconds, and a time server may step it.
 SAME_CLOCK_S = 5.0
-#: The same where the result was written on another node than the script: clocks of nodes lie apart.
+#: The same if the result was written on another node than the script: clocks of nodes differ.
 OTHER_CLOCK_S = 60.0
 
-#: How programs must be built: anything else measures the compiler's debugging.
+#: How programs must be built: a debug build measures the compiler.
 BUILD_TYPES = ("Release", "RelWithDebInfo")
 _OPTIMISATION = re.compile(r"(?:^|\s)(-O\S*)")
 _SPOILING = re.compile(r"(?:^|\s)(-fsanitize\S*|--coverage|-pg|-fprofile-arcs)")
 
 
 def another(result: Result, program: Program, request: Request) -> list[str]:
-    """Why it is another attempt's, or none."""
+    """Why it is the result of another attempt, or none."""
     if result.program != program.name:
         return [f"the result is of program {result.program!r}; expected {program.name!r}"]
     if request.token is not None and result.token != request.token:
@@ -47,7 +47,7 @@ def ended(result: Result, exit_status: int | None) -> list[str]:
 
 
 def injected(result: Result, program: Program, request: Request) -> Iterator[str]:
-    """A fault of a test that nobody asked for."""
+    """A fault of a test that was not requested."""
     fault = program.parameters_today(result.parameters).get(INJECTED)
     if fault not in NOTHING and INJECTED not in request.parameters:
         yield f"parameter {INJECTED} is {fault!r}: a fault was injected that was not requested"
@@ -58,7 +58,7 @@ def wrong(result: Result, request: Request, machine: Machine, job: JobAccount | 
     found = [*_times(result, job), *_nodes(result, request, job)]
     if not request.foreign and not result.by_others:
         found += [*_build(result, request), *_command(result, request)]
-    # of programs that this suite built: others fill in what they cannot know
+    # for programs that this suite built: others cannot know all of it
     built = request.revision is not None and not request.foreign
     if built:
         found += [*_host(result, job)]
@@ -148,7 +148,7 @@ def _revision(text: str) -> str:
 
 
 def _command(result: Result, request: Request) -> Iterator[str]:
-    """The program was started with the requested arguments: a launcher or a wrapper may drop or split them."""
+    """Whether the program was started with the requested arguments: a launcher or a wrapper may drop or split them."""
     if request.token is None:
         return
     said = without_files(result.command[1:])
@@ -167,12 +167,12 @@ def without_files(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _distinct(result: Result) -> list[str]:
-    """Ranks that share a GPU are each as slow as it is, and none of them is the GPU that was asked for."""
+    """Ranks that share a GPU slow each other down, and none of them measures the GPU that was requested."""
     indices = [d.index for d in result.devices]
     wrong = [f"GPU {i} is listed twice" for i in sorted({i for i in indices if indices.count(i) > 1})]
     for name, known in (
         ("UUID", [d.uuid for d in result.devices if d.uuid]),
-        # of a GPU whose UUID its driver keeps back; parts of one GPU have the same address
+        # of a GPU whose driver hides its UUID; MIG instances of one GPU have the same address
         ("PCI address", [d.pci_bus_id.lower() for d in result.devices if d.pci_bus_id and not d.mig_enabled]),
     ):
         wrong += [f"two GPUs have the {name} {one}" for one in sorted({one for one in known if known.count(one) > 1})]
@@ -180,7 +180,7 @@ def _distinct(result: Result) -> list[str]:
 
 
 def _devices(result: Result, machine: Machine, job: JobAccount | None) -> Iterator[str]:
-    """Each GPU by the system file, and among those that the job saw."""
+    """Compares each GPU with the system file, and with those that the job saw."""
     sheet, uuids = machine.gpu_memory_bytes, job.uuids if job is not None else frozenset()
     for device in result.devices:
         place, whole = f"GPU {device.index}", not device.mig_enabled
@@ -198,8 +198,8 @@ def _devices(result: Result, machine: Machine, job: JobAccount | None) -> Iterat
 
 
 def _against_sheet(device: Device, place: str, machine: Machine) -> Iterator[str]:
-    """Cache, multiprocessors, clocks, memory and links of a whole card by its data sheet; capabilities by the system
-    file."""
+    """Compares cache, multiprocessors, clocks, memory and links of a whole GPU with its data sheet, capabilities with
+    the system file."""
     peak, memory, link = (
         found.value if (found := machine.limits.get(key)) else None
         for key in (("fp64_tensor", "gpu"), ("memory", "gpu"), ("gpu_link", "pair"))
@@ -222,8 +222,8 @@ def _against_sheet(device: Device, place: str, machine: Machine) -> Iterator[str
 
 
 def _against_reading(device: Device, job: JobAccount | None, nvml: bool) -> Iterator[str]:
-    """A card as nvidia-smi described it to the job script; what it did not report is not compared, nor what a program
-    without NVML cannot know."""
+    """Compares a GPU with nvidia-smi's description in the job script, without what nvidia-smi did not report and what a
+    program without NVML cannot know."""
     card = next((card for card in job.cards if card.uuid == device.uuid), None) if job is not None else None
     if card is None:
         return

@@ -14,39 +14,41 @@ from tenken.model.result import Device, DeviceHealth, MetricValue, Result
 from tenken.model.subject import Subject
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
 
-#: A value this much above a physical limit means cached data or miscounted bytes: wrong, not fast.
+#: A value this much above a physical limit means cached data or miscounted bytes, not a fast device.
 LIMIT_HEADROOM = 1.02
 #: Limits of data sheet and device that differ by more than this are noted.
 CLAIM_APART = 0.02
 #: A driver reports the signalling rate of an NVLink, a data sheet its payload: 26.56 and 25 GB/s.
 LINK_APART = 0.07
-#: A device that reports a limit this far from that of its data sheet is another one, or at fault (`attempt`).
+#: A device that reports a limit this far from its data sheet is another model, or faulty (`attempt`).
 OF_ANOTHER = 0.25
 #: The key of a data sheet's link to the host.
 HOST_LINK = "host_link"
-#: Floors of what these figures of a data sheet bound hold at any clock.
+#: Floors of metrics that these figures of a data sheet bound do not depend on the clock.
 LINKS = (HOST_LINK, "gpu_link")
-#: The kind of a finding that decides nothing; of one after which a run cannot pass.
+#: Kinds of findings: one that decides nothing; one after which a run cannot pass.
 NOTE, LIMITED_BY_OPERATOR = "note", "limited"
-#: The kind of a finding on a value that misses its reference because it is unsteady within its run.
+#: The kind of a finding on a value that misses its reference because it varies within its run.
 UNSTEADY = "unsteady"
-#: Below this share of what it was delivered with a GPU's power is limited; clocks closer together are the same.
+#: A GPU whose power limit is below this share of the delivered one is limited; clocks closer together than this are
+#: equal.
 LIMITED = 0.98
-#: An idle GPU, before, during and after, has 0.06 to 0.2 of its highest clock: that is no locked clock of one at work.
+#: An idle GPU runs at 0.06 to 0.2 of its highest clock before, during and after a run; this does not mean that the
+#: clock of a working GPU is locked.
 CLOCK_SET = 0.3
-#: Share of the samples that lie within a quarter of a reference's tolerance where its miss is a matter of noise: 9 or
-#: 10 of 20 in three runs of H200, in which copies of 16 MiB to the GPU became slower by a third after the tenth. Of a
-#: clock that falls under load 2 of 44 do: that value is slow.
+#: If at least this share of the samples is within a quarter of a reference's tolerance, a miss counts as noise: 9 or 10
+#: of 20 in three runs on H200 whose 16 MiB copies to the GPU became a third slower after the tenth. If a clock falls
+#: under load, only 2 of 44 samples are: that value is slow.
 MEETING = 0.25
-#: Samples from which a share of them says something.
+#: Minimum number of samples for this share.
 ENOUGH = 8
 
 
 def say(
     verdict: str, result: Result, text: str, of: MetricValue | Subject | None = None, kind: str | None = None
 ) -> Finding:
-    """A finding on a result, or `of` a value or subject of it: node and place come before the text. Without a `kind`
-    what is only recorded is a note."""
+    """A finding on a result, or with `of` on a value or subject; the text is preceded by node and place. Without `kind`
+    a finding with verdict RECORDED is a note."""
     subject, metric = (of.subject, of.id) if isinstance(of, MetricValue) else (of, None)
     where = f"{result.node} {subject.place}" if subject else result.node
     note = NOTE if verdict == RECORDED else ""
@@ -56,14 +58,15 @@ def say(
 def _limits(
     result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit]
 ) -> tuple[Limit, float | None]:
-    """Yardstick and ceiling of a value. A device that reports somewhat less or more than its data sheet is a device of
-    that kind: the lower one is the yardstick, the higher one the ceiling. Further apart the data sheet alone counts.
+    """Yardstick (for efficiency) and ceiling (for plausibility) of a value. Where device and data sheet differ
+    slightly, the lower limit is the yardstick and the higher one the ceiling. Where they differ more, only the data
+    sheet counts.
     """
     claim = result.limits[metric.id]
     sheet = sheets.get((declared.data_sheet or "", metric.kind))
     if sheet is None or sheet.value is None or (claim.value is not None and claim.unit != sheet.unit):
         return claim, claim.value
-    # of a link to the host the driver reports what both ends can: an A100 in a host of Gen3 is no other device
+    # for a link to the host the driver reports what both ends support: an A100 in a Gen3 host is still an A100
     far = declared.data_sheet != HOST_LINK and abs((claim.value or 0) - sheet.value) > OF_ANOTHER * sheet.value
     if claim.value is None or claim.said_by != DEVICE or far:
         return sheet, sheet.value
@@ -74,8 +77,8 @@ def _limits(
 
 
 def notes(run: Run, machine: Machine, judged: Mapping[str, JudgedMetric]) -> list[Finding]:
-    """Once each: limits that a device reports otherwise than its data sheet; why a value has no criterion, if a limit
-    of the machine is not known; GPUs to which no floor applies, after which a run passes nothing by other values."""
+    """One note for each: limits for which device and data sheet differ; values without a criterion because a limit of
+    the machine is unknown; GPUs without a floor, for which other values cannot make a run pass."""
     found: dict[str, Finding] = {}
     for metric in run.result.metrics:
         declared, claim = run.program.metrics[metric.name], run.result.limits[metric.id]
@@ -98,7 +101,7 @@ def floor_of(run: Run, metric: MetricValue, declared: Metric, machine: Machine) 
     """The minimum efficiency of a value and the source of that share; None: none."""
     rule = declared.floors.get(metric.kind)
     if any(device.mig_enabled for gpu in metric.subject.gpus if (device := run.result.device(gpu))):
-        return None  # a part of a GPU, whose neighbours are at work: the attributes are those of the whole
+        return None  # a MIG instance with busy neighbours: the attributes are those of the whole GPU
     if limited(run.result, metric, declared, machine):
         return None
     if rule is None:
@@ -116,8 +119,8 @@ def floor_of(run: Run, metric: MetricValue, declared: Metric, machine: Machine) 
 
 
 def limited(result: Result, metric: MetricValue, declared: Metric, machine: Machine) -> str:
-    """How power or clock of a GPU of the value are limited below what it was delivered with; empty: they are not, or
-    it has no floor that depends on them: links do not.
+    """How power or clock of a GPU are limited below what was delivered; empty: they are not, or no floor of the value
+    depends on them (links).
     """
     rule = declared.floors.get(metric.kind)
     floored = rule is not None or bool(declared.floor.get(metric.kind))
@@ -136,7 +139,7 @@ def limited(result: Result, metric: MetricValue, declared: Metric, machine: Mach
 
 
 def locked(entry: DeviceHealth, device: Device) -> float | None:
-    """The clock of a GPU that has it below its highest before, during and after the run: a setting, no throttling."""
+    """The clock of a GPU that is below its maximum before, during and after the run: a setting, not throttling."""
     clocks = [one.sm_clock_mhz for one in (entry.before, entry.worst, entry.after)]
     known, top = [clock for clock in clocks if clock], device.sm_clock_max_mhz
     same = len(known) == len(clocks) and min(known) >= LIMITED * max(known)
@@ -144,7 +147,7 @@ def locked(entry: DeviceHealth, device: Device) -> float | None:
 
 
 def _within(part: MetricValue, metric: MetricValue) -> bool:
-    """Whether a metric was measured at the same coordinates as another, as far as it has them."""
+    """Whether a metric was measured at the coordinates that it shares with another one."""
     return all(metric.at.get(key) == value for key, value in part.at.items())
 
 
@@ -155,7 +158,7 @@ def hold(
 ) -> tuple[JudgedMetric, list[Finding]]:  # fmt: skip
     """Compare one value with its physical limit and its criterion (otherwise the floor). `reach`: factor by which the
     limit itself may be exceeded (`yardstick`). `floor`: the minimum efficiency (`floor_of`) and its source. `kind`:
-    what other devices of the model reached, which counts where it permits less.
+    what other devices of the model reached, used if it is stricter than the floor.
     """
     limit, highest = _limits(result, metric, declared, sheets)
     for unit, name in ((limit.unit or metric.unit, "limit"), (known.unit if known else metric.unit, "reference")):
@@ -212,10 +215,10 @@ def _held(result: Result, metric: MetricValue, criterion: Criterion, number: flo
 
 
 def _unless_unsteady(finding: Finding, metric: MetricValue, criterion: Criterion, statistic: str) -> Finding:
-    """A miss of a reference by the median becomes INVALID where the run itself varies by more than the reference
-    permits between runs, and a quarter of its samples is as it should be: it is to be measured again.
+    """A median that misses a reference is INVALID, and measured again, if the run varies by more than the reference's
+    tolerance and a quarter of its samples meets the reference.
 
-    For values without a maximum spread; the others are INVALID by that.
+    Only for values without a maximum spread; the others are INVALID for exceeding it.
     """
     bound, reference = finding.bound, criterion.value
     if criterion.kind != REFERENCE or statistic != "median" or bound is None or not reference:
@@ -233,7 +236,7 @@ def _unless_unsteady(finding: Finding, metric: MetricValue, criterion: Criterion
 
 
 def below_kind(known: Known | None, result: Result, metric: MetricValue, name: str) -> list[Finding]:
-    """A note on a value below all known devices, where they are too few for a criterion."""
+    """A note on a value below all known devices if these are too few for a criterion."""
     if known is None or known.decides or not metric.value < (1 - NEAREST) * min(known.values):
         return []
     below = 100 * (1 - metric.value / known.middle)
@@ -252,11 +255,10 @@ def miss(result: Result, metric: MetricValue, text: str, number: float, bound: f
 
 
 def yardstick(result: Result, metric: MetricValue, program: Program, sheets: Mapping[tuple[str, str], Limit]) -> float:
-    """The attainable value of the run's own yardstick over its measured one, for a ratio to it (`of_run: device_copy`).
+    """For a ratio (`of_run: device_copy`): the attainable value of its denominator over the measured one.
 
-    A ratio of two copies is above 1 if the other one had the better placement in memory (measured on H200: 0.98 to
-    1.021 over 14 runs); it is impossible only beyond the attainable value of the yardstick. 1: no such ratio, or the
-    yardstick is unknown.
+    A ratio of two copies exceeds 1 if the other one had the better placement in memory (H200: 0.98 to 1.021 in 14
+    runs); it is impossible only above this factor. 1: not such a ratio, or the limit is unknown.
     """
     of_run = program.metrics[metric.name].of_run
     if of_run is None or of_run[1] is not None:

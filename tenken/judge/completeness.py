@@ -1,7 +1,7 @@
 """Whether everything requested is present, and nothing else: arguments, points of sweeps, verifications, choices.
 
-What a program reports is declared in its metrics.yaml (tenken/model/contract.py), what was requested from this run is
-in the request: the program's own statements decide nothing here. All functions are pure and return sentences.
+metrics.yaml declares what a program reports (tenken/model/contract.py), and the request states what this run must
+contain: the program's own statements decide nothing here. All functions are pure and return sentences.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tenken.model.result import MetricValue, Result
 from tenken.model.subject import Subject
 from tenken.model.verification import Check
 
-#: A key of `where` that names no parameter: the kinds of subject, of which any metric must be reported.
+#: A key of `where` that names no parameter but kinds of subject: some metric must be reported for one of them.
 SUBJECT = "subject"
-#: How many missing points one sentence names.
+#: Maximum number of missing points in one message.
 NAMED = 4
 
 
@@ -49,7 +49,7 @@ def asked(arguments: tuple[str, ...], contract: Contract) -> dict[str, Any]:
 
 
 def stated(result: Result, contract: Contract) -> dict[str, Any]:
-    """The parameters of a result, those with a former name by their current one too."""
+    """The parameters of a result; those with a former name also under the current one."""
     was = contract.was_options
     return {**{was[name]: value for name, value in result.parameters.items() if name in was}, **result.parameters}
 
@@ -92,7 +92,7 @@ At = tuple[Any, ...]
 
 
 def points(result: Result, program: Program, request: Request) -> Iterator[str]:
-    """Points that are missing, were not requested, or exist only for some of the subjects or metrics."""
+    """Points that are missing, were not requested, or exist for only some of the subjects or metrics."""
     yield from _subjects(result, program, request)
     contract = program.contract
     if not contract.verifications:
@@ -122,7 +122,7 @@ def points(result: Result, program: Program, request: Request) -> Iterator[str]:
 
 
 def _of_run(result: Result, contract: Contract, entry: Points) -> Points:
-    """Without the coordinates that count to 1 in this run."""
+    """Leaves out coordinates that have only one value in this run."""
     single = {
         key for key, values in entry.at.items()
         if isinstance(values, Counted) and count(stated(result, contract), values.parameter) in (None, 1)
@@ -131,12 +131,12 @@ def _of_run(result: Result, contract: Contract, entry: Points) -> Points:
 
 
 def _today(metric: MetricValue, contract: Contract) -> dict[str, Any]:
-    """Coordinates by their current names."""
+    """Coordinates under their current names."""
     return {contract.was_options.get(key, key): value for key, value in metric.at.items()}
 
 
 def _subjects(result: Result, program: Program, request: Request) -> Iterator[str]:
-    """Metrics of ranks other than those that ran, or of a host with another number."""
+    """Metrics of another number of ranks than ran, or of a host with another index."""
     # a rank, or a GPU of a process that drives several, or a part of the host
     allowed = {request.ranks, request.gpus, len(result.devices) or None}
     allowed |= {result.parameters.get(name) for name in program.contract.counts if result.parameters.get(name)}
@@ -167,13 +167,13 @@ def _of_subjects(
 
 
 def _first(texts: Iterable[str], by: str = ", ") -> str:
-    """The first of several texts, and how many more there are."""
+    """The first texts, and the number of the others."""
     known = [*texts]
     return by.join(known[:NAMED]) + (f" and {len(known) - NAMED} more" if len(known) > NAMED else "")
 
 
 def _uneven(what: Mapping[str, set[At]], keys: tuple[str, ...]) -> Iterator[str]:
-    """Of metrics that are to be reported at the same points: what is missing of each."""
+    """For metrics that must be reported at the same points: what each of them lacks."""
     union = set().union(*what.values())
     for name, found in what.items():
         if union - found:
@@ -207,7 +207,7 @@ def _on_grid(result: Result, contract: Contract, what: str, found: set[At], entr
         lost = {plain(v) for v in values.values} - {at[i] for at in found} if isinstance(values, With) else set()
         if lost:
             yield f"metric {what}: {keys[i]} {', '.join(sorted(map(_text, lost)))} is missing"
-    # each combination that the program determines, at every required one
+    # each combination that the program chooses, at every required point
     own = {tuple(None if i in known else at[i] for i in range(len(keys))) for at in found}
     fixed = product(*({at[i] for at in found} if i in known else (None,) for i in range(len(keys))))
     whole = {
@@ -218,7 +218,8 @@ def _on_grid(result: Result, contract: Contract, what: str, found: set[At], entr
 
 
 def _alike(entry: Points, have: Mapping[tuple[str, str], Mapping[str, set[At]]]) -> Iterator[str]:
-    """Metrics of one entry are reported at the same points, each if reported at all, or all of them `together`."""
+    """Metrics of one entry must have the same points: each metric that is reported or, with `together`, all if one
+    is."""
     by_place: dict[tuple[str, str], dict[str, set[At]]] = {}
     for (name, kind), by_subject in have.items():
         if name in entry.metrics:
@@ -232,7 +233,7 @@ def _alike(entry: Points, have: Mapping[tuple[str, str], Mapping[str, set[At]]])
 
 # ---- verifications -------------------------------------------------------------------------------------------
 
-#: Placeholders that stand for what every metric has.
+#: Placeholders for coordinates that every metric has.
 _OF_METRIC = ("metric", "subject", "pair")
 
 
@@ -292,7 +293,7 @@ def must_come(result: Result, program: Program) -> Iterator[str]:
     """Optional metrics that the parameters of this run require."""
     for name, metric in program.metrics.items():
         said = stated(result, program.contract)
-        # a program of this suite that does not state the parameter has none of its metrics
+        # a program of this suite that does not state the parameter does not report its metrics
         if metric.required_if and all(
             _brings(said[parameter], values) if parameter in said else not result.by_others
             for parameter, values in metric.required_if.items()
@@ -309,7 +310,7 @@ def _brings(said: Any, values: tuple[Any, ...]) -> bool:
 def _each_point(
     contract: Contract, one: Verified, came: list[tuple[Check, Mapping[str, Any]]], measured: list[MetricValue]
 ) -> Iterator[str]:
-    """A verification for each point of the metrics, and a point for each verification."""
+    """Each point of the metrics needs a verification, and each verification a point."""
     if not one.of:
         return
     names = [name for name in one.pattern.groupindex]
@@ -353,7 +354,7 @@ def _of_metric(name: str, metric: MetricValue, said: Mapping[str, Any]) -> Any:
 def _each_count(
     result: Result, contract: Contract, one: Verified, came: list[tuple[Check, Mapping[str, Any]]]
 ) -> Iterator[str]:
-    """Every repetition, every trial: from 1 to the parameter."""
+    """Every repetition and trial, from 1 to the parameter's value."""
     for name, counter in one.each.items():
         number_of = count(stated(result, contract), counter)
         if number_of is None:
@@ -375,7 +376,7 @@ def _each_count(
 
 
 def of(result: Result, program: Program, request: Request) -> list[str]:
-    """What is missing, not verified, or no value of its metric."""
+    """Messages on missing metrics, missing verifications and values that are not finite."""
     wrong = [*_verification(result)]
     for metric in result.metrics:
         wrong += _metric_structure(metric, program)
@@ -426,7 +427,7 @@ def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
 
 def _missing(result: Result, program: Program, request: Request) -> list[str]:
     """Missing declared metrics, for each GPU if they are per GPU; requested points."""
-    # a compiler lists no GPU, and whether it offloads is known where the program was built
+    # a compiler's build lists no GPU; whether it offloads is fixed at build time
     where = program.contract.on_gpu
     unlisted = bool(where) and all(result.path.get(key) in allowed for key, allowed in where.items())
     kinds = tuple("gpu" if unlisted and kind == "host" else kind for kind in request.subjects)
@@ -461,7 +462,7 @@ def _missing(result: Result, program: Program, request: Request) -> list[str]:
 
 
 def choices(result: Result, program: Program, request: Request, machine: Machine) -> Iterator[Finding]:
-    """Choices that decide what was measured, and that a setting of the machine can change."""
+    """Choices that determine what was measured and that a setting of the machine can change."""
     for key, choice in program.contract.paths.items():
         if choice.claimed and choice.claimed not in machine.capabilities:
             continue

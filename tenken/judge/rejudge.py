@@ -34,7 +34,7 @@ class JobFacts:
     account: JobAccount | None = None
 
     def held(self) -> JobAccount | None:
-        """The data with which the result's identity is compared."""
+        """The data with which the result's nodes, devices and build are compared."""
         if self.account is not None:
             return self.account
         return JobAccount(frozenset(map(short, (*self.nodes, *self.hosts)))) if self.nodes else None
@@ -48,7 +48,7 @@ def job_of(record: Record) -> JobFacts:
 
 
 def of_record(record: Record, machine: Machine | None = None, job: JobFacts | None = None) -> Judgement:
-    """Judge a record again. `machine` None: by the limits and references with which it was compared when archived."""
+    """Judge a record again. `machine` None: uses the limits and references with which it was compared when archived."""
     job = job or job_of(record)
     where = ",".join(job.nodes) or record.where
     if how := job_exit.lost(record.job.facts):
@@ -56,7 +56,7 @@ def of_record(record: Record, machine: Machine | None = None, job: JobFacts | No
     if cut := job_exit.killed(job.state):
         return verdict.failed(f"{where}: {cut}", where)
     if record.result is None:
-        # a check that was waived when it was set up, for a reason of the closed list, has no job and no result
+        # a check that was waived at set-up, for a listed reason, has no job and no result
         waived = record.verdict == verdicts.WAIVED
         if waived and any(f": {known}" in f": {record.judgement.message()}" for known in WAIVER_REASONS):
             return Judgement(verdicts.WAIVED, record.findings)
@@ -88,7 +88,7 @@ def of_result(result: Result, request: Request | None, machine: Machine, job: Jo
     bare = Request(None, result.program, subjects=_kinds(result), arguments=attempt.without_files(result.command[1:]))
     judgement = verdict.judge(result, declared, request or bare, machine, job.marked, job.held())
     judgement = judgement if request is not None else verdict.unrequested(judgement)
-    # the catalogue of its build was another one, as that of every older record is
+    # it was built with another catalogue, as were the programs of every older record
     stale = engine.stale(result, declared)
     return verdict.extended(judgement, [say(verdicts.RECORDED, result, stale)] if stale else [])
 
@@ -98,7 +98,7 @@ def _kinds(result: Result) -> tuple[str, ...]:
 
 
 def _request_of(record: Record, result: Result) -> Request:
-    """The request of a record that predates requests: what the record itself states as requested."""
+    """The request of a record that predates requests: what the record itself states."""
     metrics = None
     if record.version != "tenken-record/2" and result.status == "ok":
         metrics = tuple(dict.fromkeys(m.name for m in result.metrics))
@@ -118,7 +118,8 @@ def as_archived(record: Record) -> Machine:
     for metric in record.result.metrics if record.result else ():
         one, of = judged.get(metric.id), declared.get(metric.name)
         if one is not None and one.limit.value is not None and one.limit.basis.startswith("data sheet: "):
-            # which value of the sheet: a GPU's metrics are compared with its memory, its link to the host or its peaks
+            # which figure of the data sheet: a GPU's metrics are compared with its memory, its link to the host or its
+            # peaks
             sheet = (of.data_sheet if of else None) or ""
             limits.setdefault((sheet, metric.kind), replace(one.limit, said_by=DATA_SHEET))
 

@@ -24,18 +24,18 @@ from tenken.model.request import Request
 from tenken.model.result import Link, MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID, RECORDED
 
-#: The median of the pairs is beyond either end of the reported interval with this probability.
+#: The median of the pairs is outside the reported interval, at either end, with this probability.
 OPEN = 0.005
-#: The smallest class of pairs that has a usual value.
+#: Minimum number of pairs in a class for comparison with its median.
 CLASS = 3
-#: The other direction of a pair is nearer than the other pairs: it may be ahead by this share of what they may. Of kept
-#: pairs the two differ by 0.1 % (peer copies) to 0.8 % (staged by the driver).
+#: The other direction of a pair is a closer comparison than other pairs: it may be ahead by this share of their
+#: tolerance. In kept runs the two directions differ by 0.1 % (peer copies) to 0.8 % (staged by the driver).
 DIRECTION, OPPOSITE = 0.6, "the other direction"
 
 
 def of(run: Run, request: Request, machine: Machine) -> tuple[list[Finding], dict[str, Criterion]]:
-    """Findings, and the bounds of the values that are held, by their ids. A value that misses several has the proven
-    findings alone."""
+    """Findings, and the bounds of the compared values by id. For a value that misses several bounds, only proven
+    findings are reported."""
     findings = _siblings(run)
     criteria: dict[str, Criterion] = {}
     for declared in run.program.metrics.values():
@@ -61,7 +61,7 @@ Held = tuple[MetricValue, "float | None", "float | None"]
 
 
 def _held(run: Run, metrics: Sequence[MetricValue], expected: Expectation) -> Iterator[Held]:
-    """Values that an expectation is of, and their bounds."""
+    """Values that an expectation applies to, and their bounds."""
     where = expected.where.items()
     chosen = [m for m in metrics if m.kind in expected.of and all(m.at.get(key) in allowed for key, allowed in where)]
     if expected.sweep:
@@ -78,7 +78,7 @@ def _held(run: Run, metrics: Sequence[MetricValue], expected: Expectation) -> It
 
 
 def _only(metrics: Iterable[MetricValue], only: str) -> Iterable[MetricValue]:
-    """All, the best of each subject, or those of each subject at the largest value of a coordinate."""
+    """All values, the best of each subject, or those of each subject at the largest value of a coordinate."""
     if not only:
         return metrics
     found: dict[tuple[object, ...], tuple[float, MetricValue]] = {}
@@ -95,8 +95,8 @@ def _only(metrics: Iterable[MetricValue], only: str) -> Iterable[MetricValue]:
 
 
 def _between(metrics: Iterable[MetricValue], expected: Expectation) -> Iterator[Held]:
-    """Each inner point of a sweep, with the line through the adjacent sizes: times grow with the size by one latency
-    and one bandwidth."""
+    """Each inner point of a sweep, compared with the line through the adjacent sizes: the time is one latency plus the
+    size over one bandwidth."""
     sweeps: dict[tuple[object, ...], dict[float, MetricValue]] = {}
     for metric in metrics:
         size = metric.at.get(expected.sweep)
@@ -145,7 +145,7 @@ def _missed(
 
 
 def _undecided(metric: MetricValue, expected: Expectation, bound: float, least: bool) -> str:
-    """Why the samples do not prove a miss: noise neither passes nor fails; empty where they do."""
+    """Why the samples do not prove a miss: noise neither passes nor fails; empty if they prove it."""
     if expected.proof == "rounds":
         good = sum((sample >= bound) if least else (sample <= bound) for sample in metric.samples)
         return f"undecided: {good} of {metric.count} rounds reach it" if good else ""
@@ -164,7 +164,8 @@ def _undecided(metric: MetricValue, expected: Expectation, bound: float, least: 
 
 
 def _siblings(run: Run) -> list[Finding]:
-    """GPUs behind the others of the run, pairs behind their other direction or class, by more than noise permits."""
+    """Finds GPUs that are slower than the others of the run, and pairs slower than their other direction or class, by
+    more than noise."""
     found: list[Finding] = []
     links = {(one.first, one.second): one for one in run.result.links}
     for name, declared in run.program.metrics.items():
@@ -187,7 +188,7 @@ def _siblings(run: Run) -> list[Finding]:
 def _behind(
     run: Run, metric: MetricValue, alike: list[float], other: MetricValue | None, allowed: float
 ) -> Iterator[Finding]:
-    """`alike`: the values of its class, its own among them, sorted; `other`: the other direction of a pair."""
+    """`alike`: sorted values of its class, including its own; `other`: the other direction of the pair."""
     if metric.kind == "gpu":
         own = bisect_left(alike, metric.value)
         compared = {"the other GPUs of the node": [*alike[:own], *alike[own + 1 :]]}
@@ -226,8 +227,8 @@ def _class(run: Run, metric: MetricValue, links: Mapping[tuple[int, int], Link])
 
 
 def fingerprints(result: Result) -> Iterator[Finding]:
-    """The same seed gives the same bits on devices of one kind, or one of them is wrong; and which of them cannot be
-    compared."""
+    """With the same seed, devices of one kind must give the same bits, or one of them is wrong; also notes which cannot
+    be compared."""
     try:
         groups = by_key(stated(result.path))
     except ResultError as error:
@@ -236,7 +237,7 @@ def fingerprints(result: Result) -> Iterator[Finding]:
     versions: dict[object, list[Key]] = {}
     for key, members in groups:
         versions.setdefault(key.but_versions, []).append(key)
-        # of one step devices may state different tensors, their own shards: who stopped before others lacks a step
+        # in one step devices may state different tensors, their own shards: one that stopped early lacks a whole step
         steps = {step for one in members for step, _, _ in one.prints}
         for one in members:
             if lacking := sorted(steps - {step for step, _, _ in one.prints}):
@@ -252,8 +253,8 @@ def fingerprints(result: Result) -> Iterator[Finding]:
 
 
 def differing(key: Key, comparison: Comparison) -> list[Finding]:
-    """A finding for each device of this run that differs, or may: where there is no majority, an archived one may be
-    wrong as well. An archived device in the minority was wrong then."""
+    """A finding for each device of this run that differs, or that may be wrong if there is no majority; archived
+    devices may be wrong as well. An archived device in the minority was wrong then."""
     what = f"fingerprints of {key.algorithm}, seed {key.seed}, differ between devices of the kind {key.kind}"
     return [
         Finding(FAIL, f"{one.trace.node}: {what}: {one.text()}", node=one.trace.node)

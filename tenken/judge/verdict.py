@@ -23,7 +23,7 @@ from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, WAIVED, of_crit
 
 
 def alone(verdict: str, message: str, node: str = "") -> Judgement:
-    """A judgement by one finding."""
+    """A judgement with one finding."""
     finding = Finding(verdict, message, node=node)
     return Judgement(verdict, (finding,), (finding,))
 
@@ -110,8 +110,7 @@ def _judge(
 def _in_run(
     judged: Mapping[str, JudgedMetric], floors: Mapping[str, Criterion], misses: Sequence[Finding]
 ) -> dict[str, JudgedMetric]:
-    """Values without another criterion that are compared with others of the same run; below the bound without proof
-    one stays as it is."""
+    """Values that are compared only with others of the same run; one below the bound without proof is unchanged."""
     proven = {finding.metric for finding in misses if finding.verdict == FAIL}
     return {
         name: replace(judged[name], criterion=floor, verdict=PASS)
@@ -126,7 +125,8 @@ def _within(value: float, criterion: Criterion) -> bool:
 
 
 def _unmatched(result: Result, machine: Machine, judged: Mapping[str, JudgedMetric]) -> list[Finding]:
-    """Metrics with references of the machine, none of which applies to a value: reported, as they have no effect."""
+    """Metrics for which the machine has references, none of which applies to the value: reported, since they have no
+    effect."""
     first: dict[tuple[str, str], MetricValue] = {}
     for metric in result.metrics:
         first.setdefault((metric.name, metric.kind), metric)
@@ -145,10 +145,10 @@ def _unmatched(result: Result, machine: Machine, judged: Mapping[str, JudgedMetr
 
 
 def _verdict(found: Sequence[Finding], misses: Sequence[Finding], judged: Mapping[str, JudgedMetric]) -> str:
-    """Hardware faults decide first, then invalid conditions: the numbers of an invalid run are not misses."""
+    """Hardware faults decide first, then conditions: values of an invalid run are not misses."""
     if any(f.verdict == FAIL for f in found):
         return FAIL
-    # a value that varies too much does not invalidate the misses of others
+    # a value that varies too much does not cancel the misses of others
     if any(f.verdict == INVALID and f.kind != UNSTEADY for f in (*found, *misses)):
         return INVALID
     if misses:
@@ -170,8 +170,8 @@ def extended(judgement: Judgement, further: Sequence[Finding]) -> Judgement:
 
 
 def of_ports(changes: Iterable[Change], unread: bool = False) -> Iterator[Finding]:
-    """What the ports of a job's nodes counted while its command ran: errors are FAIL, counters that are missing, were
-    reset or stand at their maximum a note. `unread`: the job could not read them at some time."""
+    """Errors that the ports of a job's nodes counted during the run are FAIL; counters that are missing, were reset or
+    are at their maximum are a note. `unread`: why the job could not read them at some point."""
     for one in changes:
         place = f"{one.node}: port {one.port}"
         if faults := one.faults():

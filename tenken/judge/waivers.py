@@ -1,4 +1,5 @@
-"""Waivers: the capability that each reason denies, and its evidence in the result or the machine's description."""
+"""Waivers: the capability that each reason denies, and the evidence for it in the result or the machine's
+description."""
 
 from __future__ import annotations
 
@@ -12,16 +13,14 @@ from tenken.model.request import Request
 from tenken.model.result import EVIDENCE, WAIVER_REASONS, Result
 from tenken.model.verdicts import FAIL, WAIVED
 
-#: Attributes that every GPU must not have.
+#: Attributes that no GPU may have.
 _LACKING = {"no managed memory": "managed_memory", "no pageable memory access": "pageable_memory_access"}
 #: "4 needed, 2 given": more needed than given.
 _COUNTS = re.compile(r"(\d+)\D+?(\d+)")
 
 
 def judge(result: Result, program: Program, request: Request, machine: Machine) -> Judgement:
-    """WAIVED if the machine does not support it, for a reason from the closed list that nothing contradicts;
-    otherwise FAIL.
-    """
+    """WAIVED if the reason is listed and nothing contradicts it; otherwise FAIL."""
     against = _against(result, program, request, machine)
     found = say(FAIL, result, against, kind="waiver") if against else say(WAIVED, result, result.reason)
     return Judgement(found.verdict, (found,), (found,) if against else ())
@@ -46,7 +45,7 @@ def _against(result: Result, program: Program, request: Request, machine: Machin
 
 
 def _proof(reason: str, detail: str, result: Result, program: Program, request: Request, machine: Machine) -> str:
-    """What result, request or system file show against the reason; empty: nothing."""
+    """What in result, request or system file contradicts the reason; empty: nothing."""
     if attribute := _LACKING.get(reason):
         if result.devices and all(getattr(device, attribute) is True for device in result.devices):
             return f"{attribute} of {', '.join(f'GPU {device.index}' for device in result.devices)} is true"

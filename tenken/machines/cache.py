@@ -1,9 +1,9 @@
-"""Validated files in a form that is read in a millisecond.
+"""Caches validated files in a form that is read in a millisecond.
 
-Reading YAML with line numbers and checking it against a JSON Schema takes most of a second for all systems; `reframe
--l` may take 1.5 s in all. Therefore the checked result is kept as JSON under `.cache/systems/`, one file per name, and
-used as long as its key (a hash of everything it was made from) is the same. A cache that is missing, damaged, stale or
-not writable is never an error: the work is done again.
+Reading YAML with line numbers and checking it against a JSON Schema takes most of a second for all systems, while
+`reframe -l` may take 1.5 s in all. Therefore the checked result is stored as JSON under `.cache/systems/`, one file per
+name, and used as long as its key (a hash of everything it was made from) is the same. A cache that is missing, damaged,
+stale or not writable is never an error: the work is done again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 
 def key_of(parts: Iterable[bytes]) -> str:
-    """Hash of several byte strings, safe against text moving from one to the next."""
+    """Hash of several byte strings; moving bytes from one to the next changes it."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "big"))

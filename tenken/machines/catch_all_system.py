@@ -1,4 +1,4 @@
-"""A machine with every feature: on it every check can be listed with the features it selects on.
+"""A machine with every feature, on which every check can be listed with the features it selects on.
 
 ReFrame silently drops a check whose feature is not met, and with --skip-system-check it discards what the check
 requires. Therefore the plan lists the checks on this system, which cannot run jobs.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from tenken.machines.model import FEATURES, NODE_COUNTS, OF_MODE, Environment, Node, Partition, System
 
 NAME = "everything"
-#: Set in the environment, it makes the configuration hold this system too.
+#: If set in the environment, the configuration contains this system.
 VARIABLE = "TENKEN_EVERYTHING"
 
 

@@ -20,7 +20,7 @@ from tenken.machines.errors import SystemFileError, SystemsError
 from tenken.machines.model import Node, Partition, System
 from tenken.paths import SYSTEMS
 
-#: Points of one metric that `describe` shows.
+#: Maximum number of points of one metric that `describe` shows.
 MOST_POINTS = 3
 TEMPLATES = {file.stem: file for file in sorted((Path(__file__).parent / "templates").glob("*.yaml"))}
 

@@ -97,7 +97,7 @@ _MIG = re.compile(r"(?:^|[^0-9a-z])(?:\d+c\.)?\d+g[._]?\d+gb(?![a-z])|(?:^|[^a-z
 
 
 def slurm_gpus(gres: str) -> tuple[str | None, int]:
-    """Whole GPUs: `gpu:h100:4(S:0-1),nvme:1` -> ("h100", 4); (None, 0) without one. The kind is None where it is not
+    """Whole GPUs: `gpu:h100:4(S:0-1),nvme:1` -> ("h100", 4); (None, 0) without a GPU. The kind is None if it is not
     given or there are several.
     """
     kinds = {kind: count for kind, count in _gpus_of(gres).items() if not _MIG.search(kind or "")}
@@ -107,7 +107,7 @@ def slurm_gpus(gres: str) -> tuple[str | None, int]:
 
 
 def slurm_instances(gres: str) -> int:
-    """MIG instances: `gpu:h100:2,gpu:h100_4g.40gb:2` -> 2. They are no GPUs: programs see one at most."""
+    """MIG instances: `gpu:h100:2,gpu:h100_4g.40gb:2` -> 2. They are not counted as GPUs: programs see at most one."""
     return sum(count for kind, count in _gpus_of(gres).items() if _MIG.search(kind or ""))
 
 
@@ -256,7 +256,7 @@ def node_count(partition: Partition, run: Runner = run_command, which: Which = s
         for queue in queues(run)
         if (wanted is None or queue.name in wanted.split(",")) and queue.gpus >= (partition.node.gpu_count or 0)
     ]
-    # without a queue in the options the default one is meant, and the largest is the best guess at it
+    # without a queue in the options the default one is used, and the largest is the best guess at it
     return max((queue.nodes for queue in fitting), default=None)
 
 

@@ -56,7 +56,8 @@ def differences(said: Node, seen: Node) -> list[str]:
 
 
 def _links(cells: Mapping[str, str]) -> str:
-    """Of pairs whose links differ or that have none: `none`, or the most common value and the GPUs with another one."""
+    """For pairs whose links differ or that have none: `none`, or the most common value and the GPUs with another
+    one."""
     if not cells:
         return ""
     counts = Counter(cells.values())
@@ -69,7 +70,7 @@ def _links(cells: Mapping[str, str]) -> str:
     )
     bad = {pair for pair in pairs if pair[0] < pair[1] or (pair[1], pair[0]) not in pairs}
     odd = []
-    while bad:  # the fewest GPUs that explain all pairs
+    while bad:  # the smallest set of GPUs that explains all pairs
         most = Counter(gpu for pair in bad for gpu in pair).most_common(1)[0][0]
         odd.append(most)
         bad = {pair for pair in bad if most not in pair}

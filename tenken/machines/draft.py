@@ -22,7 +22,7 @@ from tenken.machines.model import GpuSheet, Node, System
 #: Modules that a first system file may need, by prefixes of their names.
 _MODULES = re.compile(r"(?i)(cuda|nvhpc|nvidia|gcc|gnu|openmpi|ompi|hpcx|mpich|mvapich|cray-mpich|intel-?mpi)(/|-|$)")
 
-#: The output of a rank of a test.
+#: The output of a test rank.
 _RANK = "TENKEN-RANK"
 
 
@@ -166,14 +166,14 @@ def _partition(
     if scheduler == "local":
         lines.append("    max_jobs: 1")
     node = here.partition(local.PARTITION).node
-    # a GPU that shares its memory or its package with a CPU is next to NVIDIA's Arm cores
+    # a GPU that shares its memory or its package with a CPU has NVIDIA's Arm cores as host
     on_arm = sheet is not None and (sheet.host_link is None or "C2C" in sheet.host_link.kind)
     architecture, why = ("aarch64", f"with {queue.gpu_kind}") if on_arm else (node.architecture, "as here")
     lines.append(f"    build: {'login' if architecture == node.architecture else 'job'}")
     lines += ["    node:", f"      architecture: {architecture}   # {why}"]
     if queue.nodes > 1 or scheduler != "local":
         lines.append(f"      count: {queue.nodes}")
-    # fewer cores than the scheduler hands out threads for are never claimed
+    # the number of cores is at least the number of threads that the scheduler offers
     for key, value in (
         ("sockets", queue.sockets),
         ("cores", queue.cores),
@@ -195,7 +195,7 @@ def _partition(
 
 
 def _described(queue: Queue, scheduler: str, here: System) -> list[str] | None:
-    """For GPUs of this machine without a data sheet: the report of their driver."""
+    """For GPUs of this machine without a data sheet: the driver's report."""
     node = here.partition(local.PARTITION).node
     kinds = set(node.gpu_names)
     if scheduler != "local" or node.gpu is not None or len(kinds) != 1 or not queue.gpus:
@@ -233,8 +233,8 @@ def _gpus(queue: Queue, sheet: GpuSheet | None, guessed: bool, name: str, made: 
 
 
 def sheet_of(queue: Queue, here: System) -> tuple[GpuSheet | None, bool]:
-    """The data sheet of a queue's GPUs, and whether it is a guess: the local GPU if its name contains the scheduler's
-    term, otherwise the first matching sheet (SXM first).
+    """The data sheet of a queue's GPUs, and whether it is a guess: that of the local GPU if its name contains the
+    scheduler's term, otherwise the first matching sheet (SXM first).
     """
     if not queue.gpus or not queue.gpu_kind:
         return None, False
@@ -267,8 +267,8 @@ def _name(queue: Queue, taken: set[str]) -> str:
 
 def _launcher(run: Runner, scheduler: str, mpi: bool, queue: Queue, made: Draft) -> list[str]:
     """How ranks are started: by srun if it has the plug-in of the local MPI and can start a rank with it (a listed
-    plug-in may lack its library on the nodes); otherwise by the MPI's own launcher. With a different plug-in each
-    rank would run alone.
+    plug-in may lack its library on the nodes); otherwise by the MPI's own launcher. With a different plug-in each rank
+    would run alone.
     """
     if scheduler == "local" or not mpi:
         return [
@@ -298,7 +298,7 @@ def _launcher(run: Runner, scheduler: str, mpi: bool, queue: Queue, made: Draft)
 
 
 def _refusal(run: Runner, launch: list[str]) -> str | None:
-    """Why a launch command does not start a rank, in its own words; None if it does."""
+    """Why a launch command does not start a rank, as it reports; None if it does."""
     said = run(["sh", "-c", f"timeout 9 {shlex.join(launch)} echo {_RANK} 2>&1 || true"])
     if said is None:
         return "no answer within 9 s"

@@ -11,7 +11,7 @@ from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Limit, says
 from tenken.model.machine import Machine
 from tenken.model.result import MetricValue, Result
 
-#: In systems/hardware.yaml: copies between GPUs that only PCIe joins.
+#: Name in systems/hardware.yaml of copies between GPUs that are joined only by PCIe.
 PEERS = "peers over PCIe"
 
 
@@ -25,7 +25,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         ("gpu_link", "pair"): limits.pair_link(partition),
     }
     known = {
-        # without a data sheet of the GPU it is the report of its driver: its own claim
+        # without a data sheet of the GPU, its driver's report is used
         bounded: Limit(found.value, found.unit, found.basis, says(found.basis, DATA_SHEET))
         for bounded, found in sheets.items()
         if isinstance(found, limits.Limit)
@@ -46,7 +46,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
                 subject=metric.kind,
                 environ=environment.name,
             )
-            # of a program that its check declares nothing was known when the file was read
+            # a program declared by its check was unknown when the file was read
             if one.unit == metric.unit
         ]
         fitting = [one for one in known if all(run.get(k) == v for k, v in one.parameters.items())]
@@ -54,7 +54,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         return _criterion(found) if found else None
 
     def unmatched(result: Result, metric: MetricValue) -> str:
-        """How the references of a metric differ from a run if none applies: the nearest one, key by key."""
+        """How the references of a metric differ from a run if none applies: the closest one, key by key."""
         known = loader.references(
             system, partition.name, result.program, metric=metric.name, subject=metric.kind, environ=environment.name
         )
@@ -95,7 +95,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
 
 
 def of_result(result: Result) -> Machine:
-    """The data sheets of the GPUs that a result lists: a machine that no file describes."""
+    """The data sheets of the GPUs that a result lists, for a machine without a system file."""
     sheet = hardware.for_device(result.devices[0].name) if result.devices else None
     guest = result.host.virtual_machine
     unknown = {("memory", "host"): limits.of_guest(guest)} if guest else {}
@@ -103,7 +103,7 @@ def of_result(result: Result) -> Machine:
         return Machine(kind=kinds.known, unknown=unknown)
     name = f"data sheet: {sheet.name}, {sheet.source}"
     links = {one.count for one in result.links}
-    joined = links.pop() if len(links) == 1 else None  # of boards that join some pairs better, each has its own
+    joined = links.pop() if len(links) == 1 else None  # on boards that join some pairs better, each link has its own
     peaks = {
         ("memory", "gpu"): None if "memory" in sheet.unsure else sheet.memory_gbs,
         ("host_link", "gpu"): sheet.host_link.total_gbs if sheet.host_link and not sheet.unsure else None,
@@ -126,7 +126,7 @@ def of_result(result: Result) -> Machine:
 
 
 def _of_host_link(link: Link | None) -> dict[tuple[str, str], tuple[float, str] | None]:
-    """Of PCIe each generation too: a GPU in a slower host has that of the host."""
+    """For PCIe also each generation: a GPU in a slower host is limited by the host's."""
     if link is None:
         return {}
     found = {("host_link", "gpu"): hardware.attained(link.kind)}

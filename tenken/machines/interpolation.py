@@ -1,7 +1,8 @@
-"""References of a sweep between its points: latency + size / bandwidth through the two adjacent points.
+"""References between the points of a sweep: latency + size / bandwidth through the two adjacent points.
 
-A time that grows with a size by a latency and a bandwidth is a line; between two points that are known it is the line
-through both. Below the first a message takes no longer than the first one, beyond the last its rate is no lower.
+The time of a transfer is a line in its size, latency plus size over bandwidth; between two known points it is the line
+through both. Below the first point a message takes at most as long as at the first, beyond the last its rate is at
+least that of the last.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ kinds:
 
 @lru_cache(maxsize=4)
 def load(file: Path = FILE, cache_folder: Path | None = CACHE / "systems") -> Mapping[tuple[str, str], Known]:
-    """Known figures by GPU, as its driver names it, and figure; empty without a file. Raises SystemFileError."""
+    """Known figures by GPU, as its driver names it, and by figure; empty without a file. Raises SystemFileError."""
     if not file.exists():
         return {}
     key = cache.key_of([file.read_bytes(), Path(__file__).read_bytes()])
@@ -76,7 +76,7 @@ def _problem(one: Any) -> str:
 
 
 def known(result: Result, metric: MetricValue) -> Known | None:
-    """What devices of the model of a value's GPUs reached; None: unknown, or its GPUs are of several models."""
+    """What devices of the same model as a value's GPUs reached; None: unknown, or its GPUs are of several models."""
     names = {device.name for gpu in metric.subject.gpus if (device := result.device(gpu)) is not None}
     if len(names) != 1 or not catalogue.has(result.program):
         return None
@@ -86,7 +86,7 @@ def known(result: Result, metric: MetricValue) -> Known | None:
 
 
 def text(kinds: Mapping[str, list[dict[str, Any]]]) -> str:
-    """The file's text: one line a figure, so that a change of one is a line of a diff."""
+    """The file's text, one line per figure, so that a changed figure is one line of a diff."""
     lines = [HEAD]
     for gpu, sites in sorted(kinds.items()):
         lines.append(f"  {json.dumps(gpu)}:\n")

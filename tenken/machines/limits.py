@@ -1,9 +1,9 @@
-"""The physical limits of a machine, by the data sheets: a metric's limit where the program finds none itself.
+"""The physical limits of a machine from data sheets: a metric's limit if the program determines none itself.
 
-Each function takes a partition and returns a `Limit`, or `Unknown` with the reason. A basis begins `data sheet: ` and
-names the sheet and its source, or where none is known `attribute: ` (a memory clock and bus width) or `driver: `
-(links): the device's own claim. Of a GPU that a system file describes without a figure the program asks the device, and
-that claim counts.
+Each function takes a partition and returns a `Limit`, or `Unknown` with the reason. A basis begins with `data sheet: `
+and names the sheet and its source, or where none is known `attribute: ` (a memory clock and bus width) or `driver: `
+(links): the device's own claim. For a GPU that a system file describes without a figure, the program queries the
+device.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Unknown:
 
 
 def of_guest(virtual_machine: str) -> str:
-    """Why the memory of a guest's host has no limit."""
+    """Why the memory of a virtual machine has no limit."""
     return f"a virtual machine ({virtual_machine}) does not report its memory channels"
 
 

@@ -108,9 +108,9 @@ def load_file(
 ) -> System:
     """A system from any file, named after the file. Raises SystemFileError.
 
-    A reference with an error is disabled, and a notice of the system states it; `strict` raises it. One of a program
-    that is not of this suite applies once its check has declared the metric. `rules`: `_rules(src)`, where the caller
-    loads many files; `made`: where it loads one file again and again.
+    A reference with an error is disabled, and a notice of the system states it; `strict` raises it instead. A reference
+    of a third-party program applies once its check has declared the metric. `rules`: `_rules(src)`, if the caller loads
+    many files; `made`: if it loads one file repeatedly.
     """
     sheets = hardware.load(cache_folder=cache_folder)
     try:
@@ -129,7 +129,7 @@ def load_file(
 
 
 def _found_here(system: System) -> System:
-    """With the number of GPUs that this machine has, where the file leaves it to the machine."""
+    """With the number of GPUs of this machine, if the file leaves it to detection."""
     if any(partition.node.gpu_count_found for partition in system.partitions.values()):
         from tenken.machines import local
 
@@ -147,10 +147,10 @@ def references(
     environ: str | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> list[Reference]:
-    """References of one program on one partition; each argument that is given narrows the list.
+    """References of one program on one partition; each given argument narrows the list.
 
-    `parameters` are those of a run (the result document's): a reference whose selector names another value,
-    or a parameter that the run does not have, does not hold for it.
+    `parameters` are those of a run (the result document's): a reference whose selector names another value, or a
+    parameter that the run does not have, does not apply to it.
     """
     return [
         reference
@@ -163,7 +163,7 @@ def references(
 
 
 def _rules(src: Path) -> bytes:
-    """Hash of everything, besides the file itself, that determines whether a file is valid and its result."""
+    """Hash of everything besides the file itself that determines whether a file is valid and its result."""
     parts = [file.read_bytes() for file in (SCHEMA, hardware.FILE, *_RULES)]
     for file in sorted(src.glob("*/metrics.yaml")):
         parts += [file.parent.name.encode(), file.read_bytes()]
@@ -171,7 +171,7 @@ def _rules(src: Path) -> bytes:
 
 
 def _read(file: Path, sheets: Sheets, src: Path, strict: bool) -> Any:
-    """Parse and check; returns plain data under present names, with each reference's direction from the catalogue
+    """Parses and checks; returns plain data under current names, with each reference's direction from the catalogue
     (empty for a program that its check declares) and, under `notices`, what the user should know about the file."""
     from tenken.machines import validation, yamlfile
     from tenken.model import catalogue
@@ -194,7 +194,7 @@ def _read(file: Path, sheets: Sheets, src: Path, strict: bool) -> Any:
     for at in [*wrong] if references else ():
         program = references[at[1]]["metric"].partition(".")[0]
         if program not in programs():
-            # a program that is unknown here may still be right: the check declares it
+            # an unknown program may still be right: its check may declare it
             wrong[at] = [one for one in wrong[at] if one.path[2:] != ("metric",)]
     if rest := [problem for problem in problems if problem.path[:2] not in wrong]:
         raise SystemFileError(rest)
@@ -211,7 +211,7 @@ def _read(file: Path, sheets: Sheets, src: Path, strict: bool) -> Any:
 
 
 def _of_references(problems: Iterable[Problem]) -> dict[tuple[str | int, ...], list[Problem]]:
-    """The problems of single references by their place; those of the list itself are none."""
+    """The problems of single references by their index; those of the list itself belong to none."""
     found: dict[tuple[str | int, ...], list[Problem]] = {}
     for problem in problems:
         if problem.path[:1] == ("references",) and len(problem.path) > 1:
@@ -220,7 +220,7 @@ def _of_references(problems: Iterable[Problem]) -> dict[tuple[str | int, ...], l
 
 
 def _points(reference: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A reference for each of its points; itself where it has none. Coordinates stand among the parameters then."""
+    """One reference for each of its points; itself if it has none. The coordinates then become parameters."""
     shared = {key: value for key, value in reference.items() if key not in ("points", "at")}
     own = {**reference.get("parameters", {}), **reference.get("at", {})}
     if "points" not in reference:
@@ -304,7 +304,7 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
         env_vars=raw.get("env_vars", {}),
         features=frozenset(raw.get("features", ())),
         capabilities=frozenset(raw.get("capabilities", ())),
-        # without a scheduler nothing else prevents two concurrent jobs
+        # without a scheduler, nothing else prevents two concurrent jobs
         fabric=Fabric(**raw["fabric"]) if "fabric" in raw else None,
         max_jobs=raw.get("max_jobs", 1 if raw["scheduler"] == "local" else None),
         time_limit=raw.get("time_limit"),
@@ -320,7 +320,7 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
 
 
 def _patience(raw: Mapping[str, Any]) -> Patience:
-    """Times as HH:MM:SS to seconds."""
+    """Converts times as HH:MM:SS to seconds."""
     seconds = {key: duration_seconds(value) if isinstance(value, str) else value for key, value in raw.items()}
     return Patience(**seconds)
 

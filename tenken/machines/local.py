@@ -4,8 +4,8 @@
     gpu_count()              -> NVIDIA GPUs in this node, from device files alone (well below a millisecond)
     resolve(system)          -> the system with `count: found` filled in, if this machine has GPUs
 
-Detection never raises: unreadable values are None, and oddities become a line of `System.notes`. All is read below
-`root` and run by `run`, so tests hand in a made-up machine.
+Detection never raises: unreadable values are None, and anything unusual becomes a line of `System.notes`. Everything is
+read below `root` and run by `run`, so that tests can pass a made-up machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tenken.machines.model import (
 )
 from tenken.paths import CACHE
 
-#: Runs a command and returns its stdout, None when it is missing, fails or hangs.
+#: Runs a command and returns its stdout; None if it is missing, fails or hangs.
 Runner = Callable[[Sequence[str]], "str | None"]
 #: Full path of a program on PATH, or None.
 Which = Callable[[str], "str | None"]
@@ -58,11 +58,11 @@ _HYPERVISORS = {
     "google": "Google Compute Engine",
     "openstack": "OpenStack",
 }
-#: Fields required for a GPU, and those that older drivers may lack, the newest field first.
+#: Fields required for a GPU, and those that older drivers may lack, newest first.
 _NEEDED = ("index", "uuid", "name")
 _OPTIONAL = ("compute_cap", "mig.mode.current", "memory.total", "pcie.link.gen.max", "pcie.link.width.max")
 _FIELDS = (*_NEEDED, "compute_cap", "memory.total", "pcie.link.gen.max", "pcie.link.width.max", "mig.mode.current")
-#: Seconds for all questions to an nvidia-smi that does not answer the first one.
+#: Total seconds for queries to an nvidia-smi that does not answer the first one.
 _SMI_SECONDS = 20.0
 
 
@@ -103,7 +103,7 @@ class Gpus:
     """GPUs that are on the bus and that the driver does not show."""
 
 
-#: Asks the driver for memory clocks and bus widths.
+#: Queries the driver for memory clocks and bus widths.
 Buses = Callable[[], "list[nvml.Bus]"]
 _NVIDIA, _AMD = "0x10de", "0x1002"
 #: Display controllers, 3D controllers and processing accelerators, by the first digits of the PCI class.
@@ -179,7 +179,7 @@ class Looker:
         match = re.search(r"^(?:model name|Model|cpu|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
         if match:
             return match.group(1).strip()
-        # Arm servers print part numbers only; lscpu has a table of the names, these are the usual servers.
+        # Arm servers print part numbers only; lscpu has a table of the names, these are the common servers.
         part = re.search(r"^CPU part\s*:\s*(0x[0-9a-f]+)", text, re.MULTILINE)
         return {"0xd4f": "Neoverse-V2", "0xd40": "Neoverse-V1", "0xd0c": "Neoverse-N1"}.get(
             part.group(1) if part else ""
@@ -196,7 +196,8 @@ class Looker:
         return [cpu for cpu in numbers if cpu in listed] if listed else numbers
 
     def _core_of(self, cpu: int) -> tuple[int, str] | None:
-        """(socket, core) of a logical CPU; the core by its threads, as its number repeats on each die or cluster."""
+        """(socket, core) of a logical CPU; the core is identified by its threads, since its number repeats on each die
+        or cluster."""
         folder = f"sys/devices/system/cpu/cpu{cpu}/topology"
         package, core = self.text(f"{folder}/physical_package_id"), self.text(f"{folder}/core_id")
         try:
@@ -232,7 +233,7 @@ class Looker:
         return dict(sorted(total.items()))
 
     def _cache_indices(self, folder: str) -> list[str]:
-        # The same on every CPU of a machine, and listing a folder for each of 500 takes time.
+        # Cached: the same on every CPU of a machine, and listing a folder for each of 500 takes time.
         if not hasattr(self, "_indices"):
             self._indices = self.listing(folder, r"index\d+")
         return self._indices
@@ -248,14 +249,15 @@ class Looker:
             cpus.cores = share
 
     def memory_bytes_of_machine(self) -> int | None:
-        """Memory of the NUMA nodes with CPUs: the kernel counts that of a coherent GPU (GH200, GB200) too."""
+        """Memory of the NUMA nodes with CPUs: the kernel also counts that of a coherent GPU (GH200, GB200)."""
         total = _mem_total(self.text("proc/meminfo"))
         nodes = [f"sys/devices/system/node/{name}" for name in self._numa_nodes(with_cpus=False)]
         return None if total is None else total - sum(_mem_total(self.text(f"{n}/meminfo")) or 0 for n in nodes)
 
     def modules(self) -> tuple[int, int | None] | None:
-        """Memory modules that are fitted, and their transfers in MT/s (None: not known): of the firmware's table, which
-        root may read, or of the memory controllers' drivers. None: unknown, or not all of the memory is in them.
+        """Installed memory modules and their transfer rate in MT/s (None: unknown): from the firmware's table, which
+        root may read, or from the memory controllers' drivers. None: unknown, or they do not account for all of the
+        memory.
         """
         fitted = _of_smbios(self.bytes("sys/firmware/dmi/tables/DMI"))
         if not fitted:
@@ -268,7 +270,7 @@ class Looker:
             fitted = [(int(size), None) for size in sizes if size.isdigit() and int(size) > 0]
         total = self.memory_bytes_of_machine() or 0
         if not fitted or sum(size for size, _ in fitted) * 2**20 < total:
-            return None  # a controller without a driver: its devices are not seen
+            return None  # a controller without a driver, whose modules are not visible
         rates = {rate for _, rate in fitted if rate}
         return len(fitted), min(rates, default=None)
 
@@ -287,7 +289,7 @@ class Looker:
         return total
 
     def numa_nodes(self) -> int | None:
-        """NUMA nodes with CPUs (a GH200's GPU memory is a node without)."""
+        """NUMA nodes with CPUs (a GH200's GPU memory is a node without CPUs)."""
         return len(self._numa_nodes(with_cpus=True)) or None
 
     def _numa_nodes(self, with_cpus: bool) -> list[str]:
@@ -305,7 +307,7 @@ class Looker:
             # if the firmware reports none, the CPU does: lscpu queries it
             told = re.search(r"^Hypervisor[^:\n]*:\s*(\S.*)$", self.run(["lscpu"]) or "", re.MULTILINE)
             return named or self.text("sys/hypervisor/type") or (told and told[1]) or "hypervisor not named"
-        # Without the flag (not an x86) the product's name must show it: vendors sell bare metal as well.
+        # Without the flag (on other architectures) the product's name must show it: vendors sell bare metal too.
         return named if re.search(r"\b(virtual|kvm|vmware|qemu|standard pc)\b", vendor.lower()) else None
 
     # -- GPUs -----------------------------------------------------------------------------------------------
@@ -336,7 +338,7 @@ class Looker:
         return entries
 
     def hidden_gpus(self) -> str:
-        """That this node has GPUs and this process can use none of them, and why; empty if that is not so."""
+        """States that this node has GPUs which this process cannot use, and why; empty otherwise."""
         files = len(self.listing("dev", r"nvidia\d+")) or len(self.listing("proc/driver/nvidia/gpus", r".*:.*"))
         there = max(files, len(self._bus(_NVIDIA)), 1 if self._jetson() else 0)
         if not there:
@@ -386,7 +388,7 @@ class Looker:
         return Gpus(names=names, sheet=self._one_sheet(names))
 
     def _bus(self, vendor: str) -> list[str]:
-        """The driver, or none, of each GPU of a vendor on the PCI bus; those of virtual machines are left out."""
+        """The driver, or none, of each GPU of a vendor on the PCI bus, without virtual GPUs."""
         drivers = []
         for name in self.listing("sys/bus/pci/devices", r"[0-9a-fA-F:.]+"):
             folder = f"sys/bus/pci/devices/{name}"
@@ -398,8 +400,8 @@ class Looker:
         return drivers
 
     def _missing(self, shown: int) -> int:
-        """GPUs on the bus that the driver lost. None are lost in a container or a job with a subset of them, which show
-        the drivers of all: of those that a driver could not take the link is missing.
+        """GPUs on the bus that the driver lost. None are lost in a container or a job with a subset of them, where the
+        bus shows the driver of all: a GPU that no driver could take has no such link.
         """
         drivers = self._bus(_NVIDIA)
         there, untaken = len(drivers), drivers.count("") if any(drivers) else 0
@@ -449,7 +451,7 @@ class Looker:
         return [row for row in rows if row not in lost]
 
     def _query(self, names: Sequence[str], *which: str) -> list[dict[str, str]]:
-        """Rows by field, without lines that are none; of a field that is omitted the cell is empty."""
+        """Rows by field, without invalid lines; the cell of an omitted field is empty."""
         asked = ["nvidia-smi", *which, f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits"]
         lines = [[cell.strip() for cell in line.split(",")] for line in (self.run(asked) or "").splitlines()]
         return [
@@ -459,7 +461,8 @@ class Looker:
         ]
 
     def _chosen(self, rows: list[dict[str, str]]) -> list[dict[str, str]]:
-        """Those of CUDA_VISIBLE_DEVICES. Of MIG instances CUDA opens the first one; its GPU represents it."""
+        """Those of CUDA_VISIBLE_DEVICES. If there are MIG instances, CUDA opens the first one; its GPU represents
+        it."""
         visible = self._visible()
         if visible is None:
             return rows
@@ -477,7 +480,7 @@ class Looker:
 
     def _from_smi(self, rows: list[dict[str, str]]) -> Gpus:
         first = rows[0]
-        # the board distinguishes modules to which the driver gives one name: Orin (nvgpu)
+        # the board distinguishes modules for which the driver has one name: Orin (nvgpu)
         board = self._jetson()
         result = Gpus(names=[board] if board and len(rows) == 1 else [row["name"] for row in rows])
         result.sheet = self._one_sheet(result.names)
@@ -494,8 +497,8 @@ class Looker:
         chip_to_chip = result.sheet is not None and (
             result.sheet.host_link is None or "C2C" in result.sheet.host_link.kind
         )
-        # For a GPU that shares the CPU's memory the driver reports a link that does not exist; no GPU of CUDA's age is
-        # limited to generation 1.
+        # For a GPU that shares the CPU's memory the driver reports a link that does not exist; no CUDA GPU is limited
+        # to generation 1.
         placeholder = generation == "1" or first["memory.total"].startswith("[N")
         known = generation.isdigit() and int(generation) in PCIE_GT_PER_S and width.isdigit() and int(width) > 0
         if known and not chip_to_chip and not placeholder:
@@ -520,8 +523,8 @@ class Looker:
         return sheet
 
     def _pair_links(self, indices: list[str], gpus: Gpus) -> Link | None:
-        """NVLinks between any two GPUs, from `nvidia-smi topo -m`; None if pairs differ or have none. What the driver
-        shows for each pair is kept in `gpus.pair_cells`.
+        """NVLinks between any two GPUs, from `nvidia-smi topo -m`; None if pairs differ or have none. The driver's text
+        for each pair is stored in `gpus.pair_cells`.
         """
         text = re.sub(r"\x1b\[[0-9;]*m", "", self.run(["nvidia-smi", "topo", "-m"]) or "")
         rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if re.match(r"\s*GPU\d+\s", line)}
@@ -548,9 +551,7 @@ class Looker:
     # -- compilers and MPI ----------------------------------------------------------------------------------
 
     def nvcc(self) -> str | None:
-        """The CUDA compiler: on PATH, below CUDA_HOME or CUDA_PATH, in the default location, or installed by the
-        suite.
-        """
+        """The CUDA compiler: on PATH, below CUDA_HOME or CUDA_PATH, in the default location, or the suite's own."""
         if self.which("nvcc"):
             return "nvcc"
         homes = [self.env.get("CUDA_HOME"), self.env.get("CUDA_PATH"), str(self.root / "usr/local/cuda")]
@@ -568,7 +569,7 @@ class Looker:
         if not gnu:
             missing = "using clang++" if cxx == "clang++" else "install g++"
             self.notes.append(f"g++ is not on PATH: {missing}")
-        # g++ carries OpenMP, and OpenACC that falls back to the host; clang++ only with its own libraries.
+        # g++ supports OpenMP, and OpenACC that falls back to the host; clang++ only with its own libraries.
         host = shared | ({"openmp", "openacc"} if gnu else set())
         found["host"] = Environment(
             "host",
@@ -623,7 +624,7 @@ class Looker:
             _mpi_family(self.run([str(launcher), "--version"])),
         )
         if built and started and built != started:
-            # each rank would be alone
+            # each rank would run alone
             self.notes.append(
                 f"mpicxx belongs to {built}, mpirun to {started}: MPI is not used until both belong to the same MPI "
                 "(update-alternatives --config mpirun, or PATH)"
@@ -632,7 +633,7 @@ class Looker:
         return True
 
     def device_mpi(self) -> tuple[str, ...]:
-        """Shell lines that turn on the suite's own Open MPI, where the one on PATH cannot pass device pointers; the
+        """Shell lines that select the suite's own Open MPI if the one on PATH cannot pass device pointers; the
         environment `host` keeps that of the machine, with host buffers.
         """
         if "mpi_built_with_cuda_support:value:false" not in (self.run(["ompi_info", "--parsable", "--all"]) or ""):
@@ -663,7 +664,7 @@ def describe(
     machine: str | None = None,
     buses: Buses | None = None,
 ) -> System:
-    """This machine as the system `local`. Never raises because of what it finds.
+    """This machine as the system `local`. Never raises, whatever it finds.
 
     `machine`: output of `uname -m`. `buses`: None: those of the local driver.
     """
@@ -709,7 +710,7 @@ def gpu_count(root: Path = ROOT, env: Mapping[str, str] | None = None) -> int:
 
 
 def resolve(system: System, root: Path = ROOT, env: Mapping[str, str] | None = None) -> System:
-    """Complete what a file leaves to detection (`count: found`) if this machine has GPUs; otherwise unchanged."""
+    """Fills in what a file leaves to detection (`count: found`) if this machine has GPUs; otherwise unchanged."""
     look = Looker(root, lambda command: None, lambda name: None, os.environ if env is None else env)
     count = look.gpu_count()
     if count == 0:
@@ -775,8 +776,8 @@ def _node(look: Looker, gpus: Gpus, machine: str) -> Node:
 
 
 def _of_modules(sheet: HostSheet | None, sockets: int | None, fitted: tuple[int, int | None] | None) -> float | None:
-    """Peak of a node's memory in GB/s where fewer or slower modules are fitted than its data sheet has channels for;
-    None: they are not, or it is not known."""
+    """Peak of a node's memory in GB/s if fewer or slower modules are installed than its data sheet has channels for;
+    None: that is not the case, or unknown."""
     if sheet is None or sockets is None or fitted is None or not (rate := re.search(r"-(\d+)$", sheet.memory_type)):
         return None
     count, transfers = fitted
@@ -785,8 +786,8 @@ def _of_modules(sheet: HostSheet | None, sockets: int | None, fitted: tuple[int,
 
 
 def _of_smbios(table: bytes) -> list[tuple[int, int | None]]:
-    """(MiB, MT/s or None) of the modules that are fitted, by structures of type 17 of the table of the firmware (DMTF
-    DSP0134, 7.18: size at 0Ch, extended at 1Ch, configured speed at 20h, extended at 58h); empty: it cannot be read.
+    """(MiB, MT/s or None) of the installed modules, from structures of type 17 of the firmware's table (DMTF DSP0134,
+    7.18: size at 0Ch, extended at 1Ch, configured speed at 20h, extended at 58h); empty: it cannot be read.
     """
     found: list[tuple[int, int | None]] = []
     at = 0
@@ -811,7 +812,7 @@ def _of_smbios(table: bytes) -> list[tuple[int, int | None]]:
 
 
 def _host_sheet(cpus: Cpus, memory_bytes: int | None, gpu_names: Sequence[str]) -> HostSheet | None:
-    """Of the matching sheets the one with the largest memory: one CPU is sold with several."""
+    """Among matching sheets the one with the largest memory: one CPU is sold with several."""
     if cpus.model is None:
         return None
     gib = (memory_bytes or 0) / 2**30 / (cpus.sockets or 1)
@@ -835,7 +836,7 @@ def _mpi_family(said: str | None) -> str | None:
 
 
 def _may_open(file: Path) -> bool:
-    """False if the control group of a job, or its permissions, keep a device from this process."""
+    """False if a job's control group, or file permissions, keep a device from this process."""
     try:
         os.close(os.open(file, os.O_RDWR))
     except OSError as error:
@@ -844,7 +845,7 @@ def _may_open(file: Path) -> bool:
 
 
 def _names_instance(visible: Sequence[str]) -> bool:
-    """Whether CUDA_VISIBLE_DEVICES begins with a MIG instance: CUDA then opens this one alone."""
+    """Whether CUDA_VISIBLE_DEVICES begins with a MIG instance: CUDA then opens only this one."""
     return bool(visible) and visible[0].startswith("MIG-")
 
 

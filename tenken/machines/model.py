@@ -1,9 +1,9 @@
-"""A machine as typed objects; `tenken.machines.loader` makes them from `systems/<name>.yaml`.
+"""A machine as typed objects, which `tenken.machines.loader` creates from `systems/<name>.yaml`.
 
-Units: GB = 10^9 bytes, GiB = 2^30 bytes, GB/s of one direction, TFLOP/s of FP64 unless said otherwise. `None`
-always means "not known" (or, for a count that is detected, "not found on the machine where we are").
+Units: GB = 10^9 bytes, GiB = 2^30 bytes, GB/s in one direction, TFLOP/s in FP64 unless stated otherwise. `None` always
+means "unknown" (or, for a detected count, "not found on this machine").
 
-The way in for other packages:
+Entry points for other packages:
 
     from tenken.machines import loader, limits
     system = loader.load("miyabi")               # or "local": detected automatically
@@ -28,23 +28,23 @@ from tenken.machines.errors import UnknownSystemError, UnsetVariableError
 #: What a check needs to start and an environment can build. A partition has two of them: `cuda` when its nodes have
 #: CUDA devices, `mpi` when an MPI starts there.
 FEATURES = ("cuda", "openacc", "openmp", "mpi")
-#: Features that follow from the rest of a file and are never written in one. Of partitions: a job there can have
-#: several nodes; its nodes have at least this many GPUs.
+#: Features that follow from the rest of a file and are never written in one. For partitions: jobs may have several
+#: nodes; nodes have at least this many GPUs.
 NODES = "nodes"
 GPUS = {2: "gpus2", 4: "gpus4", 8: "gpus8"}
 #: There are at least this many nodes.
 NODE_COUNTS = {2: NODES, 4: "nodes4", 8: "nodes8", 16: "nodes16", 32: "nodes32", 64: "nodes64"}
-#: Required by checks of one mode only, in all others: no partition has it, so that they are listed as not selected.
+#: Required, in other modes, by checks of one mode only: no partition has it, so that they are listed as not selected.
 OF_MODE = {
     mode: f"mode_{mode.replace('-', '_')}" for mode in ("quick", "acceptance", "nightly", "published", "burn-in")
 }
 #: The system file names a folder on the node's own disk.
 LOCAL_STORAGE = "local_storage"
-#: Of environments: checks that need an MPI, or OpenACC, and no particular compiler run in this one of a partition's
-#: environments alone. In each that can build them they would measure the same thing twice.
+#: For environments: checks that need an MPI, or OpenACC, but no particular compiler run only in this one of a
+#: partition's environments. In every environment that can build them they would measure the same thing.
 HOST_MPI = "host_mpi"
 ONE_OPENACC = "one_openacc"
-#: The same for checks of the host that need no more than a compiler.
+#: The same for checks of the host that need only a compiler.
 FOR_HOST = "for_host"
 
 _VARIABLE = re.compile(r"\$\{(TENKEN_[A-Z0-9_]+)\}")
@@ -67,7 +67,7 @@ def pcie_gbs(generation: int, width: int) -> float:
 
 @dataclass(frozen=True)
 class Link:
-    """A link, or several parallel ones. `gbs`: GB/s of one of them in one direction."""
+    """A link, or several parallel ones. `gbs`: GB/s of one link in one direction."""
 
     kind: str
     count: int
@@ -137,7 +137,7 @@ class GpuSheet:
 
     @property
     def drivers_names(self) -> tuple[str, ...]:
-        """`device_names` as any driver prints them: those before 470 leave out `NVIDIA`."""
+        """`device_names` in the form of any driver: those before 470 leave out `NVIDIA`."""
         return (*self.device_names, *(n[7:] for n in self.device_names if n.startswith("NVIDIA ")))
 
 
@@ -167,8 +167,8 @@ class HostSheet:
     """The names are those of its core, which other processors have too: then the number of cores must be the same."""
 
     def fits(self, cpu: str, memory_gib: float, gpu_names: tuple[str, ...], cores: int | None = None) -> bool:
-        """Whether a socket of that CPU, with this memory, these GPUs and this number of cores (None: not counted), is
-        one of these."""
+        """Whether a socket with that CPU, this memory, these GPUs and this number of cores (None: not counted) is of
+        this model."""
         return (
             any(re.fullmatch(pattern, cpu) for pattern in self.cpu_names)
             and (cores is None or not self.named_by_core or cores == self.cores)
@@ -273,7 +273,7 @@ class Container:
 
 @dataclass(frozen=True)
 class Patience:
-    """Maximum waiting times for a scheduler, in seconds; after these a job ends as a failure with that reason."""
+    """Maximum waiting times for a scheduler, in seconds; afterwards a job fails with that reason."""
 
     pending: float = 24 * 3600
     """In the queue, for a reason that resolves by waiting or that is not known."""
@@ -293,9 +293,9 @@ class Patience:
 
 @dataclass(frozen=True)
 class Fabric:
-    """The network between nodes. `rails`: ports of a node, each of `gbit_s`; `topology`: says the leaf of each node
-    (`tenken.machines.topology`); `pairs`: GB/s between two nodes, `within` a leaf and `across` leaves, nothing else
-    running."""
+    """The network between nodes. `rails`: ports of a node, each of `gbit_s`; `topology`: the leaf of each node
+    (`tenken.machines.topology`); `pairs`: GB/s between two nodes, `within` a leaf and `across` leaves, with nothing
+    else running."""
 
     kind: str
     rails: int | None = None
@@ -306,7 +306,7 @@ class Fabric:
 
 @dataclass(frozen=True)
 class Partition:
-    """Nodes of one kind with one method of starting jobs."""
+    """Nodes of one kind with one way of starting jobs."""
 
     name: str
     description: str
@@ -358,8 +358,8 @@ class Partition:
     def abilities(self) -> frozenset[str]:
         """Features, including those derived from the nodes: what a check can select on.
 
-        If GPUs are to be detected, but this machine has none, the maximum of the file is assumed: a login node must
-        not exclude what its compute nodes support.
+        If GPUs are to be detected but this machine has none, the file's maximum is assumed: a login node must not
+        exclude what its compute nodes support.
         """
         node = self.node
         count = node.gpu_count
@@ -440,7 +440,7 @@ class Reference:
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """Minimum and maximum value that agree with it, in `unit`."""
+        """Minimum and maximum of values that agree with it, in `unit`."""
         if self.range is not None:
             low, high = self.range
         else:
@@ -505,7 +505,7 @@ class System:
     """What should be changed in its file: names that are read for one release more."""
 
     def references_of(self, program: str, metric: str | None = None) -> tuple[Reference, ...]:
-        """References of a program, optionally of one metric: a run makes a thousand queries."""
+        """Index of references by program and metric: a run makes a thousand queries."""
         if metric is not None:
             return self._by_metric.get((program, metric), ())
         return tuple(r for r in self.references if r.program == program)
@@ -532,9 +532,7 @@ class System:
 
     @cached_property
     def _chosen(self) -> dict[str, frozenset[str]]:
-        """Names of environments by the purpose they were chosen for: one per partition, the same for all if
-        possible.
-        """
+        """Names of environments by the purpose they were chosen for: one per partition, if possible the same."""
 
         def choose(feature: str | None, rank: Callable[[Environment], Any]) -> frozenset[str]:
             able = [
@@ -552,7 +550,7 @@ class System:
             return frozenset(chosen)
 
         return {
-            # one without CUDA first: its programs need no driver
+            # preferably one without CUDA: its programs need no driver
             FOR_HOST: choose(None, lambda environment: (environment.name != "host", "cuda" in environment.features)),
             HOST_MPI: choose("mpi", lambda environment: environment.name != "host"),
             # gcc runs OpenACC on the host
@@ -570,10 +568,10 @@ class System:
         return tuple(v for v in self.variables.values() if v.required and v.name not in values)
 
     def expand(self, env: Mapping[str, str], strict: bool = True) -> System:
-        """The same system with user variables filled in, wherever a file may name them.
+        """The same system with user variables filled in wherever a file may name them.
 
-        Raises UnsetVariableError, naming all required variables that are unset and all values that are not allowed in
-        a job script. With `strict=False` (listing) neither is an error and the text is unchanged.
+        Raises UnsetVariableError, naming all required variables that are unset and all values that are not allowed in a
+        job script. With `strict=False` (listing) neither is an error and the text is unchanged.
         """
         values = self.values(env)
         if strict:
@@ -635,7 +633,7 @@ def duration_seconds(text: str) -> int:
 
 
 def fill(text: str, values: Mapping[str, object]) -> str:
-    """A text of a system file with its {placeholders} filled in; shell variables (`${NAME}`) are retained."""
+    """A text of a system file with its {placeholders} filled in; shell variables (`${NAME}`) are unchanged."""
     return _PLACEHOLDER.sub(lambda match: str(values.get(match.group(1), match.group(0))), text)
 
 

@@ -25,7 +25,7 @@ class Bus:
 
 
 def memory_buses(library: str = "libnvidia-ml.so.1") -> list[Bus]:
-    """One for each GPU that reports both numbers, in NVML's order; empty without a driver."""
+    """One entry for each GPU that reports both numbers, in NVML's order; empty without a driver."""
     try:
         nvml = ctypes.CDLL(library)
         if nvml.nvmlInit_v2() != 0:

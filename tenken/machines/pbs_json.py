@@ -1,7 +1,7 @@
-"""Answers of PBS in its JSON, which is not always JSON.
+"""Parses PBS's answers in JSON, which are not always valid JSON.
 
-PBS prints values of users as they are (OpenPBS issues 830, 1255, 2541): `005`, a raw line break, a quote inside of
-quotes. Such a value voids itself alone. Unreadable parts of an answer are named, and its other entries are used.
+PBS prints users' values unescaped (OpenPBS issues 830, 1255, 2541): `005`, a raw line break, a quote within quotes.
+Such a value voids only itself. Unreadable parts of an answer are named, and its other entries are used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BARE = re.compile(r"[^,}\]\n]*")
 
 
 class _Unreadable(ValueError):
-    """An entry that cannot be read even so."""
+    """An entry that remains unreadable."""
 
 
 def read(text: str | None, part: str) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
@@ -52,7 +52,7 @@ def read(text: str | None, part: str) -> tuple[dict[str, Mapping[str, Any]], lis
 
 
 def _entries(text: str) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
-    """Each entry is read on its own, so that a quote without its other half ends with it."""
+    """Each entry is parsed separately, so that an unpaired quote affects only its own entry."""
     found: dict[str, Mapping[str, Any]] = {}
     unread: list[str] = []
     starts = list(_ENTRY.finditer(text))
@@ -121,7 +121,7 @@ def _array(text: str, at: int) -> tuple[list[Any], int]:
 
 
 def _string(text: str, at: int, after: Iterable[re.Pattern[str]]) -> tuple[str, int]:
-    """A string after its first quote: up to the quote that something follows which only follows strings."""
+    """A string after its opening quote: up to the next quote that is followed by what can only follow a string."""
     end = at
     while (end := text.find('"', end)) >= 0:
         if any(pattern.match(text, end + 1) for pattern in after):

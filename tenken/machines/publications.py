@@ -31,8 +31,8 @@ class PublicationError(TenkenError):
 
 @dataclass(frozen=True)
 class Run:
-    """How a row is reproduced: the class of a check, the requests to its jobs, and their layout. A list in `asked`
-    requires one job per value.
+    """How a row is reproduced: the class of a check, the values requested from its jobs, and their layout. A list in
+    `asked` requires one job per value.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Row:
         return f"{self.row} ({self.place}: {self.what})"
 
     def references(self, system: System) -> list[Reference]:
-        """The references of its machine for it."""
+        """The references that the row gives its machine."""
         return [
             reference
             for reference in system.references
@@ -83,7 +83,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Publications:
-    """All rows, and what they name: publications by key (how they are cited, their titles), reasons, runs."""
+    """All rows and what they refer to: publications by key (how they are cited, their titles), reasons, runs."""
 
     rows: tuple[Row, ...]
     cited: Mapping[str, str]

@@ -1,4 +1,5 @@
-"""The nodes that a night measures: of a large partition the ones that were measured longest ago and take jobs now.
+"""Chooses the nodes that a night measures: in a large partition, those that were measured longest ago and take jobs
+now.
 
 choose()     -> nodes of tonight, from the scheduler's list and from what earlier nights noted
 of_partition -> what is handed to the back ends by $TENKEN_TONIGHT: `gpu=n17+n18,cpu=c3`
@@ -15,7 +16,7 @@ from tenken.machines.local import Runner, run_command
 from tenken.machines.model import Partition
 
 VARIABLE = "TENKEN_TONIGHT"
-#: States of nodes that take a job now or after the one that they run, as the beginning of sinfo's words.
+#: States of nodes that take a job now or after their current one, as the beginning of sinfo's words.
 _TAKES = ("idle", "mix", "alloc", "comp", "plan")
 _FREE = {"free", "job-busy", "job-exclusive", "busy"}
 
@@ -27,7 +28,7 @@ def nodes_of(partition: Partition, run: Runner = run_command) -> list[str]:
         where = ["-p", queue] if queue else []
         table = run(["sinfo", "-h", "-N", *where, "-o", "%N %T"]) or ""
         rows = (line.split() for line in table.splitlines())
-        # a marked state is one that does not answer, is powered down or is about to be
+        # a suffix marks a node that does not answer, is powered down or is about to be
         found = [r[0] for r in rows if len(r) == 2 and r[1].startswith(_TAKES) and not re.search(r"[*~#!%$@^]", r[1])]
         return list(dict.fromkeys(found))
     if partition.scheduler == "pbs":

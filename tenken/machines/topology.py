@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tenken.errors import TenkenError
 
-#: In place of a file name in a system file: the command is run.
+#: Used in place of a file name in a system file: the command is run.
 SLURM, IBNETDISCOVER = "slurm", "ibnetdiscover"
 _COMMANDS = {SLURM: ["scontrol", "show", "topology"], IBNETDISCOVER: ["ibnetdiscover"]}
 _TIMEOUT_S = 120
@@ -27,8 +27,8 @@ class TopologyError(TenkenError):
 
 
 def leaves(source: str, folder: Path, expand: Expand) -> dict[str, str]:
-    """Leaf by node. `source`: of the system file, a file relative to `folder` or one of the two commands; `expand`:
-    node lists such as n[1-4]. Raises TopologyError."""
+    """Leaf by node. `source`: the system file's entry, a file relative to `folder` or one of the two commands;
+    `expand`: expands node lists such as n[1-4]. Raises TopologyError."""
     if source in _COMMANDS:
         text, what = _asked(_COMMANDS[source]), " ".join(_COMMANDS[source])
     else:
@@ -47,7 +47,7 @@ def leaves(source: str, folder: Path, expand: Expand) -> dict[str, str]:
 
 
 def parse(text: str, expand: Expand) -> dict[str, str]:
-    """Leaf by node of any of the three; empty for anything else."""
+    """Leaf by node from any of the three formats; empty for anything else."""
     if re.search(r"^\s*(SwitchName|BlockName)=", text, re.M):
         return _slurm(text, expand)
     if re.search(r'^(Switch|Ca)\s+\d+\s+"', text, re.M):
@@ -80,7 +80,7 @@ def _slurm(text: str, expand: Expand) -> dict[str, str]:
 
 
 def _ibnetdiscover(text: str) -> dict[str, str]:
-    """Ports of switches that lead to channel adapters; a node on several leaves (rails) is on the first one."""
+    """Ports of switches that lead to channel adapters; a node on several leaves (rails) belongs to the first one."""
     found: dict[str, str] = {}
     switch = ""
     for line in text.splitlines():
@@ -89,7 +89,7 @@ def _ibnetdiscover(text: str) -> dict[str, str]:
             # "MF0;leaf01:MQM9700/U1": the name is between the first two marks
             switch = re.split(r"[;:]", head[2])[1 if ";" in head[2] else 0] if head[1] == "Switch" else ""
         port = re.match(r'\[\d+\]\s+"H-[^"]*"\[\d+\][^#]*#\s*"([^"]*)"', line)
-        # "node001 mlx5_0"; an aggregation node of the switch itself is not a node
+        # node001 mlx5_0"; an aggregation node of the switch itself is not a node
         if port and switch and not port[1].startswith("Mellanox Technologies Aggregation Node"):
             found.setdefault(port[1].split()[0], switch)
     return found

@@ -1,4 +1,4 @@
-"""Whether a parsed file is valid: first by JSON Schema, then by rules that a schema cannot express.
+"""Validates a parsed file: first by JSON Schema, then by rules that a schema cannot express.
 
 Used only when a file changed (see `tenken.machines.cache`): importing jsonschema takes a tenth of a second.
 """
@@ -17,9 +17,9 @@ from tenken.machines.model import variables_in
 from tenken.machines.yamlfile import Document, KeyPath
 from tenken.model.catalogue import Metric, Program
 
-#: Back ends of config/ (slurm, pbs, nqsv, gridengine), then those that ReFrame 4.10 brings.
+#: Back ends of tenken/reframe/schedulers (slurm, pbs, nqsv, gridengine), then those of ReFrame 4.10.
 SCHEDULERS = ("slurm", "pbs", "nqsv", "gridengine", "local", "ssh", "torque", "lsf", "oar", "flux")
-#: Launchers of config/ (nqsv-mpirun), then ReFrame's.
+#: Launchers of tenken/reframe (nqsv-mpirun), then ReFrame's.
 LAUNCHERS = (
     "nqsv-mpirun", "openmpi-hosts", "local", "mpirun", "mpiexec", "srun", "srunalloc", "alps", "ibrun", "lrun",
     "lrun-gpu", "upcrun", "upcxx-run", "clush", "pdsh", "ssh",
@@ -37,13 +37,13 @@ _TYPES = {
     "object": "a map",
     "null": "null",
 }
-# Maps whose keys are names that the author chose: the word for the values below one.
-#: Of these a size and a time follow: a rate of bytes, a rate of messages, or the time itself.
+# Maps whose keys are names chosen by the author: the word for their values.
+#: Units from which a time follows for a size: a rate of bytes, a rate of messages, or the time itself.
 BETWEEN_UNITS = ("GB/s", "messages/s", "us", "ms", "s")
 
 _LISTS = ("partitions", "environments", "variables", "gpus", "hosts", "references", "ratios", "clauses",
           "exclusions", "punch_list")  # fmt: skip
-# Lists whose items are identified by a key: the word for one of them, and that key.
+# Lists whose items are identified by a key: the word for an item, and that key.
 _ITEMS = {
     "references": ("reference", "metric"),
     "ratios": ("ratio", "metric"),
@@ -60,8 +60,8 @@ _NAMED = {
 }
 
 
-#: Keys that had another name in the release before, which is read for one more: the map they stand in (None: each
-#: map there is), former and present name.
+#: Keys that had another name in the previous release, which is still read in this one: the map they are in (None: any
+#: map), former and current name.
 _FORMER_KEYS: tuple[tuple[tuple[str | None, ...], str, str], ...] = (
     (("partitions", None), "promises", "capabilities"),
     ((), "relations", "ratios"),
@@ -69,9 +69,7 @@ _FORMER_KEYS: tuple[tuple[tuple[str | None, ...], str, str], ...] = (
 
 
 def rename_former_keys(document: Document) -> tuple[list[Problem], list[str]]:
-    """Renames former keys to current ones. Returns the errors, and one notice per key with the line of its
-    first use.
-    """
+    """Renames former keys. Returns the errors, and one notice per key with the line of its first use."""
     problems: list[Problem] = []
     notices: list[str] = []
     for where, former, today in _FORMER_KEYS:
@@ -155,7 +153,7 @@ def _tell(document: Document, error: Any) -> Iterable[Problem]:
         allowed = [str(item) for item in error.validator_value]
         yield document.problem(path, f"{where} cannot be {_shown(value)}; {choices(str(value), allowed)}")
     elif error.validator in ("pattern", "format") and "description" in error.schema:
-        # A name (propertyNames) is wrong itself; its place is its own line.
+        # An invalid name (propertyNames) is reported at its own line.
         own = (*path, value) if document.line((*path, value)) and isinstance(value, str) else path
         yield document.problem(own, f"{_shown(value)}{inside} must be {error.schema['description']}")
     elif error.validator in ("minimum", "exclusiveMinimum", "maximum", "minItems", "maxItems", "minLength"):
@@ -199,7 +197,7 @@ def meaning(
 ) -> list[Problem]:
     """Rules that a schema cannot express: names defined elsewhere, units of metrics, consistent capabilities.
 
-    `document.data` already conforms to the schema, but for the references `without`, which are left out. `catalogue`
+    `document.data` already conforms to the schema, except for the references `without`, which are left out. `catalogue`
     is only called if there are references or ratios.
     """
     data = document.data
@@ -235,7 +233,7 @@ def meaning(
     return sorted(problems, key=lambda problem: (problem.line or 0, problem.what))
 
 
-#: Shares by which figures of one data sheet may disagree: vendors round.
+#: Fractions by which figures of one data sheet may disagree: vendors round.
 _ROUNDED = 0.02
 _RATE_ROUNDED = 0.005
 #: Dense rates of tensor cores as multiples of each other: twice for half the bits.
@@ -320,7 +318,7 @@ def _partition(
     path: KeyPath = ("partitions", name)
     shown = f"partition '{name}'"
     if "scheduler_status" not in partition:
-        # A name of our own is accepted if the file states that its back end does not exist yet.
+        # A back end's name of our own is accepted if the file states that it does not exist yet.
         for key, known in (("scheduler", SCHEDULERS), ("launcher", LAUNCHERS)):
             if partition[key] not in known:
                 wrong(
@@ -409,7 +407,8 @@ PEAKS = ("memory_gbs", "fp64_tflops", "fp64_tensor_tflops", "power_w", "host_lin
 def _which_gpu(
     gpu: Mapping[str, Any], sheets: Collection[str], path: KeyPath, shown: str, wrong: Callable[[KeyPath, str], None]
 ) -> None:
-    """A GPU has a data sheet, or is described by the file itself; it must be clear whose figures count."""
+    """A GPU has a data sheet or is described by the file itself, never both, so that it is clear whose figures
+    count."""
     sheet = gpu.get("sheet")
     if sheet is not None:
         if sheet not in sheets:
@@ -447,7 +446,7 @@ def _listed(keys: Collection[str]) -> str:
 
 
 def has_a_sheet(document: Document, sheets: Mapping[str, Any]) -> list[str]:
-    """A notice for each GPU described in a file for which there is a data sheet: the sheet's limits are better."""
+    """A notice for each GPU described in a file although there is a data sheet: the sheet's limits are better."""
     notices = []
     for name, partition in document.data["partitions"].items():
         model = partition["node"].get("gpus", {}).get("model")
@@ -496,7 +495,7 @@ def _against_sheets(
         most = (found.get("gpu_links") or {}).get("count")
     else:
         return
-    # GPUs that have no link to a host, or a chip-to-chip one, are next to NVIDIA's Arm cores
+    # GPUs without a link to a host, or with a chip-to-chip one, have NVIDIA's Arm cores as host
     on_arm = link is None or "C2C" in link
     if on_arm and node["architecture"] != "aarch64":
         wrong(
@@ -586,7 +585,7 @@ def _coordinates(
     """
     places = [points.at for points in program.contract.points if metric.name in points.metrics]
     if not places and not program.contract.verifications:
-        return  # a first draft: it does not state the points of its metrics
+        return  # a first draft may not state the points of its metrics yet
     conditions = {*program.identity, *program.contract.defaults, *program.contract.defaults_if_stated, "ranks"}
     known = sorted({name for at in places for name in at} | conditions)
     said: list[tuple[KeyPath, Mapping[str, Any]]] = [(("at",), reference.get("at", {}))]

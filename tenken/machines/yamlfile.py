@@ -1,7 +1,7 @@
 """YAML 1.2 with line numbers: plain data, and the line of every key.
 
-YAML 1.2 because YAML 1.1 reads the walltime `1:30:00` as 5400 and the word `no` as false. Duplicate keys are
-an error here; many readers keep the last one without a word.
+YAML 1.2 because YAML 1.1 reads the walltime `1:30:00` as 5400 and the word `no` as false. Duplicate keys are an error
+here; many readers silently keep the last one.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tenken.model import files
 
 KeyPath = tuple[str | int, ...]
 
-#: A file of a machine has some hundred lines, the data sheets 600: more than this is a mistake or an attack.
+#: A machine's file has some hundred lines, the data sheets 600: more than this is a mistake or an attack.
 MAX_BYTES = 1 << 20
-#: Keys and values, those of an alias counted at each place where it is used.
+#: Keys and values; those of an alias are counted wherever it is used.
 MAX_NODES = 20_000
 MAX_DEPTH = 32
 _TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "map", "seq"))
@@ -57,7 +57,7 @@ class Document:
         return paths
 
     def rename(self, path: KeyPath, former: str, today: str) -> bool:
-        """Renames a key of the map at `path` in its place; False, without effect, if the new name exists."""
+        """Renames a key of the map at `path` in place; returns False, without effect, if the new name exists."""
         here = self.at(path)
         if today in here:
             return False
@@ -85,8 +85,8 @@ def read(file: Path, shown: str) -> Document:
 
 
 def parse(text: str, shown: str) -> Document:
-    """`read` for text in memory."""
-    from ruamel.yaml import YAML  # costs 60 ms, and only a cache miss gets here
+    """Reads text in memory in the same way."""
+    from ruamel.yaml import YAML  # imported here, since it costs 60 ms and only a cache miss needs it
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -124,7 +124,7 @@ def bounded(text: str, shown: str) -> None:
     if len(text) > MAX_BYTES:
         raise SystemFileError(Problem(shown, None, f"has {len(text)} characters; at most {MAX_BYTES} are accepted"))
     events = YAML(typ="rt", pure=True).parse(text)
-    #: values behind each anchor, and the open maps and lists as [anchor, values so far]
+    #: number of values behind each anchor, and the open maps and lists as [anchor, values so far]
     sizes: dict[str, int] = {}
     within: list[tuple[str | None, list[int]]] = [(None, [0])]
     for event in events:
@@ -168,7 +168,7 @@ def _line(error: Any) -> int | None:
 
 
 def _plain(value: Any, path: KeyPath, lines: dict[KeyPath, int], shown: str) -> Any:
-    """Turn ruamel's tree into plain data, noting lines on the way."""
+    """Converts ruamel's tree into plain data and records lines."""
 
     def refuse(what: str) -> SystemFileError:
         line = next((lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in lines), None)

@@ -29,12 +29,14 @@ STATISTICS = ("median", "best", "p5", "p95", "mean", "total")
 SUBJECTS = ("host", "gpu", "pair", "ranks")
 SIGNS = ("positive", "zero", "any")
 PLOTS = ("bars", "series", "sweep", "matrix", "phases")
-#: What a data sheet can state where the program cannot: the memory's, the host link's or the GPU-GPU link's peak.
+#: Limits of a data sheet, for programs that cannot determine them: peak of the memory, the host link or the GPU-GPU
+#: link.
 DATA_SHEETS = ("memory", "host_link", "gpu_link", "fp64")
-#: Values by which an option states nothing: for an option that became a kind of another one they mean "not this kind".
+#: Values by which an old option states nothing: if the option became a value of another one, they mean "not this
+#: value".
 NOTHING = (None, "", "none", "no", False)
 
-#: A larger metrics.yaml is none.
+#: A larger metrics.yaml is refused.
 MAX_BYTES = 1 << 20
 
 
@@ -60,8 +62,8 @@ class SpreadAt:
 
 @dataclass(frozen=True)
 class Floor:
-    """The minimum efficiency where it is not one number: `times` the share that healthy devices attain of a figure
-    of the data sheet (`of`), or a formula (with `of`, of `times`); None of a formula: none here."""
+    """A minimum efficiency that is not one number: `times` the share that healthy devices attain of a figure of the
+    data sheet (`of`), or a formula (with `of`, multiplied by `times`); a formula that gives None: no floor."""
 
     of: str = ""
     times: float = 1.0
@@ -74,20 +76,19 @@ class Metric:
 
     `floor` and `max_spread` map a subject to a fraction (or to None: not judged): the minimum efficiency relative to
     the physical limit that passes without a reference, and the maximum (best - value) / best of a valid measurement.
-    `max_spread_at` has other spreads for some coordinates, of which the first match counts: small sizes scatter more.
-    `min_count` is the minimum number of samples of a subject: a kernel on the host takes a hundred times as long as
-    one on a GPU. `data_sheet` names the figure of the machine's data sheet that bounds it if the program has no
-    limit. `siblings` is the largest fraction by which one GPU may be slower than the others of the same run, and a pair
-    of GPUs than its other direction and the pairs joined alike (None: not compared); a metric whose samples scatter
-    more is permitted three times that scatter. `was` are former names
-    of the metric: its series continues. `sign` of its values: positive, zero (0 or above: an error, a share, a count)
-    or any (a difference). `of_run`: the metric of the same run from which its limit is derived, and the factor (None:
-    the program's own). `chosen_of`: metrics from whose values this one is selected, with its samples. `maximum`:
-    above it the program's own rules call a result wrong (a residual). `required_if`: for an optional metric, parameters
-    with which it is required, each with the values of which one must be stated: equal, a word of a list, or `all`; a
-    tuple requires all of its words. `across`: whether GPUs and nodes are compared with each other by it; power and
-    energy are not: at the power cap all GPUs draw the same power, and the performance achieved with it is `per_watt`.
-    `clock` maps a subject to the clock that times it: device, host, or backend (the device's with cuda).
+    `max_spread_at` has other spreads for some coordinates, the first match counts: small sizes scatter more.
+    `min_count` is the minimum number of samples by subject: a kernel on the host takes a hundred times as long as on a
+    GPU. `data_sheet` names the figure of the machine's data sheet that limits it if the program states no limit.
+    `siblings` is the maximum fraction by which a GPU may be slower than the others of the run, or a pair of GPUs slower
+    than its other direction and similar pairs (None: not compared); a metric with larger scatter is permitted three
+    times that scatter. `was` are former names of the metric: its series continues. `sign` of its values: positive, zero
+    (0 or above: an error, a share, a count) or any (a difference). `of_run`: the metric of the same run from which its
+    limit is derived, and the factor (None: the program's own). `chosen_of`: metrics one of which is selected as this
+    metric, with its samples. `maximum`: a larger value (of a residual) is wrong by the program's own rules.
+    `required_if`: parameters with which an optional metric is required, each with alternatives: an equal value, a word
+    of a list, or `all`; a tuple requires all of its words. `across`: whether GPUs and nodes are compared by it; power
+    and energy are not: at the power cap all GPUs draw the same power, and `per_watt` states the performance. `clock`
+    maps a subject to the clock that times it: device, host, or backend (the device's with cuda).
     """
 
     name: str
@@ -115,14 +116,14 @@ class Metric:
     across: bool = True
     max_spread_at: tuple[SpreadAt, ...] = ()
     clock: Mapping[str, str] = field(default_factory=dict)
-    #: From what other metrics of the run it is formed; None: measured.
+    #: How it is derived from other metrics of the run; None: measured.
     derive: Derivation | None = None
-    #: Its physical limit by subject, and why other subjects have none.
+    #: Its physical limit by subject, and the reason for other subjects.
     limit_rules: Mapping[str, LimitRule] = field(default_factory=dict)
     no_limit: Mapping[str, str] = field(default_factory=dict)
     #: Floors that are not one number, by subject.
     floors: Mapping[str, Floor] = field(default_factory=dict)
-    #: Bound by the power of the GPU: of one whose power or clock is limited no floor applies.
+    #: Limited by the GPU's power: no floor applies to a GPU whose power or clock is limited.
     by_power: bool = False
     #: What it must reach relative to others of the run.
     expect: tuple[Expectation, ...] = ()
@@ -137,7 +138,7 @@ class Metric:
         )
 
     def clock_of(self, kind: str, backend: object) -> str | None:
-        """The clock that times it for that subject with that back end; None: not declared."""
+        """The clock that times it for that subject and back end; None: not declared."""
         said = self.clock.get(kind)
         return said if said != BACKEND else "device" if backend == "cuda" else "host"
 
@@ -152,7 +153,7 @@ class Program:
     """A benchmark program and its metrics by name.
 
     `version` is raised when the meaning of its figures changes. `identity` are the parameters that, with a metric's
-    coordinates, define the quantity, each with the value for records that lack it (None: none lack it): all other
+    coordinates, define the quantity, each with the value for records that lack it (None: no record does): all other
     parameters are conditions. `key` names the metrics of a contract. `was` maps parameters and coordinates to their
     former names. `contract` is what a result must contain in addition to values.
     """
@@ -166,12 +167,12 @@ class Program:
     was: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     key: tuple[str, ...] = ()
     contract: contract.Contract = field(default_factory=contract.Contract)
-    #: Numbers of the hardware by the names of common.yaml, for formulas.
+    #: Hardware figures by their names in common.yaml, for formulas.
     tables: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> str:
-        """Of what a program is built with: its version, names and units of metrics, tolerances of verifications."""
+        """What its build depends on: version, names and units of metrics, tolerances of verifications."""
         units = {name: metric.unit for name, metric in self.metrics.items()}
         tolerances = {one.name: one.tolerance for one in self.contract.verifications}
         stated = json.dumps([self.name, self.version, units, tolerances], sort_keys=True)
@@ -179,7 +180,7 @@ class Program:
 
     @property
     def most_required(self) -> int:
-        """The samples that suffice for each of its metrics."""
+        """The minimum number of samples of each of its metrics."""
         return max((count for one in self.metrics.values() for count in one.min_count.values()), default=1)
 
     def metric_named(self, name: str) -> Metric | None:
@@ -189,7 +190,7 @@ class Program:
     def parameter(self, parameters: Mapping[str, Any], name: str) -> Any:
         """A parameter by its name or a former one; otherwise the value of records that lack it."""
         there = [parameters[known] for known in (name, *self.was.get(name, ())) if known in parameters]
-        # Several options may have become one: the one that is set counts.
+        # Several options may have become one: the one that was set counts.
         return next((value for value in there if value not in NOTHING), (*there, self.identity.get(name))[0])
 
     def parameters_today(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,9 +205,9 @@ class Program:
 
 _PROGRAM_KEYS = {"program", "title", "section", "version", "identity", "metrics"}
 _OPTIONAL_PROGRAM_KEYS = {"was", "key", "every", "limits", *contract.KEYS}
-#: Beside the programs' folders: what they share.
+#: Next to the programs' folders: what they share.
 COMMON = "common.yaml"
-#: Key metrics of a program at most.
+#: Maximum number of key metrics of a program.
 MOST_KEY = 12
 _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
@@ -216,7 +217,7 @@ _METRIC_KEYS = {
 }  # fmt: skip
 
 
-#: What a metric can be timed by; BACKEND: by the device where the parameter backend is cuda.
+#: Clocks of a metric; BACKEND: the device's if the parameter backend is cuda.
 BACKEND = "backend"
 CLOCKS = ("device", "host", BACKEND)
 
@@ -418,7 +419,7 @@ def load_program(path: Path) -> Program:
         raise CatalogueError(f"{where}: {' '.join(str(error).split())}") from error
     try:
         return _program(raw, path.parent.name, where, path.parent, _common(path.parent.parent))
-    except (TypeError, ValueError, AttributeError) as error:  # a list where a map should be, and the like
+    except (TypeError, ValueError, AttributeError) as error:  # for example a list instead of a map
         raise CatalogueError(f"{where}: malformed: {error}") from None
 
 
@@ -506,7 +507,7 @@ def _was(raw: Any, where: str) -> dict[str, tuple[str, ...]]:
     return {str(now): tuple(map(str, names)) for now, names in raw.items()}
 
 
-#: Programs that are not of this suite, by name: declared by their checks, and by the records of their runs.
+#: Programs that are not part of this suite, by name: declared by their checks, or by archived records.
 _declared: dict[str, Program] = {}
 #: Folder of the archive with the declarations of third-party programs.
 REMEMBERED = ".declared"
@@ -544,7 +545,7 @@ def declare_of_record(raw: Any) -> None:
 
 
 def load_catalogue(src: Path = PROGRAMS) -> Mapping[str, Program]:
-    """All programs below `src` by name, and those declared before (`remember`), now or later. Raises CatalogueError."""
+    """All programs below `src` by name, and those declared (`remember`), now or later. Raises CatalogueError."""
     if src != PROGRAMS:
         return _below(src)
     return ChainMap(dict(_below(src)), _declared, dict(_remembered()))
@@ -556,8 +557,8 @@ def of_suite(src: Path = PROGRAMS) -> Mapping[str, Program]:
 
 
 def remember(raw: Mapping[str, Any]) -> None:
-    """Keep the declaration of a third-party program next to the archive, for commands that load no check: a system file
-    and a contract name its metrics. Without an archive, or where it cannot be written, nothing is kept.
+    """Stores the declaration of a third-party program in the archive, for commands that load no checks: system files
+    and contracts name its metrics. Nothing is stored without an archive, or if it cannot be written.
     """
     root = archive_root()
     file = root / REMEMBERED / f"{raw['program']}.json"
@@ -580,7 +581,7 @@ def _remembered() -> dict[str, Program]:
 
 @lru_cache(maxsize=4)
 def _kept(folder: Path, changed: int) -> dict[str, Program]:
-    """The declarations kept by `remember`; a file that cannot be read or is malformed is left out."""
+    """The stored declarations; unreadable or malformed files are left out."""
     found = {}
     for file in sorted(folder.glob("[a-z]*.json")):
         with contextlib.suppress(OSError, TypeError, ValueError, AttributeError, CatalogueError):
@@ -596,7 +597,7 @@ def _below(src: Path) -> Mapping[str, Program]:
 
 
 def has(name: str, src: Path = PROGRAMS) -> bool:
-    """Whether the catalogue has a program; reads no file."""
+    """Whether the catalogue has a program, without reading a file."""
     return (src == PROGRAMS and name in _declared) or (src / name / "metrics.yaml").is_file()
 
 

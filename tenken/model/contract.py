@@ -35,17 +35,18 @@ from tenken.model.quantities import plain
 from tenken.model.verdicts import FAIL, INVALID
 from tenken.model.verification import Check
 
-#: Values of a coordinate that the program finds itself: matrices by the memory, formats that the GPU has.
+#: Values of a coordinate that the program determines itself: matrices by available memory, formats that the GPU
+#: supports.
 OWN = "own"
-#: Between coordinates of which a text has the values with an x between them.
+#: Separates coordinates whose values are given as one text with an x between them.
 JOINED = "_x_"
-#: The parameter by which a test injects a fault.
+#: The parameter with which a test injects a fault.
 INJECTED = "inject_fault"
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """From one size to another by a factor, each a number or the name of a parameter; the last size ends the sweep."""
+    """From one size to another by a factor, each a number or the name of a parameter; the last size is included."""
 
     start: str | float
     end: str | float
@@ -66,7 +67,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Listed:
-    """The comma-separated values of a parameter; a word of `own` (all, auto) leaves them to the program."""
+    """The comma-separated values of a parameter; a word of `own` (all, auto) leaves the choice to the program."""
 
     parameter: str
     own: tuple[str, ...] = ("all", "auto")
@@ -88,7 +89,7 @@ class With:
 
 @dataclass(frozen=True)
 class Counted:
-    """From 1 to the value of a parameter. With a value of 1, or without the parameter, the coordinate is absent."""
+    """From 1 to the value of a parameter. If the parameter is 1 or absent, so is the coordinate."""
 
     parameter: str
 
@@ -97,7 +98,7 @@ class Counted:
 
 
 def count(stated: Mapping[str, Any], name: str) -> int | None:
-    """A parameter that counts; None if it is absent or cannot be a count of points in a document."""
+    """A parameter as a count; None if it is absent or not a plausible count."""
     found = plain(stated.get(name))
     return int(found) if isinstance(found, float) and 1 <= found <= 10_000 else None
 
@@ -108,7 +109,7 @@ sure)."""
 
 
 def required(values: Values, stated: Mapping[str, Any]) -> set[Any] | None:
-    """The required values of a coordinate by a run's parameters; None if the program determines them."""
+    """The required values of a coordinate for a run's parameters; None if the program determines them."""
     if values is None or isinstance(values, tuple):
         return None if values is None else {plain(value) for value in values}
     try:
@@ -119,8 +120,8 @@ def required(values: Values, stated: Mapping[str, Any]) -> set[Any] | None:
 
 @dataclass(frozen=True)
 class Points:
-    """Where some metrics are reported. `subjects`: each (all of a kind), first (one of them) or some; `together`: all
-    of them are reported if one is, so that an omitted one is detected together with its criterion.
+    """Where some metrics are reported. `subjects`: each (all of a kind), first (one of them) or some; `together`: if
+    one metric is reported, all must be, so that a dropped one is detected.
     """
 
     metrics: tuple[str, ...]
@@ -134,11 +135,10 @@ class Points:
 class Verified:
     """A required verification: one for each point of the metrics `of`, or at least one.
 
-    `name` is what results state since version 2. `what` describes it for people, and names it in results of before.
-    `each` maps a placeholder to the parameter that counts it: {repetition} from 1 to `repetitions`. `where`:
-    parameters with which it is required, each with its permitted values; `subject`: the kinds of subject of which any
-    metric must be reported. `count`: how many for each point (0: once
-    for all points).
+    `name` is what results state since version 2. `what` is its description, and its name in version 1. `each` maps a
+    placeholder to the parameter that counts it: {repetition} from 1 to `repetitions`. `where`: parameters with which it
+    is required, each with its permitted values; `subject`: the kinds of subject of which any metric must be reported.
+    `count`: how many for each point (0: once for all points).
     """
 
     name: str
@@ -149,7 +149,7 @@ class Verified:
     optional: bool = False
     where: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     count: int = 1
-    #: Further ones are allowed, for what is not a separate metric.
+    #: Further ones are allowed for results that are no metric.
     others: bool = False
 
     @cached_property
@@ -159,13 +159,13 @@ class Verified:
         return re.compile(text, re.S)
 
     def text(self, where: Mapping[str, Any]) -> str:
-        """`what` with the coordinates of one comparison; those that it lacks stay as they are."""
+        """`what` with the coordinates of one comparison filled in; unknown placeholders are left."""
         return re.sub(r"\{(\w+)\}", lambda m: str(where.get(m[1], m[0])), self.what)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a program may have chosen, where the system file claims `claimed` and the option `unless` is not given."""
+    """What a program may have chosen if the system file claims `claimed` and the option `unless` is not given."""
 
     allowed: tuple[Any, ...]
     claimed: str = ""
@@ -175,26 +175,26 @@ class Choice:
 
 @dataclass(frozen=True)
 class Contract:
-    """Everything with which a program's results are compared in addition to their values."""
+    """All requirements on a program's results other than values."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
     defaults_if_stated: Mapping[str, Any] = field(default_factory=dict)
-    #: Former names of options, parameters and coordinates -> that of today.
+    #: Former names of options, parameters and coordinates -> current names.
     was_options: Mapping[str, str] = field(default_factory=dict)
     libraries: tuple[str, ...] = ()
     points: tuple[Points, ...] = ()
     verifications: tuple[Verified, ...] = ()
     paths: Mapping[str, Choice] = field(default_factory=dict)
-    #: Parameters with which the compiler makes the kernels of the GPU: floors and spreads of its metrics were measured
-    #: with kernels of our own, so none has a floor, and the maximum spread is that of a host.
+    #: Parameters with which the compiler generates the GPU kernels: their metrics have no floor, since floors were
+    #: measured with this suite's kernels, and the maximum spread of a host.
     by_compiler: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    #: Parameters that count what the subject `ranks` is of.
+    #: Parameters that give the number of ranks for the subject `ranks`.
     counts: tuple[str, ...] = ()
-    #: What a program reports where a compiler's kernels ran on a GPU, which it does not list.
+    #: What a program reports if a compiler's kernels ran on a GPU, which it does not list.
     on_gpu: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     #: "first rank": the GPUs of other ranks are read before and after the run alone.
     watched_by: str = ""
-    #: Whether samples that take far less than the timed part are wrong: they make up most of it.
+    #: Whether the samples must make up most of the timed part; far shorter ones are wrong.
     timed: bool = False
 
     @cached_property
@@ -202,8 +202,8 @@ class Contract:
         return {one.name: number for number, one in enumerate(self.verifications)}
 
     def find(self, check: Check) -> tuple[int, Mapping[str, Any]] | None:
-        """Which of `verifications` a comparison is, and its coordinates: by the name that it states, otherwise (of
-        earlier results) by its text. None: not declared."""
+        """Finds the declared verification and coordinates of a comparison: by its name, or in version 1 by its text.
+        None: not declared."""
         if check.name:
             number = self._named.get(check.name)
             if number is None:

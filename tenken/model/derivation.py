@@ -1,4 +1,4 @@
-"""What metrics.yaml states a figure follows from: a formula or a function for derived metrics, and rules for limits."""
+"""How metrics.yaml derives figures: a formula or a function for derived metrics, and rules for limits."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _SOURCES = {"device": DEVICE, "same run": SAME_RUN}
 class Derivation:
     """How a metric follows from others of the same run.
 
-    `formula` is evaluated wherever the metric `over` has a value, at coordinates that `where` allows; the derived one
-    has its coordinates but for those in `without`. `of_samples`: sample by sample instead of by the values. `function`:
-    of derived.py, instead of a formula.
+    `formula` is evaluated wherever the metric `over` has a value, at coordinates that `where` allows; the derived value
+    has the same coordinates, except `without`. `of_samples`: sample by sample instead of by the values. `function`: of
+    derived.py, instead of a formula.
     """
 
     over: str = ""
@@ -86,8 +86,8 @@ def derivation(raw: Any, name: str, folder: Path | None, where: str) -> Derivati
 def limit_rules(
     raw: Any, per: tuple[str, ...], common: Mapping[str, Any], where: str, name: str = "", folder: Path | None = None
 ) -> tuple[dict[str, LimitRule], dict[str, str]]:
-    """Rules by subject, and for other subjects the reason why they have none. `raw`: a sentence, the name of a limit of
-    common.yaml, a rule, or a map of subjects to these. Raises CatalogueError."""
+    """Rules by subject, and for the other subjects the reason for having none. `raw`: a sentence, the name of a limit
+    of common.yaml, a rule, or a map of subjects to these. Raises CatalogueError."""
     if isinstance(raw, dict) and set(raw) <= set(per):
         rules: dict[str, LimitRule] = {}
         reasons = dict.fromkeys(per, "none is known")

@@ -1,7 +1,7 @@
-"""What follows from a result: statistics, derived metrics and limits, computed as metrics.yaml states.
+"""What is computed from a result: statistics, derived metrics and limits, as metrics.yaml declares.
 
-A program states samples and what it did; this file forms the rest and knows no program by name. Values are in the unit
-of the catalogue; a series of seconds with a count per sample becomes the rate that the unit asks for.
+A program states samples and what it did; this module computes the rest and knows no program by name. Values are in the
+catalogue's unit; seconds with a count per sample become the rate that the unit requires.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tenken.model.subject import Coordinates, Subject
 from tenken.model.values import MetricValue, Series
 from tenken.model.verification import Verification
 
-#: What a unit counts, and how many of them it has: "GB/s" are 10^9 bytes a second.
+#: What a unit counts, and the factor: "GB/s" are 10^9 bytes a second.
 _RATES: Mapping[str, tuple[str, float]] = {
     "GB/s": ("bytes", 1e9), "GFLOP/s": ("operations", 1e9), "TFLOP/s": ("operations", 1e12), "Gcell/s": ("cells", 1e9),
     "samples/s": ("samples", 1.0), "tokens/s": ("tokens", 1.0), "messages/s": ("messages", 1.0),
@@ -46,7 +46,7 @@ def value_of(
     name: str, subject: Subject, at: Coordinates, samples: Sequence[float], declared: Metric, clock: str = "",
     counts: Mapping[str, float] | None = None, derived: bool = False,
 ) -> MetricValue:  # fmt: skip
-    """A value with its statistics (quantiles by linear interpolation), by unit, direction and statistic declared."""
+    """A value with its statistics (quantiles by linear interpolation), with declared unit, direction and statistic."""
     ordered = sorted(samples)
     median, p5, p95 = quantiles(ordered, (0.5, 0.05, 0.95))
     best = ordered[-1] if declared.direction == "higher" else ordered[0]
@@ -61,8 +61,8 @@ def value_of(
 def completed(result: Result, program: Program) -> Result:
     """The same result with all values: statistics, what is derived from them, and the limit of each.
 
-    What a result states itself (those of version 1) is formed again where its inputs are there: statistics where it has
-    samples, derived values where it has their parts, limits where it has the attributes; otherwise it is as stated.
+    What a version 1 result states itself is recomputed where its inputs exist: statistics from samples, derived values
+    from their parts, limits from attributes; otherwise it is kept as stated.
     """
     run = Run(result, program)
     for metric in program.metrics.values():
@@ -73,8 +73,8 @@ def completed(result: Result, program: Program) -> Result:
 
 
 def stale(result: Result, program: Program) -> str | None:
-    """Why the program that wrote a result was built with other entries of the catalogue; None: with these, or it does
-    not state with which (results of before, other programs)."""
+    """Why the result's program was built with another catalogue; None: it was not, or it does not state a digest (older
+    results, third-party programs)."""
     if not result.catalogue or result.catalogue == program.digest:
         return None
     return (
@@ -84,8 +84,8 @@ def stale(result: Result, program: Program) -> str | None:
 
 
 def verified(result: Result, program: Program) -> Verification:
-    """The comparisons of a result of version 2 with text and tolerance of the catalogue; one that it does not declare
-    has none, and has not passed."""
+    """The comparisons of a version 2 result with the catalogue's text and tolerance; an undeclared one has no tolerance
+    and does not pass."""
     if result.schema != SCHEMA:
         return result.verification
     checks = []
@@ -109,7 +109,7 @@ class Run:
     """The values of one result by name and place; what formulas and functions of derived.py look them up in."""
 
     def __init__(self, result: Result, program: Program, again: bool = True) -> None:
-        """`again`: statistics are formed again from the samples; otherwise the values are taken as they are."""
+        """`again`: statistics are recomputed from the samples; otherwise the values are kept."""
         self.result, self.program = result, program
         self._by_id: dict[str, MetricValue] = {}
         self._by_name: dict[str, list[MetricValue]] = {}
@@ -133,7 +133,7 @@ class Run:
         return self.result.parameters
 
     def add(self, one: MetricValue) -> None:
-        """Add a value, or replace the one of the same place."""
+        """Adds a value, or replaces the one at the same place."""
         key = (one.name, one.subject.id, frozenset(one.at.items()))
         before = self._exact.get(key)
         self._exact[key] = one
@@ -150,8 +150,8 @@ class Run:
         return [one for name in names for one in self._by_name.get(name, ())]
 
     def at(self, name: str, subject: Subject, at: Mapping[str, Any], **changed: Any) -> MetricValue | None:
-        """The metric of that name of a subject at these coordinates, as far as it has them; `changed` ones must be as
-        given, None: without the coordinate."""
+        """The metric of that name of a subject at the coordinates that it shares; those in `changed` must be as given,
+        None: absent."""
         where = {**at, **changed}
         wanted = {key: value for key, value in where.items() if value is not None}
         exact = self._exact.get((name, subject.id, frozenset(wanted.items())))
@@ -196,7 +196,7 @@ class Run:
                 yield base.subject, at, samples
 
     def _rounds(self, formula: Formula, base: MetricValue) -> int:
-        """As many as the metric with the fewest samples has: the longer ones took part in further rounds."""
+        """The minimum number of samples of the metrics involved: longer ones took part in further rounds."""
         place = _Place(self, base, None)
         formula.value(place)
         return min((len(one.samples) for one in place.seen), default=0)
@@ -204,7 +204,7 @@ class Run:
     # ---- limits and expectations ----
 
     def first(self, formulas: Iterable[Formula], one: MetricValue) -> float | None:
-        """The first of some formulas that has a value where `one` was measured."""
+        """The first of several formulas that has a value for `one`."""
         place = _Place(self, one, None)
         return next((value for formula in formulas if (value := formula.value(place)) is not None), None)
 
@@ -225,10 +225,10 @@ class Run:
 
 
 def _again(stated: MetricValue, declared: Metric | None) -> MetricValue:
-    """A value as stated, with the statistics of its samples where they were kept and its unit is the declared one."""
+    """A value as stated, with statistics from its samples if these were kept in the declared unit."""
     if declared is None or not stated.samples or stated.unit != declared.unit:
         return stated
-    # values outside any order have no statistics; the judge names them
+    # NaN and the like have no statistics; the judge reports them
     if not all(map(math.isfinite, stated.samples)):
         return stated
     again = value_of(stated.name, stated.subject, stated.at, stated.samples, declared, stated.clock)
@@ -237,7 +237,7 @@ def _again(stated: MetricValue, declared: Metric | None) -> MetricValue:
 
 
 class _Place:
-    """Where a formula is evaluated: a value of a run, and one of its samples (None: the values)."""
+    """Evaluates names at one value of a run, or at one of its samples (None: the values)."""
 
     def __init__(self, run: Run, base: MetricValue, sample: int | None) -> None:
         self._run, self._base, self._sample = run, base, sample
@@ -293,8 +293,8 @@ class _Linked:
 
 
 def _link(result: Result, subject: Subject) -> _Linked:
-    """Active links of a pair; of one GPU, or the first of several, those that it can use at once: links to different
-    GPUs add up, links to a switch are shared by all."""
+    """Active links of a pair; for one GPU, or the first of several, those usable at once: links to different GPUs add
+    up, links to a switch are shared by all."""
     if subject.kind == "pair":
         ends = {subject.first, subject.second}
         found = [one for one in result.links if (one.first, one.second) == (subject.first, subject.second)]

@@ -27,7 +27,7 @@ from tenken.model.verdicts import FAIL, INVALID, RECORDED
 
 Bounds = tuple["float | None", "float | None"]
 PROOFS = ("pairs", "rounds")
-#: Of a subject's values the best one; any other word is a coordinate.
+#: The best of a subject's values; any other word is a coordinate.
 BEST = "best"
 
 

@@ -1,6 +1,6 @@
 """Reading files left by another program or person: a regular file of bounded size, or a clear reason.
 
-A pipe would block, a device never end, and a link may lead anywhere; each is rejected before a byte of it is read.
+A pipe would block, a device never end, and a link may lead anywhere; each is rejected before any byte is read.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_text(path: Path | str, most: int, links: bool = False) -> str:
             raise FileError(f"has {facts.st_size} bytes; at most {most} are accepted")
         try:
             content = _up_to(descriptor, facts.st_size + 1)
-            if len(content) > facts.st_size:  # it grew; a buffer for `most` bytes would cost more than the reading
+            if len(content) > facts.st_size:  # it grew meanwhile; a buffer of `most` bytes is slower
                 content += _up_to(descriptor, most + 1 - len(content))
         except OSError as error:
             raise FileError(f"cannot be read: {error.strerror}") from None
@@ -69,7 +69,7 @@ def read_text(path: Path | str, most: int, links: bool = False) -> str:
 
 
 def _up_to(descriptor: int, count: int) -> bytes:
-    """The next `count` bytes, or all that there are."""
+    """The next `count` bytes, or all that remain."""
     pieces, missing = [], count
     while missing and (piece := os.read(descriptor, min(missing, _PIECE))):
         pieces.append(piece)

@@ -1,7 +1,7 @@
 """Fingerprints: checksums of intermediate results of a deterministic computation, compared between devices.
 
-A device that computes from the same seed with the same libraries has the same bits as every other of its kind, and as
-it had before, or one of them is wrong. A program states them in its provenance:
+Devices of one kind that compute from the same seed with the same libraries must produce the same bits, now and in the
+past, or one of them is wrong. A program states them in its provenance:
 
     "fingerprints": [{"kind": "NVIDIA H200", "algorithm": "...", "seed": 1, "versions": {"torch": "2.11.0"},
                       "node": "...", "gpu": 0, "device": "GPU-...", "prints": [[step, "tensor", "digest"], ...]}, ...]
@@ -26,8 +26,8 @@ IN_PROVENANCE = "fingerprints"
 
 @dataclass(frozen=True)
 class Key:
-    """What fixes every bit: the kind of device as its driver names it, the data sheet by its name in hardware.yaml
-    (empty: none), versions of all libraries, the algorithm with its sizes and the number of devices, and the seed.
+    """What determines every bit: the kind of device as its driver names it, the data sheet's name in hardware.yaml
+    (empty: none), versions of all libraries, the algorithm with its sizes and number of devices, and the seed.
     """
 
     kind: str
@@ -52,7 +52,8 @@ class Key:
 @dataclass(frozen=True)
 class Trace:
     """The fingerprints of one device in order: step, name of the tensor, digest. `device`: its UUID or serial number;
-    `since`: when it was archived; empty for one of this run. Names of tensors state the shard where devices differ.
+    `since`: when it was archived; empty for one of this run. Names of tensors include the shard if devices compute
+    different ones.
     """
 
     device: str
@@ -73,8 +74,8 @@ class Trace:
 
 @dataclass(frozen=True)
 class Deviation:
-    """The first fingerprint in which a device differs: `expected` of `of` devices that agree; empty: there is no
-    majority, so any of them may be wrong.
+    """The first fingerprint in which a device differs: `expected` is the value of `of` devices that agree; empty:
+    without a majority, any of them may be wrong.
     """
 
     trace: Trace
@@ -108,9 +109,9 @@ class Comparison:
 def compare(traces: Sequence[Trace]) -> Comparison:
     """Compare devices, position by position in the order of steps.
 
-    A device that differs from more than half of those still in agreement is in the minority and drops out: what
-    follows from a wrong bit is wrong as well. Without a majority all of that position are named, and the comparison
-    ends. Archived and present traces count alike: a lone device is compared with others and with its own past.
+    A device that differs from a majority is in the minority and drops out, since a wrong bit makes all that follows
+    wrong. Without a majority, all devices of that position are named and the comparison ends. Archived and present
+    traces count alike: a lone device is compared with others and with its own past.
     """
     said = [{(step, tensor): digest for step, tensor, digest in one.prints} for one in traces]
     left = set(range(len(traces)))
@@ -163,7 +164,7 @@ class Stated:
 
 
 def by_key(traces: Iterable[Stated]) -> list[tuple[Key, list[Stated]]]:
-    """What may be compared: kind of device, versions, algorithm and seed."""
+    """What must be equal for a comparison: kind of device, versions, algorithm and seed."""
     found: list[tuple[Key, list[Stated]]] = []
     for one in traces:
         key = one.key()

@@ -1,4 +1,4 @@
-"""Formulas of metrics.yaml: what a figure is derived from, and the limit that attributes of the hardware give it.
+"""Formulas of metrics.yaml: how a figure is derived, and its limit from attributes of the hardware.
 
 A formula is an expression in Python's syntax, of which this file evaluates a part: numbers, texts, + - * / // %, **,
 comparisons, `a if b else c`, and, or, not, and these names:
@@ -17,8 +17,8 @@ comparisons, `a if b else c`, and, or, not, and these names:
     row("units", gpu.compute_capability, "fp16")   a number of a table of common.yaml
 
 An attribute that is not known is None: `not gpu.integrated` is then true, and what is computed with it is not known:
-the value of the formula is then None. Formulas are read from the catalogue alone, which is part of the suite or of a
-site's own checks; nothing in a result or a record is evaluated.
+the value of the formula is then None. Only formulas of the catalogue (the suite's or a site's own checks) are read; no
+text of a result or record is evaluated.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Unknown(Exception):
 
 
 class Scope(Protocol):
-    """Where the names of a formula have their values."""
+    """Looks up the names of a formula."""
 
     def metric(self, name: str, changed: Mapping[str, Any], statistic: str = "") -> float:
         """Raises Unknown."""
@@ -82,7 +82,7 @@ _Part = Callable[[Scope], Any]
 
 
 class Formula:
-    """One formula. `metrics` are the metrics that it names, in their order; `own` those at the value's own place."""
+    """One formula. `metrics` are the metrics that it names, in order; `own` those at the same place as the value."""
 
     def __init__(self, text: str, where: str) -> None:
         """Raises CatalogueError for anything but the part of the syntax above."""
@@ -96,7 +96,7 @@ class Formula:
         self._evaluate = self._part(tree.body)
 
     def value(self, scope: Scope) -> float | None:
-        """The formula's value; None: a part of it is not known, or it has none (a division by zero)."""
+        """The formula's value; None: a part of it is unknown, or it is undefined (a division by zero)."""
         try:
             found = self._evaluate(scope)
         except (Unknown, ArithmeticError, ValueError, TypeError):

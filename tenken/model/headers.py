@@ -1,10 +1,10 @@
-"""What the C++ programs are built with of the catalogue: a header and a source for each of them.
+"""What the C++ programs are built with from the catalogue: a header and a source file for each.
 
     python -m tenken.model.headers PROGRAMS FOLDER
 
 writes, for each PROGRAMS/<program>/metrics.yaml, FOLDER/<program>.h with the tolerance of each verification and
-FOLDER/<program>.cpp with the digest of the catalogue's entries. Files that would not change are left alone, so that
-nothing is compiled again.
+FOLDER/<program>.cpp with the digest of the catalogue's entries. Unchanged files are not rewritten, so that nothing is
+recompiled.
 """
 
 from __future__ import annotations

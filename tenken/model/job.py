@@ -10,7 +10,7 @@ _ADDRESS = re.compile(r"[0-9]+(?:\.[0-9]+){3}")
 
 @dataclass(frozen=True)
 class HostReading:
-    """The host as the job script read it itself; empty or None: it could not."""
+    """The host as the job script read it; empty or None: it could not."""
 
     architecture: str = ""
     kernel: str = ""
@@ -37,9 +37,9 @@ class CardReading:
 class JobAccount:
     """One attempt as seen from outside the program; None or empty: unknown.
 
-    `nodes` are short host names, by the scheduler's own map and the site's aliases; `node` is the one whose clock
-    gave `begin` and `end`, seconds since 1970 around the command; `uuids` are those of the GPUs of the first node,
-    `host` and `cards` what the script read there.
+    `nodes` are short host names, by the scheduler's own map and the site's aliases; `node` is the one whose clock gave
+    `begin` and `end`, seconds since 1970 around the command; `uuids` are those of the GPUs of the first node, `host`
+    and `cards` what the script read there.
     """
 
     nodes: frozenset[str] = frozenset()

@@ -12,10 +12,11 @@ KILLED_STATES = ("TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTE
 ENDED_STATES = ("COMPLETED", "SUCCESS", "TERMINATED")
 #: States of a job that ended by itself with another exit status than 0.
 FAILED_STATES = ("FAILED", "FAILURE", "ERROR")
-#: The exit status of a script whose node does not see the stage folder. It is systemd's for a working directory that
-#: cannot be entered. No program here ends with it, and it is above those of signals (up to 192) and below ssh's 255.
+#: The exit status of a job script whose node does not see the stage folder. It is systemd's for a working directory
+#: that cannot be entered. No program here ends with it, and it is above those of signals (up to 192) and below ssh's
+#: 255.
 NO_STAGE = 200
-#: How the reason of a test case begins that was not run, as what it needs failed.
+#: Beginning of the reason of a test case that was skipped because a dependency failed.
 NOT_RUN = "not run, because a dependency failed"
 #: The exit status of a program by the status of its result.
 EXPECTED = {"ok": 0, "failed": 1, "waived": 3}
@@ -38,7 +39,7 @@ def disturbed(facts: Mapping[str, Any]) -> str | None:
     """Why a completed job measured something other than requested, according to its record."""
     if moved := facts.get("moved"):
         return f"the job {moved}: run it again"
-    # a start of which the script knows nothing, as its prologue failed, measured nothing
+    # a start that the script does not know of, since its prologue failed, measured nothing
     keys = ("attempts",) if facts.get("began_on") else ("run_count", "attempts")
     counts = [str(facts.get(key, 1)) for key in keys]
     times = max(int(count) if count.isdigit() else 1 for count in counts)
@@ -61,7 +62,7 @@ def fault(state: str | None, exit_code: int | None, status: int, says: str = "it
     cut = killed(state)
     if cut:
         return cut
-    # some report the word of wait(2), in which the exit status is above eight bits for a signal
+    # some report the status of wait(2), with the exit status in the upper eight bits
     if exit_code is not None and exit_code not in (status, status << 8):
         by = f"according to the scheduler (state {state or 'unknown'})"
         return f"the job exited with {exit_code} {by}; {says} has {status}"

@@ -11,11 +11,11 @@ from tenken.errors import printable
 from tenken.model import verdicts
 from tenken.model.subject import Subject
 
-#: Kinds of criteria: a target agreed with a vendor, the machine's own figure, what other devices of the model reached,
-#: a share of the physical limit.
-#: The ceiling (a little above the physical limit) guards against wrong counting; it is no criterion.
+#: Kinds of criteria: a target agreed with a vendor, the machine's own reference, what other devices of the model
+#: reached, a share of the physical limit. The ceiling (a little above the physical limit) guards against wrong
+#: counting; it is no criterion.
 CONTRACT, REFERENCE, KIND, FLOOR, CEILING = "contract", "reference", "kind", "floor", "ceiling"
-#: What a value must reach relative to others of the same run: alone it passes nothing.
+#: What a value must reach relative to others of the same run: not enough for a PASS.
 RELATION = "relation"
 CRITERIA = (CONTRACT, REFERENCE, KIND, FLOOR, RELATION)
 
@@ -84,8 +84,8 @@ _REMEMBERED = 4096
 
 @dataclass(frozen=True)
 class Criterion:
-    """The criterion of a value: `low` and `high` in `unit`, None without a bound. `value` is the anchor (the
-    reference, the limit of a floor), `statistic` the one that is compared with it, `source` its origin.
+    """The criterion of a value: `low` and `high` in `unit`, None without a bound. `value` is the reference or limit
+    that it is derived from, `statistic` the one that is compared, `source` its origin.
     """
 
     kind: str
@@ -126,7 +126,7 @@ class Finding:
     kind: str = ""
 
     def __post_init__(self) -> None:
-        """One line, whatever its words come from: it is printed by ReFrame, the gate and on pages."""
+        """One line without control characters: it is printed by ReFrame, the gate and on pages."""
         object.__setattr__(self, "message", printable(" ".join(self.message.split("\n"))))
 
     @classmethod
@@ -162,7 +162,7 @@ class JudgedMetric:
 
     @property
     def absolute(self) -> bool:
-        """Whether its criterion is more than that the run is consistent with itself."""
+        """Whether it has a criterion other than consistency within the run."""
         criterion = self.criterion
         if criterion is None or criterion.kind == RELATION:
             return False
@@ -190,7 +190,7 @@ class JudgedMetric:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict of a run with its reasons. `structural` findings invalidate the run whatever its numbers are."""
+    """The verdict of a run with its reasons. `structural` findings invalidate the run whatever its values are."""
 
     verdict: str
     findings: tuple[Finding, ...] = ()

@@ -1,6 +1,6 @@
 """What devices of one model reached: figures of known devices, with which one of the same model is compared.
 
-A publication forms a floor, never one of these: it states neither how many devices there were nor how they scattered.
+A publication is the source of a floor, never of these: it states neither the number of devices nor their scatter.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from tenken.model.judgement import KIND, Criterion
 from tenken.model.numbers import student_quantile
 from tenken.model.result import MetricValue, Result
 
-#: Chance that a healthy device is below the bound, of each value.
+#: Probability that a healthy device is below the bound, per value.
 CHANCE = 1e-5
-#: Devices and sites from which the bound is a criterion; with fewer, a value below it has a note.
+#: Minimum number of devices and sites for a criterion; with fewer, a value below the bound has a note.
 DEVICES, SITES = 20, 2
-#: No bound is nearer to the mean than this: kept healthy devices reach 0.987 of it in memory and links.
+#: The bound is never closer to the mean than this: kept healthy devices reach 0.987 of it in memory and links.
 NEAREST = 0.02
-#: The clock of what a device itself did.
+#: The clock of what a device executes.
 DEVICE_CLOCK = "device"
-#: Devices from which their spread is known at all.
+#: Minimum number of devices for a spread.
 FEWEST = 3
 
 
 @dataclass(frozen=True)
 class Known:
-    """A figure of the devices of one model, in `unit`: by machine its devices' values, and how many sites gave them."""
+    """A figure of the devices of one model, in `unit`: the values by machine, and the number of sites."""
 
     unit: str
     machines: tuple[tuple[float, ...], ...]
@@ -49,10 +49,10 @@ class Known:
 
     @property
     def bound(self) -> float | None:
-        """The least value of a further device; None: too few are known, or their scatter permits none.
+        """The minimum of a further device; None: too few are known, or they scatter too much.
 
-        The lower end of the prediction interval, mean - t(n - 1, CHANCE) s sqrt(1 + 1/n): Student's t, for one value
-        more of a normal distribution whose mean and deviation are estimated (Hahn and Meeker, Statistical Intervals,
+        The lower end of the prediction interval, mean - t(n - 1, CHANCE) s sqrt(1 + 1/n): Student's t, for one further
+        value of a normal distribution whose mean and deviation are estimated (Hahn and Meeker, Statistical Intervals,
         1991).
         """
         values = self.values
@@ -63,7 +63,7 @@ class Known:
         return mean - max(apart, NEAREST * mean) if apart < mean else None
 
     def criterion(self, metric: MetricValue, model: str) -> Criterion | None:
-        """That value, where enough devices of enough sites are known."""
+        """That value, if there are enough devices of enough sites."""
         if not self.decides or self.bound is None:
             return None
         of = f"{len(self.values)} {model}, {len(self.machines)} machines, {self.sites} sites"
@@ -72,7 +72,7 @@ class Known:
 
 
 def of_device(program: Program, metric: MetricValue) -> bool:
-    """Whether a value is a rate of the device alone: its host, files and links to them have no part in it."""
+    """Whether a value is a rate of the device alone, independent of its host, files and links."""
     declared = program.metrics[metric.name]
     return (
         metric.name in program.key and declared.across and not declared.crosses_pcie and not metric.derived
@@ -81,8 +81,8 @@ def of_device(program: Program, metric: MetricValue) -> bool:
 
 
 def figure(result: Result, program: Program, metric: MetricValue) -> str:
-    """The name under which a value is compared: program and version, metric and subject, coordinates, and the identity
-    where it is not the default: a parameter that a later release adds changes no name."""
+    """The name under which a value is compared: program and version, metric and subject, coordinates, and identity
+    parameters other than the defaults, so that a parameter added later changes no name."""
     found = {name: program.parameter(result.parameters, name) for name in program.identity}
     identity = " ".join(f"{name}={value}" for name, value in sorted(found.items()) if value is not None)
     name = f"{result.program}/{program.version} {metric.name}.{metric.kind}{metric.at.id} {identity}".rstrip()
@@ -90,6 +90,6 @@ def figure(result: Result, program: Program, metric: MetricValue) -> str:
 
 
 def without_defaults(name: str, program: Program) -> str:
-    """The name of a figure, of this release or one before, without the identity's defaults."""
+    """The name of a figure of this or an earlier release, without the identity's defaults."""
     defaults = {f"{key}={value}" for key, value in program.identity.items() if value is not None}
     return " ".join(part for part in name.split(" ") if part not in defaults)

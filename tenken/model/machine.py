@@ -23,7 +23,7 @@ def none_unmatched(result: Result, metric: MetricValue) -> str:
 
 
 def none_known(result: Result, metric: MetricValue) -> Known | None:
-    """For a machine of whose devices nothing is known."""
+    """For a machine with no data on its devices."""
     return None
 
 
@@ -31,11 +31,11 @@ def none_known(result: Result, metric: MetricValue) -> Known | None:
 class Machine:
     """Capabilities that the machine's file claims, limits by data sheet, and its references.
 
-    `limits` are keyed by what they bound and the kind of subject: ("memory", "gpu"). `links_per_pair` is the number
-    of NVLinks between each pair of GPUs, None if they are connected otherwise or it is unknown. `gpu` is the data
-    sheet of the GPUs, `gpu_names` regular expressions for their driver's names, `features` those of the partition and
-    environment (cuda, mpi, ...). `unmatched` states how the references of a metric differ from it if none applies;
-    empty if there are none.
+    `limits` are keyed by what they bound and the kind of subject: ("memory", "gpu"). `links_per_pair` is the number of
+    NVLinks between each pair of GPUs, None if unknown or connected otherwise. `gpu` is the data sheet of the GPUs,
+    `gpu_names` regular expressions for their driver's names, `features` those of the partition and environment (cuda,
+    mpi, ...). `unmatched` states how the references of a metric differ from it if none applies; empty if there are
+    none.
     """
 
     capabilities: frozenset[str] = frozenset()
@@ -48,12 +48,12 @@ class Machine:
     compute_capability: str = ""
     gpu_memory_bytes: float | None = None
     gpu_l2_bytes: float | None = None
-    #: Least share of a limit that healthy devices reach, and its source, by the same keys as `limits`.
+    #: Minimum share of a limit that healthy devices reach, with its source, by the same keys as `limits`.
     attained: Mapping[tuple[str, str], tuple[float, str]] = field(default_factory=dict)
     #: Power limit of the GPUs as delivered, in W.
     gpu_power_w: float | None = None
     unmatched: Callable[[Result, MetricValue], str] = none_unmatched
-    #: Why a limit is not known, by the same keys: a value without a criterion for that reason has a note.
+    #: Why a limit is unknown, by the same keys: a value without a criterion for that reason has a note.
     unknown: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    #: What other devices of the model of a value's GPUs reached.
+    #: What other devices of the same model as a value's GPUs reached.
     kind: Callable[[Result, MetricValue], Known | None] = none_known

@@ -19,7 +19,7 @@ def quantile(ordered: Sequence[float], fraction: float) -> float:
 
 
 def rate_of_times(rates: Sequence[float], otherwise: float) -> float:
-    """The rate of the median time: of an even number of rates that lie far apart the median rate is another one.
+    """The rate of the median time: for an even number of rates that lie far apart, the median rate is another one.
     `otherwise` where there are none, or one is not a rate."""
     return 1 / quantile(sorted(1 / rate for rate in rates), 0.5) if rates and min(rates) > 0 else otherwise
 
@@ -31,7 +31,7 @@ def quantiles(ordered: Sequence[float], fractions: tuple[float, ...]) -> list[fl
 
 @lru_cache(maxsize=1024)
 def places(count: int, fractions: tuple[float, ...]) -> tuple[tuple[int, int, float], ...]:
-    """Of each quantile of `count` numbers the two neighbours, and the part of the way from one to the other."""
+    """For each quantile of `count` numbers its two neighbours and the weight of the second."""
     found = []
     for fraction in fractions:
         position = fraction * (count - 1)
@@ -67,7 +67,8 @@ SURELY = 0.00005
 
 
 def interval(samples: Sequence[float], beyond: float) -> tuple[float, float]:
-    """The interval of the median, by signs only: beyond either end with at most probability `beyond` (exact binomial).
+    """The confidence interval of the median, by signs only: it is outside either end with at most probability `beyond`
+    (exact binomial).
 
     If there are too few samples for that, the minimum and the maximum.
     """

@@ -8,13 +8,13 @@ from tenken.model.formula import Unknown, pcie
 
 #: Where all pages are at the end, as programs write it.
 ON_HOST = "-> host 100 %, device 0 %"
-#: A rate this much above that of the link, with each byte read and written, is not one over the link.
+#: A rate this much above that of the link, with each byte read and written, was not limited by the link.
 BEYOND = 1.2
 
 
 def pages_of(run: Any, one: Any, place: str) -> tuple[None, float] | None:
-    """The highest rate of a GPU on arrays whose pages ended on the host, in GB/s; None: they did not, or its link is
-    not PCIe or not known. `place` names the arrays."""
+    """The highest rate of a GPU on arrays whose pages ended up on the host, in GB/s; None: they did not, or its link is
+    unknown or not PCIe. `place` names the arrays."""
     said = [str(run.result.path.get(f"pages.{place}.{end}")) for end in ("source", "destination")]
     device = run.result.device(one.subject.first)
     if device is None or device.pageable_uses_host_page_tables or not all(text.endswith(ON_HOST) for text in said):

@@ -1,4 +1,4 @@
-"""Numbers, sizes and coordinates formatted for people, and compared as people write them. Pure functions, no I/O."""
+"""Numbers, sizes and coordinates formatted for people, and parsed as people write them. Pure functions, no I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A series of repetitions that starts slowly and then reaches a plateau: the visible effect of migrating pages."""
+"""A series of repetitions that starts slowly and then reaches a plateau: the effect of migrating pages."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from tenken.model.numbers import quantile
 
-#: Share of the plateau from which a rate counts as being on it, and for how many in a row: a single fast repetition
-#: within the ramp is no plateau.
+#: Share of the plateau from which a rate counts as being on it, and the number of consecutive rates: a single fast
+#: repetition within the ramp does not end it.
 ON_PLATEAU, IN_A_ROW = 0.95, 5
 #: Below this share of the plateau the repetitions before it are a ramp.
 BELOW = 0.9
 
 
 def ramp_of(rates: Sequence[float]) -> tuple[int, float, float]:
-    """The repetition at which the plateau begins, counted from 1; the median rate before it (the first rate, if there
-    is none before it); the plateau, the median of the last quarter. Raises IndexError without rates."""
+    """The first repetition of the plateau, counted from 1; the median rate before it (the first rate, if there is none
+    before it); the plateau, the median of the last quarter. Raises IndexError without rates."""
     plateau = quantile(sorted(rates[-max(1, len(rates) // 4) :]), 0.5)
     enough = [rate >= ON_PLATEAU * plateau for rate in rates]
     first = next((at for at in range(len(rates)) if all(enough[at : at + IN_A_ROW])), len(rates) - 1)

@@ -23,7 +23,7 @@ from tenken.model.values import MetricValue, Series
 RECORD = "tenken-record/3"
 #: A larger file is refused unread: a result, and what was judged of it.
 MAX_RECORD_BYTES = 2 * MAX_BYTES
-#: Key of the length of the result, which are the last bytes of a record before its brace.
+#: Key of the length of the result, which forms the last bytes of a record before the closing brace.
 RESULT_BYTES = "result_bytes"
 FIRST, SECOND = "tenken-record/1", "tenken-record/2"
 #: Versions that are read.
@@ -34,9 +34,7 @@ MAX_INTEGER = 2**31 - 1
 
 @dataclass(frozen=True)
 class Job:
-    """What the scheduler reported about the job; None if nothing. `facts` are its own terms (substate,
-    comment, ...).
-    """
+    """What the scheduler reported about the job; None if nothing. `facts` are its own terms (substate, comment)."""
 
     scheduler: str = ""
     id: str | None = None
@@ -63,7 +61,7 @@ class Record:
     parameters: Mapping[str, Any]
     mode: str
     program: str
-    #: `version` of the program in the catalogue when it ran: raised when a figure's meaning changes.
+    #: `version` is that of the program in the catalogue when it ran: raised when a figure's meaning changes.
     program_version: int
     subjects: tuple[str, ...]
     nodes: tuple[str, ...]
@@ -82,7 +80,7 @@ class Record:
 
     @property
     def where(self) -> str:
-        """The nodes on which it ran or was requested to run; otherwise what was requested."""
+        """The nodes on which it ran; otherwise those requested."""
         told = next((finding.node for finding in self.findings if finding.node), "")
         return ",".join(self.nodes) or told or f"any node of partition {self.partition}"
 
@@ -116,15 +114,15 @@ class Record:
 
 # ---- what was computed, as it is stored -----------------------------------------------------------------------
 
-#: Statistics that a value has anyway: what is named by one of them is not stored twice.
+#: Statistics that a value has anyway: one of these that is also the value is not stored twice.
 _NAMED = ("median", "best", "p5", "p95")
 
 
 class _Value(msgspec.Struct, omit_defaults=True):
-    """A value with all that was computed of it; numbers of `limits`, `criteria` are places in the record's lists.
+    """A value with everything computed for it; numbers of `limits`, `criteria` are indices into the record's lists.
 
-    Of a single sample `value` alone is stored, of several their statistics, and `value` if it is a mean or a total.
-    `statistic` is that of the criterion where it is another one.
+    A single sample is stored as `value`; several as their statistics, with `value` for a mean or a total. `statistic`
+    is that of the criterion if it differs.
     """
 
     metric: str
@@ -146,8 +144,8 @@ class _Value(msgspec.Struct, omit_defaults=True):
 
 
 def _written(metrics: tuple[MetricValue, ...], judged: Mapping[str, JudgedMetric]) -> dict[str, Any]:
-    """All values of a record: `values` by id, and once each `units` (unit, direction, statistic by metric), `limits`
-    and `criteria`."""
+    """All values of a record: `values` by id; `units` (unit, direction, statistic by metric), `limits` and `criteria`
+    once each."""
     units: dict[str, list[str]] = {}
     limits: dict[str, int] = {}
     criteria: dict[str, int] = {}
@@ -249,7 +247,7 @@ class _Judged(msgspec.Struct):
 
 
 class _Before(_Head, kw_only=True):
-    """A record of version 2, or of version 1 in its form: its result states the values, which remain as stated."""
+    """A record of version 2, or version 1 converted to it: its result states the values, which are kept as stated."""
 
     judged: dict[str, _Judged]
 
@@ -353,7 +351,7 @@ def parse(text: str, path: Path = Path(), figures_only: bool = False) -> Record:
 
 
 def _completed(result: Result | None) -> Result | None:
-    """A result of version 2 with what follows from it; one of version 1 states it."""
+    """A version 2 result with everything computed from it; version 1 states that itself."""
     if result is None or result.schema != results.SCHEMA or not catalogue.has(result.program):
         return result
     return engine.completed(result, catalogue.program(result.program))
@@ -365,7 +363,7 @@ _PLACE = re.compile(r"(?P<node>.*?) ?(?P<place>host|GPU \d+(?:->\d+)?|\d+ ranks)
 
 
 def _migrated(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of version 1 in the current form; its verdict remains as archived."""
+    """Converts a record of version 1; its verdict is unchanged."""
     return {
         **{k: raw.get(k) for k in ("session", "time", "system", "partition", "environ", "check", "base_check",
                                    "parameters", "mode", "program", "subjects", "nodes", "verdict")},

@@ -39,9 +39,9 @@ class Request:
     mode: str = ""
     #: Revision of the sources that were built; None: it is not known.
     revision: str | None = None
-    #: For a program without metrics.yaml: what replaces it.
+    #: For a program without metrics.yaml: a replacement for it.
     declared: Mapping[str, Any] | None = None
-    #: Sections required in addition to those of the schema: earlier programs wrote none of them.
+    #: Sections that are required in addition to the schema's: earlier programs did not write them.
     sections: tuple[str, ...] = ()
 
     @classmethod

@@ -1,7 +1,7 @@
 """Results: what one run of one benchmark program reports, decoded once into types.
 
-`parse` reads results of both versions, by types alone; anything else is refused with one line: what, and where.
-Version 2 states what was measured and done; version 1 also states what follows, which tenken.model.engine forms again.
+`parse` reads results of both versions and checks their types; others are refused with one line: what, and where.
+Version 2 states what was measured and done; version 1 also states derived values, which tenken.model.engine recomputes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ FIRST, SCHEMA = "tenken-result/1", "tenken-result/2"
 #: A larger result is refused unread. The largest kept one has 1.1 MB.
 MAX_BYTES = 32 * 2**20
 
-#: Reasons for which a program may report that this machine cannot do it; the detail follows a colon.
-#: Each names the capability that such a waiver denies (None: nothing is claimed).
+#: Reasons for which a program may report that the machine lacks a capability; the detail follows a colon. Each names
+#: the capability that such a waiver denies (None: nothing is claimed).
 WAIVER_REASONS: Mapping[str, str | None] = {
     "no peer access": "peer",
     "no managed memory": "managed",
@@ -44,7 +44,7 @@ WAIVER_REASONS: Mapping[str, str | None] = {
     "not supported by the file system": None,
 }
 
-#: What a program reports that it did, and that a waiver for that reason contradicts.
+#: What a program reports that it did, which contradicts a waiver for that reason.
 EVIDENCE: Mapping[str, tuple[tuple[str, Any], ...]] = {
     "no peer access": (("peer_access", True),),
     "no GPUDirect Storage": (("cufile", "GPUDirect Storage"),),
@@ -87,7 +87,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the program ran: threads, logical CPUs, ranks and the nodes that the ranks named."""
+    """Where the program ran: threads, logical CPUs, ranks and the nodes that the ranks reported."""
 
     threads: int = 1
     allowed_cpus: tuple[int, ...] = ()
@@ -294,7 +294,7 @@ class Result:
 
     @property
     def by_others(self) -> bool:
-        """Whether a program that is not of this suite wrote it, by way of a parser."""
+        """Whether a third-party program wrote it, through a parser."""
         return "implementation" in self.parameters
 
     @property
@@ -303,7 +303,7 @@ class Result:
         return str(self.path.get("file_system") or self.path.get("folder") or "")
 
     def without_access(self) -> frozenset[tuple[int, int]]:
-        """Pairs of GPUs that cannot access each other's memory: of boards whose links join some pairs only."""
+        """Pairs of GPUs without access to each other's memory, on boards whose links join only some pairs."""
         keys = [key for key, said in self.path.items() if key.startswith(_ACCESS) and said is False]
         pairs = (Subject.in_id(key.removeprefix(_ACCESS)) for key in keys)
         return frozenset((pair.first, pair.second or 0) for pair in pairs if pair is not None)
@@ -347,7 +347,7 @@ def _link(first: int, second: int, text: str, path: Mapping[str, Any]) -> Link:
     pair = f"gpu{first}-gpu{second}"
     if f"link_count.{pair}" in path:
         count = path[f"link_count.{pair}"]
-        # null: the driver does not report; what is no number counts as none
+        # null: not reported by the driver; anything that is not a number counts as none
         number = count if count is None or type(count) is int else 0
         return Link(first, second, number, str(path.get(f"link_kind.{pair}", text)), text)
     counted = _COUNTED.fullmatch(text)
@@ -357,7 +357,7 @@ def _link(first: int, second: int, text: str, path: Mapping[str, Any]) -> Link:
 
 
 def fields_of(part: Any) -> dict[str, Any]:
-    """The fields of a part of a result by name, those with their default too, which `vars` lacks after decoding."""
+    """The fields of a part of a result by name, including defaults, which `vars` lacks after decoding."""
     return {one.name: getattr(part, one.name) for one in fields(part)}
 
 
@@ -391,7 +391,7 @@ class _Load(msgspec.Struct):
 
 
 class _Common(msgspec.Struct, kw_only=True):
-    """What results of both versions have."""
+    """What results of both versions contain."""
 
     schema: str
     program: str
@@ -544,7 +544,7 @@ class _Link(msgspec.Struct):
 
 
 class _Second(_Common, kw_only=True):
-    """A result of version 2: what was measured and done, nothing that follows from it."""
+    """A result of version 2: what was measured and done, without derived values."""
 
     series: tuple[_Series, ...]
     verification: tuple[_Verified, ...]
@@ -590,7 +590,7 @@ SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
 
 
 def write_schema() -> None:
-    """Write that schema next to this file, for others."""
+    """Writes that schema next to this file, for other tools."""
     SCHEMA_FILE.write_text(json.dumps(schema(), indent=1) + "\n", encoding="utf-8")
 
 
@@ -600,7 +600,7 @@ def decode(text: str, most: int = MAX_BYTES) -> Any:
 
 
 def decoded(decoder: msgspec.json.Decoder[Any], text: str, most: int = MAX_BYTES) -> Any:
-    """What a decoder makes of a text of at most `most` characters. Raises ResultError with the reason."""
+    """Decodes a text of at most `most` characters. Raises ResultError with the reason."""
     if len(text) > most:
         raise ResultError(f"has {len(text)} characters; at most {most} are accepted")
     try:
@@ -619,7 +619,7 @@ def _misshapen(text: str) -> str:
 
 
 def with_values(result: Result, metrics: tuple[MetricValue, ...], limits: Mapping[str, Limit]) -> Result:
-    """The same with what was computed of it."""
+    """The same with everything computed for it."""
     return replace(result, metrics=metrics, limits=limits)
 
 
@@ -659,7 +659,7 @@ def validate(raw: Any, where: str, text: str | None = None) -> Result:
 
 
 def typed(raw: Any, text: str | None = None) -> Result:
-    """A result from a JSON value, with its text, or else one made of the value. Raises ResultError."""
+    """A result from a JSON value, with its text, or a text generated from the value. Raises ResultError."""
     said = str(raw.get("schema") if isinstance(raw, dict) else type(raw).__name__)
     if said not in _KINDS:
         raise ResultError(f"not a {SCHEMA} document: schema is {said[:40]!r}; allowed: {', '.join(_KINDS)}")

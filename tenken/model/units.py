@@ -12,7 +12,7 @@ _LARGE: Mapping[str, float] = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e1
 _BINARY: Mapping[str, float] = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 _NONE: Mapping[str, float] = {"": 1.0}
 
-#: Kinds of unit, and the prefixes each takes.
+#: Kinds of unit, and the prefixes of each.
 _KINDS: Mapping[str, Mapping[str, float]] = {
     "s": {**_NONE, **_SMALL},
     "B": {**_NONE, **_LARGE, **_BINARY},
@@ -33,7 +33,7 @@ _KINDS: Mapping[str, Mapping[str, float]] = {
     "degC": _NONE,
     "1": _NONE,
 }
-#: Of each unit the kind, and how many of that it is.
+#: For each unit its kind and factor.
 _FACTORS: Mapping[str, tuple[str, float]] = {
     **{f"{prefix}{kind}": (kind, factor) for kind, prefixes in _KINDS.items() for prefix, factor in prefixes.items()},
     "%": ("1", 0.01),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tenken.model.subject import Coordinates, Subject
 
-#: Where a value has each statistic.
+#: How to get each statistic of a value.
 _FIELD_OF = {"best": "best", "median": "median", "p5": "p5", "p95": "p95", "total": "value"}
 
 
@@ -34,8 +34,8 @@ class Series:
 
 @dataclass(frozen=True)
 class MetricValue:
-    """One value of a run: *the* value is the statistic named, in `unit`; samples in the order measured, none where they
-    were pruned. `counts`: what one sample counts. `derived`: formed from other values of the run.
+    """One value of a run: *the* value is the statistic named, in `unit`; samples in the order measured, empty if they
+    were pruned. `counts`: what one sample counts. `derived`: computed from other values of the run.
     """
 
     id: str

@@ -17,20 +17,21 @@ HEALTHY = (RECORDED, PASS, WAIVED)
 
 
 def known(word: object) -> str:
-    """A verdict that was read from a file. ValueError for another word."""
+    """The verdict with a name that was read from a file. ValueError for another word."""
     if word not in VERDICTS:
         raise ValueError(f"unknown verdict {str(word)[:40]!r}; allowed: {', '.join(VERDICTS)}")
     return str(word)
 
 
 def worst(verdicts: Iterable[str]) -> str:
-    """The verdict of several together. Without any it is FAIL: nothing was shown. An unknown word counts as FAIL."""
+    """The combined verdict of several. Without any it is FAIL, since nothing was shown. An unknown word counts as
+    FAIL."""
     found = {verdict if verdict in VERDICTS else FAIL for verdict in verdicts}
     return next((verdict for verdict in VERDICTS if verdict in found), FAIL)
 
 
 def of_criteria(verdicts: Iterable[str]) -> str:
-    """The verdict of one run from those of its values: the worst other than RECORDED, if any value had a criterion.
+    """The verdict of a run from those of its values: the worst other than RECORDED, if any value had a criterion.
 
     A run with a value that met its criterion is PASS even if other values were only recorded.
     """

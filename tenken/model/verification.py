@@ -1,4 +1,4 @@
-"""Verifications of a result: what a program compared of its own output, and the error it found."""
+"""Verifications of a result: what a program compared in its own output, and the error it found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Check:
     """One verification: what was compared, the error found (None: not finite), the first wrong element. The tolerance
     is the catalogue's (NaN: not looked up yet); results of version 1 state it.
 
-    `name`, `subject` and `at` are those of metrics.yaml; results of before name a verification by its text alone.
+    `name`, `subject` and `at` are those of metrics.yaml; version 1 names a verification by its text alone.
     """
 
     what: str

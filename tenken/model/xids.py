@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-#: XIDs whose cause is the hardware, its memory, its links or its bus, and whose remedy is a reset or a repair whatever
-#: else the event contains: NVIDIA, "Xid Catalog" (docs.nvidia.com/deploy/xid-errors, resolution buckets RESET_GPU and
+#: XIDs caused by the hardware, its memory, its links or its bus, whose remedy is a reset or a repair whatever else the
+#: event contains: NVIDIA, "Xid Catalog" (docs.nvidia.com/deploy/xid-errors, resolution buckets RESET_GPU and
 #: RESTART_BM) and "Xid Checks" (docs.nvidia.com/health-validation), 2026-11.
 HARDWARE_XIDS: Mapping[int, str] = {
     46: "GPU stopped processing",
@@ -32,13 +32,13 @@ HARDWARE_XIDS: Mapping[int, str] = {
     171: "uncorrectable DRAM error",
     172: "uncorrectable SRAM error",
 }
-#: XIDs that are fatal or not by a code that the driver's library does not report, only the kernel log (the same
-#: catalogue, decoding of NVLink 5). A fatal one of them brings XID 48 with it, which is of the hardware.
+#: XIDs whose severity depends on a code that only the kernel log has, not the driver's library (the same catalogue,
+#: decoding of NVLink 5). If one of them is fatal, XID 48, a hardware one, follows.
 UNDECIDED_XIDS: Mapping[int, str] = {
     144: "NVLink SAW error", 145: "NVLink RLW error", 146: "NVLink TLW error", 147: "NVLink TREX error",
     148: "NVLink NVLPW_CTRL error", 150: "NVLink MSE error",
 }  # fmt: skip
-#: XIDs caused by a program: an illegal address or instruction, a failed kernel, its own end.
+#: XIDs caused by a program: an illegal address or instruction, a failed kernel, an abort.
 PROGRAM_XIDS: Mapping[int, str] = {
     13: "graphics engine exception", 31: "memory page fault", 43: "GPU stopped processing for this program",
     45: "preemptive cleanup of a program that ended", 68: "video processor exception",
@@ -46,11 +46,11 @@ PROGRAM_XIDS: Mapping[int, str] = {
     137: "NVLink privilege error",
 }  # fmt: skip
 
-#: What the driver reports of every program that another event ends: it is part of that event.
+#: What the driver reports for every program that another event ends: it belongs to that event.
 CONSEQUENCE = 45
 
 
 def events(xids: Sequence[int]) -> tuple[int, ...]:
-    """XIDs in the order in which they were reported, without what follows from an earlier one of another kind."""
+    """XIDs in the order reported, without consequences of an earlier one of another kind."""
     first = next((at for at, xid in enumerate(xids) if xid != CONSEQUENCE), len(xids))
     return tuple(xid for at, xid in enumerate(xids) if xid != CONSEQUENCE or at < first)

@@ -1,7 +1,7 @@
-"""`tenken node`: what can be said of a node in the seconds before a job.
+"""`tenken node`: checks a node in the seconds before a job.
 
-It runs as root in prologs, so it is made of the standard library alone, starts in a tenth of a second, writes nothing
-but its own state file and changes no setting of the machine. docs/node-check.md says what is read and what decides.
+It runs as root in prologs, so it uses the standard library alone, starts in a tenth of a second, writes nothing but its
+own state file and changes no setting of the machine. docs/node-check.md describes what is read and what decides.
 
     gpus       everything NVML tells of the GPUs
     host       memory, cores, kernel log, EDAC, file systems, clock

@@ -1,9 +1,10 @@
-"""Draining a node, and not too many of them.
+"""Limits how many nodes are drained.
 
-A new driver, a fabric manager that is down, a file server that is slow make all nodes of a partition bad at once. That
-is one fault, and draining every node of it is another. So our reasons of the last hour are counted in the scheduler,
-and above a share of the partition nothing is drained. A health check runs on all nodes in the same second, when none is
-counted yet: so a node counts again after it was drained, and takes back its own where it came too late.
+A new driver, a stopped fabric manager or a slow file server makes all nodes of a partition bad at once. That is a
+single fault, and draining every node would add another. So the drains of the last hour with our reason are counted in
+the scheduler, and above a share of the partition no node is drained. A health check runs on all nodes in the same
+second, when the count is still zero: so each node counts again after its drain, and resumes itself if it exceeds the
+share.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from tenken.node import probe
 from tenken.node.state import replaceable
 from tenken.node.verdict import PREFIX
 
-#: Runs a command and returns its output; None where it failed or did not end.
+#: Runs a command and returns its output; None if it failed or did not end.
 Runner = Callable[[Sequence[str]], "str | None"]
 SHARE = 0.05
 HOUR = 3600.0
-#: Absolute: a prolog has no PATH.
+#: Absolute paths, since a prolog has no PATH.
 FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/slurm/bin", "/opt/pbs/bin", "/usr/sbin")
-#: Nodes of one health check come one after the other within so many seconds.
+#: Nodes that a health check finds bad at once drain within this many seconds, not in the same moment.
 STAGGER_S = 5.0
 
 
 @dataclass(frozen=True)
 class Partition:
-    """The nodes of a partition, and those that were drained for our reasons: (when, node), the oldest first. `others`:
-    nodes that are out for another reason, where the reader tells."""
+    """The nodes of a partition, and those drained with our reason: (when, node), oldest first. `others`: nodes drained
+    for other reasons, if known."""
 
     nodes: int
     ours: tuple[tuple[float, str], ...]
@@ -44,7 +45,7 @@ class Partition:
 
 def runner(configured: Mapping[str, Any]) -> Runner:
     """Runs a scheduler's commands, each within 3 s: those of the folder `commands`, or of FOLDERS. `conf`: its
-    configuration where it is not in its usual place. One that others than root could replace is not run."""
+    configuration, if not in the usual place. A command that others than root could replace is not run."""
     folders = [configured["commands"]] if "commands" in configured else FOLDERS
     environment = {
         "PATH": ":".join([*folders, "/usr/bin", "/bin"]),
@@ -75,7 +76,7 @@ def runner(configured: Mapping[str, Any]) -> Runner:
 
 
 def slurm(partition: str, run: Runner) -> Partition | None:
-    """None where Slurm does not answer."""
+    """None if Slurm does not answer."""
     where = ["-p", partition] if partition else []
     names = run(["sinfo", "-h", "-N", "-o", "%N", *where])
     reasons = run(["sinfo", "-h", "-N", "-O", "NodeHost:256,Timestamp:32,Reason:256", *where])
@@ -90,7 +91,7 @@ def slurm(partition: str, run: Runner) -> Partition | None:
 
 
 def pbs(partition: str, run: Runner) -> Partition | None:
-    """The same of PBS: vnodes of the queue, all without; the comment is the reason."""
+    """The same for PBS: vnodes of the queue, without a queue all; the comment is the reason."""
     text = run(["pbsnodes", "-a", "-F", "json"])
     try:
         nodes, _ = pbs_json.read(text, "nodes")
@@ -106,7 +107,7 @@ def pbs(partition: str, run: Runner) -> Partition | None:
 
 
 READERS = {"slurm": slurm, "pbs": pbs}
-#: Variable that names a scheduler's configuration to its commands.
+#: Environment variable that names a scheduler's configuration.
 CONFIGURATION = {"slurm": "SLURM_CONF", "pbs": "PBS_CONF_FILE"}
 
 
@@ -114,21 +115,21 @@ def _time(text: str) -> float:
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
-        return float("inf")  # not known: counted as of now
+        return float("inf")  # unknown: counted as of now
 
 
 def allowed(nodes: int, share: float) -> int:
-    """How many nodes may be out for our reasons in an hour; one always."""
+    """Maximum number of nodes drained with our reason within an hour; at least one."""
     return max(1, int(nodes * share))
 
 
 def recent(partition: Partition, now: float) -> list[str]:
-    """Nodes that were drained for our reasons within the hour, the oldest first."""
+    """Nodes drained with our reason within the hour, oldest first."""
     return [node for when, node in partition.ours if now - when < HOUR]
 
 
 def holds(partition: Partition | None, node: str, share: float, now: float) -> str | None:
-    """Why this node must not be drained too; None: it may be. One whose scheduler does not answer may not."""
+    """Why this node must not be drained as well; None: it may be. It may not if its scheduler does not answer."""
     if partition is None:
         return "the scheduler does not answer: not drained"
     if node in partition.others:
@@ -140,7 +141,7 @@ def holds(partition: Partition | None, node: str, share: float, now: float) -> s
 
 
 def too_late(partition: Partition | None, node: str, share: float, now: float) -> bool:
-    """Whether this node is one of those that were drained beyond the share, in the order of time and name."""
+    """Whether this node is one of those drained beyond the share, in order of time and name."""
     out = recent(partition, now) if partition else []
     return node in out and out.index(node) >= allowed(partition.nodes if partition else 0, share)
 
@@ -149,7 +150,8 @@ def drain(
     node: str, line: str, partition: str, share: float, run: Runner,
     sleep: Callable[[float], None] = time.sleep, now: Callable[[], float] = time.time, stagger: float = STAGGER_S,
 ) -> str | None:  # fmt: skip
-    """Drains a node of Slurm with `line` as its reason; returns why not. One that is out already keeps its reason."""
+    """Drains a Slurm node with `line` as the reason; returns why it could not. A node that is already drained keeps its
+    reason."""
     sleep(zlib.crc32(node.encode()) % 1000 / 1000 * stagger)
     if why := holds(slurm(partition, run), node, share, now()):
         return why
@@ -169,7 +171,7 @@ def drain(
 
 
 def reason(scheduler: str, node: str, run: Runner) -> str:
-    """Why a node is out, in the scheduler's words; empty where it does not say."""
+    """The scheduler's reason for a drained node; empty if it has none."""
     if scheduler == "slurm":
         return (run(["sinfo", "-h", "-N", "-n", node, "-O", "Reason:256"]) or "").partition("\n")[0].strip()
     try:
@@ -179,7 +181,7 @@ def reason(scheduler: str, node: str, run: Runner) -> str:
 
 
 def resume(scheduler: str, node: str) -> str:
-    """The command that gives a node back to its scheduler."""
+    """The command that resumes a node."""
     if scheduler == "slurm":
         return f"scontrol update NodeName={node} State=RESUME"
     return f"pbsnodes -C '' -r {node}" if scheduler == "pbs" else "the scheduler's own command"

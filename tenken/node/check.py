@@ -1,4 +1,4 @@
-"""One check: read, judge, measure, judge again, remember. All that touches the machine is handed in by `Machine`."""
+"""One check: read, judge, measure, judge again, remember. All access to the machine goes through `Machine`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tenken.node.probe import Answer, Probe, Say, run
 from tenken.node.state import StateError
 from tenken.node.verdict import BAD, KEPT, NOTE, ORDER, PREFIX, UNSURE, Finding, Seen, findings, low, status
 
-#: Share of the seconds that reading may take. NVML alone takes 2 s to start on eight GPUs without persistence mode.
+#: Share of the seconds available for reading. NVML alone needs 2 s to start on eight GPUs without persistence mode.
 READING = 0.5
 #: Kept for the verdict, the state file and the output.
 RESERVE_S = 0.3
-#: What is bad is read a second time after this: processes of a job that ended take a moment to leave, a link to train.
+#: What is bad is read a second time after this pause: a finished job takes a moment to exit, a link to train.
 PAUSE_S = 1.0
 
 
 @dataclass
 class Machine:
-    """Where the node is read from: tests hand in another one."""
+    """Sources of the node's readings: tests replace them."""
 
     root: Path = host.ROOT
     nvml: Any = LIBRARY
@@ -58,20 +58,20 @@ class Outcome:
 
     @property
     def status(self) -> int:
-        """0, 1 or 2; a bad node that the brake holds is 2."""
+        """0, 1 or 2; a bad node that the brake keeps in service is 2."""
         found = status(self.findings)
         return 2 if found == 1 and self.braked else found
 
     @property
     def line(self) -> str:
-        """One line: the worst finding, or how many things were looked at."""
+        """One line: the worst finding, or the number of values read."""
         if self.status:
             return min(self.findings, key=lambda one: ORDER.index(one.severity)).line
         return f"tenken: good: {self.gpus} GPUs, {len(self.values)} values measured, {len(self.unknown)} unknown"
 
 
 def probes(machine: Machine, wanted: Mapping[str, Any]) -> dict[str, Probe]:
-    """Everything that is read, each in a child of its own."""
+    """All readings, each in a separate child."""
 
     def gpus(say: Say) -> bool:
         say("driver")
@@ -153,7 +153,7 @@ def _read(
 def occupied(
     gpus: Sequence[Mapping[str, Any]], mine: frozenset[int] | None, host_read: Mapping[str, Any], job: str
 ) -> str:
-    """Why nothing may be measured: somebody else works here. Empty: nobody does, as far as can be seen."""
+    """Why nothing may be measured: another job or user is active. Empty: none was found."""
     others = [one for one in host_read.get("jobs") or [] if one != job]
     if others:
         return f"job {others[0]} is on the node"
@@ -177,7 +177,7 @@ def _measure(
     outcome.values, outcome.left_out = first.values, first.left_out
     slow = dict(low(first.values, wanted, history))
     if slow:
-        # measured again before it is said: something else may have run for a moment
+        # measured again before it is reported: something else may have run for a moment
         programs = {name.partition(".")[0] for name in slow}
         again = measure.run(folder, idle, until, [s for s in machine.steps if s.program in programs])
         outcome.findings += _of_programs(again)
@@ -197,7 +197,7 @@ def _measure(
 
 def _of_programs(measured: Measured) -> list[Finding]:
     return [
-        # a program may be slow for many reasons; what hangs the driver, the next reading says
+        # a program may be slow for many reasons; if it hangs the driver, the next reading shows it
         *(Finding(UNSURE, name, "did not end in time") for name in measured.hung),
         *(Finding(BAD, name, f"wrong result: {reason}") for name, reason in measured.wrong.items()),
     ]
@@ -223,13 +223,13 @@ def readings(answers: Mapping[str, Answer], now: float, last: Mapping[str, Any] 
     }
 
 
-#: Readings of a GPU that count.
+#: Readings of a GPU that are counters.
 _COUNTERS = ("ecc_corrected", "ecc_uncorrected", "ecc_uncorrected_life", "pcie_replay", "pcie_errors", "nvlink_errors")
 
 
 def recounted(last: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """The last good state, but with the counters of now: what a fault counted before it was repaired is over. What
-    the node was (GPUs, links, rates, memory, settings) and what it reached stay those of the last good state."""
+    """The last good state, but with the current counters: what a fault counted before its repair no longer matters.
+    Configuration (GPUs, links, rates, memory, settings) and measured values stay those of the last good state."""
     new = {gpu.get("uuid"): gpu for gpu in now["gpus"]}
     gpus = [
         gpu | {key: new[gpu["uuid"]][key] for key in _COUNTERS} if new.get(gpu.get("uuid")) else gpu
@@ -245,8 +245,8 @@ def recounted(last: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]
 
 
 def unmeasured(reason: str, outcome: Outcome) -> str:
-    """What a node was taken out for, if it computes or moves data and nothing of this check measured it; empty: it was
-    measured, or reading it is all there is (a port, a file system)."""
+    """Why a node was drained, if the reason needs a measurement that this check did not make; empty: it was measured,
+    or reading is enough (a port, a file system)."""
     subjects = {part for name in outcome.values for part in name.split(".")[2].split("-")}
     for number in re.findall(r"\bgpu ?(\d+)\b", reason, re.IGNORECASE):
         if f"gpu{number}" not in subjects:
@@ -256,7 +256,7 @@ def unmeasured(reason: str, outcome: Outcome) -> str:
 
 
 def unknown(answers: Mapping[str, Answer]) -> list[str]:
-    """Names of all readings that could not be read."""
+    """Names of all failed readings."""
 
     def walk(value: Any, at: str) -> list[str]:
         if value is None:
@@ -273,7 +273,7 @@ def unknown(answers: Mapping[str, Answer]) -> list[str]:
 
 
 def remember(path: Path, outcome: Outcome, accept: bool = False) -> Finding | None:
-    """Makes the readings the last good state where nothing was found, or an operator accepts them."""
+    """Makes the readings the last good state if nothing was found, or an operator accepts them."""
     if outcome.status and not accept:
         return None
     try:
@@ -284,12 +284,12 @@ def remember(path: Path, outcome: Outcome, accept: bool = False) -> Finding | No
 
 
 def apply_brake(machine: Machine, wanted: Mapping[str, Any], outcome: Outcome, draining: bool) -> None:
-    """Where a scheduler is configured: says why a bad node is not taken out, or takes it out."""
+    """Drains a bad node if a scheduler is configured, or states why not."""
     configured = wanted.get("drain")
     if status(outcome.findings) != 1:
         return
     if configured is None:
-        # a prolog that ends with 1 drains: only where the site said how many
+        # a prolog that ends with 1 drains: only if the site set a share
         outcome.braked = "`drain` is not in the expectation file: not drained" if draining else ""
         return
     share, partition = configured.get("share", brake.SHARE), configured.get("partition", "")

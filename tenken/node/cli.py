@@ -19,9 +19,9 @@ from tenken.node.state import StateError
 from tenken.node.verdict import NOTE, PREFIX, UNSURE, Finding
 
 MOST_SECONDS = 300.0
-#: A repaired node is checked so often; one that came back so often for one reason is named.
+#: Number of checks of a repaired node; number of returns for one reason after which it is named.
 RETURNS, REPEATED = 3, 3
-#: For the files that carry a check out: a local disk takes milliseconds.
+#: For the files that forward a check's result: a local disk takes milliseconds.
 WRITING_S = 1.0
 
 
@@ -32,7 +32,7 @@ def register(subparsers: Any) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`tenken-node`: exit status 2 for whatever cannot be told, wrong arguments too: it never drains a node."""
+    """`tenken-node`: exit status 2 whenever the state is unknown, wrong arguments included: it never drains a node."""
     parser = argparse.ArgumentParser(prog="tenken-node", description="Check a node in the seconds before a job.")
     _options(parser)
     arguments = parser.parse_args(argv)
@@ -91,7 +91,7 @@ def _seconds(text: str) -> float:
 
 
 def _gpus(text: str) -> frozenset[int] | str | None:
-    """`all`, or numbers and ranges; nothing for a job without GPUs. What schedulers write: Slurm `0,2`, `0-3`."""
+    """`all`, or numbers and ranges; empty for a job without GPUs. What schedulers write: Slurm `0,2`, `0-3`."""
     if text in ("", "all"):
         return text or frozenset()
     if not re.fullmatch(r"\d{1,3}(-\d{1,3})?(,\d{1,3}(-\d{1,3})?)*", text):
@@ -124,7 +124,7 @@ def run_check(arguments: argparse.Namespace, machine: Machine | None = None) -> 
     )
     outcome.findings += refused
     with state.alone(path) as alone:
-        # a user who may not write the state reads it
+        # a user without write access to the state only reads it
         if not refused and alone and os.access(path.parent, os.W_OK) and (failed := checks.remember(path, outcome)):
             outcome.findings.append(failed)
     checks.apply_brake(machine, wanted, outcome, arguments.drain)
@@ -134,8 +134,8 @@ def run_check(arguments: argparse.Namespace, machine: Machine | None = None) -> 
 
 
 def _this_machine() -> Machine:
-    """Raises StateError where root runs what others could have changed. From here on nothing that the job put into
-    the environment is left."""
+    """Raises StateError if root would run what others could have changed. From here on, the environment contains
+    nothing from the job."""
     if os.geteuid() == 0:
         if why := state.process(os.environ, sys.path):
             raise StateError(f"not run by root: {why}")
@@ -145,14 +145,14 @@ def _this_machine() -> Machine:
 
 
 def _carried_out(wanted: Mapping[str, Any], outcome: Outcome) -> list[Finding]:
-    """Writes the textfile of node_exporter, and the line of the archive of a check that measured or found something.
-    What cannot be written is a note: the verdict stands."""
+    """Writes node_exporter's textfile, and the archive line of a check that measured or found something. What cannot be
+    written is a note: the verdict is unchanged."""
     places: dict[str, probe.Probe] = {}
     if "prometheus" in wanted and _may_write(Path(wanted["prometheus"]).parent):
         file = Path(wanted["prometheus"])
         places["prometheus"] = lambda say: state.write_text(file, prometheus(outcome))
     if "archive" in wanted and (outcome.values or outcome.status) and _may_write(Path(wanted["archive"])):
-        from tenken.node import trend  # digests: a check without a trend starts without
+        from tenken.node import trend  # digests: imported only when needed, for a fast start
 
         about = (outcome.node, outcome.status, outcome.line, outcome.readings["time"], outcome.values)
         places["archive"] = lambda say: trend.append(wanted, *about)
@@ -165,7 +165,7 @@ def _carried_out(wanted: Mapping[str, Any], outcome: Outcome) -> list[Finding]:
 
 
 def _may_write(folder: Path) -> bool:
-    """A user who may not write there only reads; root is told why it could not."""
+    """A user without write access only reads; root is shown why it could not write."""
     return os.geteuid() == 0 or os.access(folder, os.W_OK)
 
 
@@ -177,7 +177,7 @@ def _state(path: Path) -> dict[str, Any] | None:
 
 
 def run_accept(arguments: argparse.Namespace, machine: Machine | None = None) -> int:
-    """Runs `tenken node accept`: 0, or 1 where something stays bad whatever the last state was."""
+    """Runs `tenken node accept`: 0, or 1 if something is bad whatever the last state was."""
     wanted = expect.load(arguments.expect)
     outcome = checks.check(machine or _this_machine(), wanted, None, arguments.seconds, arguments.gpus, measuring=False)
     path = Path(wanted.get("state", expect.STATE))
@@ -191,7 +191,7 @@ def run_accept(arguments: argparse.Namespace, machine: Machine | None = None) ->
 
 
 def run_return(arguments: argparse.Namespace, machine: Machine | None = None) -> int:
-    """Runs `tenken node return`: 0 where it may be resumed, 1 where it is bad, 2 where it cannot be told."""
+    """Runs `tenken node return`: 0 if it may be resumed, 1 if it is bad, 2 if that is unknown."""
     machine = machine or _this_machine()
     wanted = expect.load(arguments.expect)
     path = Path(wanted.get("state", expect.STATE))
@@ -202,7 +202,7 @@ def run_return(arguments: argparse.Namespace, machine: Machine | None = None) ->
     reason = brake.reason(scheduler, arguments.node, command) if scheduler else ""
     if last is None:
         raise StateError(f"{path}: no good state to compare with; tenken node accept makes one")
-    # what counted before the repair is over: only what rises from here on says something
+    # counts from before the repair no longer matter: only increases from now on do
     before = checks.check(machine, wanted, last, arguments.seconds, arguments.gpus, measuring=False)
     known = checks.recounted(last, before.readings)
     outcome = before

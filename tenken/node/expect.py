@@ -1,6 +1,6 @@
 """What a node should be: one JSON file, made from the system file by `tenken node expect`, edited by the site.
 
-It is JSON so that a check before a job reads it without a library. A key that is not there is not expected of anybody.
+It is JSON, so that a check before a job needs no library to read it. A key that is not there is not expected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FILE = Path("/etc/tenken/node.json")
 STATE = Path("/var/lib/tenken/node.json")
 
 _NUMBER = (int, float)
-#: Keys, with the type of their values; a list holds what all its elements must be.
+#: Keys, with the type of their values; for a list, that of its elements.
 KEYS: dict[str, Any] = {
     "schema": str,
     "system": str,
@@ -49,13 +49,13 @@ KEYS: dict[str, Any] = {
     "archive": str,
     "drain": {"scheduler": str, "partition": str, "share": _NUMBER, "commands": str, "conf": str},
 }
-#: Keys that an element of a list must have.
+#: Required keys of an element of a list.
 _NEEDED = {"ports": "name", "file_systems": "path"}
 SCHEDULERS = ("slurm", "pbs")
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The expectations of a file; none where there is no file. Raises StateError that names key and allowed values."""
+    """The expectations of a file; none if there is no file. Raises StateError with key and allowed values."""
     found = read(path)
     if found is None:
         return {}
@@ -119,8 +119,8 @@ def _values(found: dict[str, Any]) -> str | None:
 
 
 def of_system(name: str, partition: str) -> dict[str, Any]:
-    """The expectations that a system file states of the nodes of a partition. Raises what loading it raises."""
-    from tenken.machines import loader  # YAML and its schema: never in a check
+    """The expectations that a system file states for the nodes of a partition. Raises what loading the file raises."""
+    from tenken.machines import loader  # YAML and its schema: never loaded by a check
 
     system = loader.load(name)
     if partition not in system.partitions:
@@ -145,6 +145,6 @@ def of_system(name: str, partition: str) -> dict[str, Any]:
         and one.value is not None
         and one.lower is not None
         and not one.parameters
-        and one.published is None  # somebody else's publication is not this node
+        and one.published is None  # a published value of another machine does not apply to this node
     }
     return result | ({"references": found} if found else {})

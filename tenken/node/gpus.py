@@ -1,7 +1,7 @@
-"""What NVML tells of every GPU, as plain values: None is what could not be read, and never a fault.
+"""What NVML reports on every GPU, as plain values: None is what could not be read, which is never a fault.
 
-NVML is loaded at run time (`libnvidia-ml.so.1`); constants and layouts are those of NVIDIA's nvml.h, release 580.
-A call that an older library lacks, a field that a GPU does not have, an answer other than success: None.
+NVML is loaded at run time (`libnvidia-ml.so.1`); constants and layouts are those of NVIDIA's nvml.h, release 580. That
+includes a call that an older library lacks, a field that a GPU does not have, and any status other than success: None.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
 
-#: Returns of NVML that say what is wrong with the machine instead of what is not supported.
+#: Status codes of NVML that mean a fault of the machine, not a missing feature.
 GPU_IS_LOST, RESET_REQUIRED, LIB_RM_VERSION_MISMATCH = 15, 16, 18
-#: nvmlDeviceGetFieldValues: NVLink errors since NVLink 5 exist for all links together alone (scope 0xFFFFFFFF).
+#: nvmlDeviceGetFieldValues: Since NVLink 5, NVLink errors are reported only for all links together (scope 0xFFFFFFFF).
 ALL_LINKS = 0xFFFFFFFF
 NVLINK_FIELDS = {
     206: "malformed_packets",
@@ -25,22 +25,22 @@ NVLINK_FIELDS = {
     215: "recovery",
     219: "effective_errors",
 }
-#: nvmlNvLinkErrorCounter_t, of each link, up to NVLink 4.
+#: nvmlNvLinkErrorCounter_t, per link, up to NVLink 4.
 NVLINK_ERRORS = {0: "replay", 1: "recovery", 2: "crc_flit", 3: "crc_data"}
 PCIE_FIELDS = {169: "l0_to_recovery", 173: "correctable", 179: "nonfatal", 180: "fatal"}
 MEMORY_TEMPERATURE, RECOVERY_ACTION = 82, 230
 #: NVML_NVLINK_MAX_LINKS
 MAX_LINKS = 18
-#: nvmlClocksEventReasons that say that something outside of the load holds the clocks down.
+#: nvmlClocksEventReasons for clocks held down by something other than the load.
 SLOWDOWNS = {0x08: "hw_slowdown", 0x20: "sw_thermal", 0x40: "hw_thermal", 0x80: "hw_power_brake"}
 #: nvmlGpuFabricState_t
 FABRIC = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
-#: Parts of nvmlGpuFabricInfo's healthMask: lowest bit; of two bits 1 is yes, 2 no and 0 not reported.
+#: Parts of nvmlGpuFabricInfo's healthMask: lowest bit; of two bits, 1 is yes, 2 no and 0 not reported.
 FABRIC_HEALTH = {
     "bandwidth degraded": 0, "route recovery in progress": 2, "route unhealthy": 4,
     "recovery of an access timeout in progress": 6,
 }  # fmt: skip
-#: Four bits from bit 8 on: what of the rack's configuration is wrong; 0 not reported, 1 nothing.
+#: Four bits from bit 8: what is wrong with the rack's configuration; 0 not reported, 1 nothing.
 FABRIC_CONFIGURATION = {
     2: "wrong system GUID", 3: "wrong chassis serial number", 4: "no partition", 5: "too few NVLinks",
 }  # fmt: skip
@@ -114,12 +114,12 @@ class _Fabric3(ctypes.Structure):
     _fields_ = [*_Fabric._fields_, ("summary", ctypes.c_ubyte)]
 
 
-#: nvmlValueType_t: how the eight bytes of a field are to be read.
+#: nvmlValueType_t: how to read the eight bytes of a field.
 _TYPES = {0: "d", 1: "u", 2: "ull", 3: "ull", 4: "ll"}
 
 
 class Nvml:
-    """The library, opened. `why` says why it could not be; then nothing else may be called."""
+    """The library, opened. `why` states why it could not be loaded; then no other call is allowed."""
 
     def __init__(self, library: Any = LIBRARY) -> None:
         self.why = ""
@@ -135,7 +135,7 @@ class Nvml:
             self.why = "nvmlInit_v2 is missing" if status is None else f"nvmlInit answers {status}"
 
     def _call(self, name: str, *arguments: Any) -> int | None:
-        """The status of a call; None where the library does not have it."""
+        """The status of a call; None if the library does not have it."""
         function = getattr(self._lib, name, None)
         return None if function is None else int(function(*arguments))
 
@@ -148,7 +148,7 @@ class Nvml:
         return {"driver": driver.value.decode() if known else None, "count": count.value if counted else None}
 
     def gpu(self, index: int) -> Gpu:
-        """All that is read of one GPU. `lost`: NVML's own word that it does not answer any more."""
+        """All readings of one GPU. `lost`: NVML's own status for a GPU that no longer answers."""
         handle = ctypes.c_void_p()
         status = self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
         gpu: Gpu = {"index": index, "lost": status in (GPU_IS_LOST, RESET_REQUIRED) or None}
@@ -163,7 +163,7 @@ class Nvml:
             "ecc": one.first("nvmlDeviceGetEccMode", 2),
             "mig": one.first("nvmlDeviceGetMigMode", 2),
             "persistence": one.number("nvmlDeviceGetPersistenceMode"),
-            # memory errors: 0 corrected, 1 uncorrected; 0 since the driver was loaded, 1 in the GPU's life
+            # memory errors: 0 corrected, 1 uncorrected; 0 since the driver was loaded, 1 over the GPU's lifetime
             "ecc_corrected": one.ecc(0, 0),
             "ecc_uncorrected": one.ecc(1, 0),
             "ecc_uncorrected_life": one.ecc(1, 1),
@@ -199,7 +199,7 @@ class Nvml:
 
 
 class _Device:
-    """The calls on one GPU. `lost` is set where one of them says that the GPU is not there any more."""
+    """The calls on one GPU. `lost` is set if one of them reports that the GPU is gone."""
 
     def __init__(self, nvml: Nvml, handle: ctypes.c_void_p) -> None:
         self._nvml, self._handle, self.lost = nvml, handle, False
@@ -220,7 +220,7 @@ class _Device:
         return None if milli is None else milli / 1e3
 
     def first(self, name: str, count: int) -> int | None:
-        """The first of several numbers that a call gives: the mode that is on; the second is that after a reset."""
+        """The first of several numbers that a call returns: the current mode; the second is the mode after a reset."""
         made = [ctypes.c_uint() for _ in range(count)]
         return made[0].value if self._ok(name, *map(ctypes.byref, made)) else None
 
@@ -229,7 +229,7 @@ class _Device:
         return made.value.decode("utf-8", "replace") if self._ok(name, made, ctypes.c_uint(size)) else None
 
     def bus(self) -> str | None:
-        """As sysfs writes it: four digits of domain, lower case."""
+        """As in sysfs: four digits of domain, lower case."""
         made = _Pci()
         if not self._ok("nvmlDeviceGetPciInfo_v3", ctypes.byref(made)):
             return None
@@ -266,8 +266,8 @@ class _Device:
         return None
 
     def fabric(self) -> dict[str, Any] | None:
-        """State of the registration with the fabric of NVSwitches; None on GPUs without. Version 3 of the call has a
-        summary, version 2 is of older drivers. A cluster of zeros: the NVLinks end in the node."""
+        """State of the registration with the fabric of NVSwitches; None on GPUs without one. Version 3 of the call has
+        a summary; older drivers have version 2. A cluster UUID of zeros: the NVLinks stay within the node."""
         for kind, version in ((_Fabric3, 3), (_Fabric, 2)):
             made = kind(version=ctypes.sizeof(kind) | version << 24)
             if self._ok("nvmlDeviceGetGpuFabricInfoV", ctypes.byref(made)):
@@ -292,7 +292,7 @@ class _Device:
         }
 
     def links(self) -> list[bool | None] | None:
-        """Whether each NVLink is up; None where none can be asked."""
+        """Whether each NVLink is up; None if that cannot be read."""
         states: list[bool | None] = []
         for link in range(MAX_LINKS):
             active = self.number("nvmlDeviceGetNvLinkState", ctypes.c_uint(link))
@@ -302,7 +302,7 @@ class _Device:
         return states or None
 
     def link_errors(self, links: list[bool | None]) -> dict[str, int | None]:
-        """Sums over all links that answer, of each kind of error; a kind that no link answers is unknown."""
+        """Sums over all links that answer, for each kind of error; unknown if no link answers."""
         result: dict[str, int | None] = dict(self.fields(NVLINK_FIELDS, ALL_LINKS))
         for code, said in NVLINK_ERRORS.items():
             for link, up in enumerate(links):
@@ -318,7 +318,7 @@ class _Device:
         return {"memory_bytes": made.total if read else None, "memory_used_bytes": made.used if read else None}
 
     def processes(self) -> list[int] | None:
-        """Process ids on the GPU, of computing and of drawing; None where the driver does not list them."""
+        """Ids of compute and graphics processes on the GPU; None if the driver does not list them."""
         result: set[int] = set()
         known = False
         for kind in ("Compute", "Graphics"):

@@ -1,4 +1,4 @@
-"""What Linux tells of the node around the GPUs. None is what could not be read."""
+"""What Linux reports on the node around the GPUs. None is what could not be read."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tenken.counters import aer, names, number, ports, text
 from tenken.node.probe import Say
 
 ROOT = Path("/")
-#: Lines of the kernel (facility 0, which no program can write) that a check counts: kind, pattern. `device` and `code`
-#: are what the finding names.
+#: Lines of the kernel log (facility 0, which no program can write) that a check counts: kind, pattern. `device` and
+#: `code` are named in the finding.
 LOG = {
     "xid": re.compile(r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<code>\d+)"),
     "sxid": re.compile(r"SXid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<code>\d+), Fatal"),
@@ -26,13 +26,13 @@ LOG = {
     "read-only": re.compile(r"\((?P<device>[\w-]+)\).*: Remounting filesystem (?P<code>read-only)"),
     "medium": re.compile(r"critical (?P<code>medium|target) error, dev (?P<device>[\w-]+)"),
 }
-#: More lines of one reading than this are not kept: a storm is a finding with its first lines.
+#: Maximum number of lines kept of one reading: a storm is a finding with its first lines.
 MOST_EVENTS = 200
 _STA_UNSYNC = 0x40
 
 
 def read(say: Say | None = None, root: Path = ROOT, log: Path | None = None) -> dict[str, Any]:
-    """All of the host but file systems. `log`: the kernel's log, /dev/kmsg of the root."""
+    """All of the host except file systems. `log`: the kernel's log, /dev/kmsg of the root."""
     memory = re.search(r"^MemTotal:\s*(\d+) kB", text(root / "proc/meminfo") or "", re.MULTILINE)
     return {
         "boot": text(root / "proc/sys/kernel/random/boot_id"),
@@ -59,7 +59,7 @@ def _cores(root: Path) -> int | None:
         for cpu in range(int(first), int(last or first) + 1):
             at = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
             core = number(at / "core_id")
-            # cores are numbered within their socket; a die or cluster does not repeat them
+            # cores are numbered within their socket; dies and clusters do not restart the numbers
             found.add((number(at / "physical_package_id"), cpu if core is None else core))
     return len(found) or None
 
@@ -74,7 +74,7 @@ def _interrupts(name: str, root: Path) -> int | None:
 
 
 def _edac(root: Path) -> dict[str, dict[str, int | None]]:
-    """Corrected and uncorrected errors of each memory controller that the kernel watches."""
+    """Corrected and uncorrected errors of each memory controller that the kernel monitors."""
     top = root / "sys/devices/system/edac/mc"
     return {
         name: {"corrected": number(top / name / "ce_count"), "uncorrected": number(top / name / "ue_count")}
@@ -84,7 +84,7 @@ def _edac(root: Path) -> dict[str, dict[str, int | None]]:
 
 
 def space(path: Path) -> dict[str, int] | None:
-    """Bytes of a file system and how many are free for users."""
+    """Size of a file system and bytes free for users."""
     try:
         found = os.statvfs(path)
     except OSError:
@@ -93,7 +93,7 @@ def space(path: Path) -> dict[str, int] | None:
 
 
 def _clock() -> dict[str, Any] | None:
-    """Whether the kernel holds its clock for synchronised, and the error it estimates (adjtimex(2), reading alone)."""
+    """Whether the kernel considers its clock synchronised, and its estimated error (adjtimex(2), read only)."""
     made = ctypes.create_string_buffer(512)
     try:
         if ctypes.CDLL(None, use_errno=True).adjtimex(made) < 0:
@@ -106,9 +106,9 @@ def _clock() -> dict[str, Any] | None:
 
 
 def kernel_log(file: Path) -> dict[str, Any] | None:
-    """Events that LOG names, with their number in the log; None where it may not be read.
+    """Events that match LOG, with their number in the log; None if it may not be read.
 
-    `first` and `last` are the numbers of the oldest and the newest line: what came before `first` is gone.
+    `first` and `last` are the numbers of the oldest and the newest line: lines before `first` are gone.
     """
     try:
         opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
@@ -122,7 +122,7 @@ def kernel_log(file: Path) -> dict[str, Any] | None:
             head, _, message = line.partition(";")
             fields = head.split(",")
             if len(fields) < 3 or not (fields[0].isdigit() and fields[1].isdigit()):
-                continue  # a line of the dictionary of the one before
+                continue  # a continuation line of the previous record
             last = int(fields[1])
             first = last if first is None else first
             for kind, pattern in LOG.items():
@@ -137,7 +137,7 @@ def kernel_log(file: Path) -> dict[str, Any] | None:
 
 
 def _lines(opened: int) -> Any:
-    """/dev/kmsg gives one record a read; a plain file, for tests, gives all."""
+    """/dev/kmsg returns one record per read; a plain file, for tests, all of them."""
     rest = b""
     while True:
         try:
@@ -154,7 +154,7 @@ def _lines(opened: int) -> Any:
 
 
 def gpus_on_bus(root: Path = ROOT) -> list[str]:
-    """PCI addresses of NVIDIA's display and 3D controllers, whether a driver has them or not."""
+    """PCI addresses of NVIDIA's display and 3D controllers, with or without a driver."""
     top = root / "sys/bus/pci/devices"
     return [
         name
@@ -168,8 +168,8 @@ def bus_errors(addresses: list[str], root: Path = ROOT) -> dict[str, dict[str, i
     return {address: aer(address, root) for address in addresses}
 
 
-#: Control groups that schedulers make for each job: Slurm with cgroup v2 and v1, PBS with both; and the files in which
-#: PBS keeps the jobs of a node.
+#: Control groups that schedulers create for each job: Slurm with cgroup v2 and v1, PBS with both; and the files in
+#: which PBS keeps the jobs of a node.
 _JOBS = (
     "sys/fs/cgroup/system.slice/*slurmstepd.scope/job_*",
     "sys/fs/cgroup/*/slurm*/uid_*/job_*",
@@ -177,24 +177,24 @@ _JOBS = (
     "sys/fs/cgroup/pbs_jobs.service/jobid/*",
     "var/spool/pbs/mom_priv/jobs/*.JB",
 )
-#: Names and titles of the processes that run a job, of Slurm and Grid Engine, where there are no such groups.
+#: Names and titles of the job processes of Slurm and Grid Engine, for nodes without such groups.
 _STARTERS = ("slurmstepd", "sge_shepherd")
 _TITLE = re.compile(r"slurmstepd: \[(\d+)\.|sge_shepherd-(\d+)")
 
 
 def jobs(root: Path = ROOT) -> list[str]:
-    """Ids of the jobs that are on this node."""
+    """Ids of the jobs on this node."""
     names = {Path(p).name for pattern in _JOBS for p in glob.glob(str(root / pattern))}
     found = {name.removeprefix("job_").removesuffix(".JB") for name in names}
     for file in map(Path, glob.glob(str(root / "proc/[0-9]*/comm"))):
-        # only of these: reading the arguments of a process that hangs may hang
+        # only of these: reading the arguments of a hanging process may hang
         if text(file) in _STARTERS and (title := _TITLE.match(text(file.with_name("cmdline")) or "")):
             found.add(title[1] or title[2])
     return sorted(found)
 
 
 def file_system(wanted: dict[str, Any], root: Path = ROOT) -> dict[str, Any]:
-    """State of one file system that should be there: `path`, `type`, `write`. What may hang comes last."""
+    """State of one expected file system: `path`, `type`, `write`. Calls that may hang come last."""
     path = wanted["path"]
     mounted = mount(path, root)
     result: dict[str, Any] = {"mounted": mounted is not None, **(mounted or {})}
@@ -213,7 +213,7 @@ def file_system(wanted: dict[str, Any], root: Path = ROOT) -> dict[str, Any]:
 
 
 def mount(path: str, root: Path = ROOT) -> dict[str, Any] | None:
-    """Type and whether it is read-only, of what is mounted at just this path; the last one mounted counts."""
+    """Type of the file system mounted at exactly this path, and whether it is read-only; the last mount counts."""
     result = None
     for line in (text(root / "proc/self/mountinfo") or "").splitlines():
         before, _, after = line.partition(" - ")
@@ -225,7 +225,7 @@ def mount(path: str, root: Path = ROOT) -> dict[str, Any] | None:
 
 
 def _write(folder: Path) -> str | None:
-    """Name of the error, `ok`, or None where this user may not write there (root_squash)."""
+    """Name of the error, `ok`, or None if this user has no write permission (root_squash)."""
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".tenken-") as made:
             made.write(b"\0" * 4096)
@@ -239,7 +239,7 @@ def _write(folder: Path) -> str | None:
 
 
 def load(root: Path = ROOT) -> float | None:
-    """Mean number of running threads of the last minute."""
+    """Mean number of running threads over the last minute."""
     with contextlib.suppress(ValueError, IndexError):
         return float((text(root / "proc/loadavg") or "").split()[0])
     return None

@@ -1,7 +1,7 @@
-"""What seconds allow to measure, by the suite's own programs with short arguments.
+"""What can be measured in seconds, with the suite's own programs and short arguments.
 
-The programs are built beforehand; nothing is compiled here. Each runs in a child (tenken.node.probe), with an
-environment of ours alone, and writes its result document, of which the median of each series is taken.
+The programs must have been built; nothing is compiled here. Each runs in a child (tenken.node.probe) with a clean
+environment and writes its result document; the median of each series is used.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from typing import Any
 from tenken.node import probe, state
 from tenken.node.probe import Say
 
-#: Where programs lock what they measure (lib/base/machine_locks.h), and where root does if that is not root's.
+#: Folder of the locks of programs (lib/base/machine_locks.h), and the one for root if that is not root's.
 LOCKS, OWN_LOCKS = Path("/dev/shm/tenken-locks"), Path("/run/tenken-locks")
-#: A program that takes so many times what it should hangs; before that, the seconds were too few.
+#: A program hangs if it takes this many times its usual time; if it takes less, the time limit was too short.
 HANGS = 2
 
 
 @dataclass(frozen=True)
 class Step:
-    """One run of a program, which is not started with less left than it takes."""
+    """One run of a program, which is not started if less time than `seconds` is left."""
 
     program: str
     arguments: tuple[str, ...]
@@ -48,10 +48,10 @@ class Step:
     """Those that are kept; empty: all."""
 
 
-#: In the order of what they find. Arrays are larger than four times the L2 of any GPU, which would hold smaller ones;
-#: those of the host are the program's own choice by its caches. The launch of stream is tried: the known one reaches
-#: 2,970 GB/s on an H100, a full check, which tries, 3,070. The seconds are those of two H100; those of gemm are its own
-#: pauses and periods and a second for the libraries: it takes the first algorithm, as trying all takes eight.
+#: In order of importance. Arrays are larger than four times the L2 of any GPU; on the host the program chooses them by
+#: its caches. Launch configurations of stream are tried: the default one reaches 2,970 GB/s on an H100, the best of all
+#: 3,070. Seconds were measured on two H100; those of gemm are its pauses and periods plus a second for the libraries:
+#: it takes the first algorithm, since trying all takes eight seconds.
 STEPS = (
     Step("stream", ("--backend", "cuda", "--launch", "tried", "--array-bytes", "1Gi", "--repetitions", "20",
                     "--warmup-seconds", "0.1"), 2.0, 0.2, at_once=True, metrics=("triad",)),
@@ -69,7 +69,7 @@ STEPS = (
 
 @dataclass
 class Measured:
-    """Values in GB/s and TFLOP/s by `stream.triad.gpu0`, and what went otherwise."""
+    """Values in GB/s and TFLOP/s by `stream.triad.gpu0`, and what went wrong."""
 
     values: dict[str, float] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
@@ -80,8 +80,8 @@ class Measured:
 
 
 def search_path(file: Path) -> list[Path]:
-    """Where the loader looks for a program's libraries before its own folders: DT_RUNPATH and DT_RPATH of a 64-bit ELF
-    file (elf(5)); none for a script."""
+    """Where the loader searches a program's libraries before its default folders: DT_RUNPATH and DT_RPATH of a 64-bit
+    ELF file (elf(5)); none for a script."""
     with file.open("rb") as opened:
         head = opened.read(64)
         if head[:5] != b"\x7fELF\2":
@@ -110,7 +110,7 @@ def search_path(file: Path) -> list[Path]:
 
 
 def missing(folder: Path, steps: Sequence[Step] = STEPS) -> dict[str, str]:
-    """Programs that cannot be run, with the reason; one that others could replace is none to root."""
+    """Programs that cannot be run, with the reason; root also refuses those that others could replace."""
     result = {}
     for program in dict.fromkeys(step.program for step in steps):
         file = folder / program
@@ -126,7 +126,7 @@ def run(
     folder: Path, gpus: Sequence[Mapping[str, Any]], until: float, steps: Sequence[Step] = STEPS,
     clock: Callable[[], float] = time.monotonic,
 ) -> Measured:  # fmt: skip
-    """Runs what fits before `until` (of `clock`), on the given GPUs alone, one program after the other."""
+    """Runs what fits before `until` (of `clock`), on the given GPUs alone, one program after another."""
     result = Measured()
     unusable = missing(folder, steps)
     scratch = Path(tempfile.mkdtemp(prefix="tenken-node-"))
@@ -174,8 +174,8 @@ def _one(
 
 
 def locks(usual: Path = LOCKS, own: Path = OWN_LOCKS) -> dict[str, str]:
-    """The folder in which root's programs lock GPUs and host: the one of all users where it is root's, as a link that a
-    user put there would make root create files elsewhere; nothing for another user."""
+    """The folder of locks for root: the one shared by all users if it belongs to root, since a link placed there by a
+    user would make root create files elsewhere; empty for other users."""
     if os.geteuid() != 0:
         return {}
     try:
@@ -195,7 +195,7 @@ def _environment(gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         "PATH": "/usr/bin:/bin",
         "LC_ALL": "C",
         "CUDA_VISIBLE_DEVICES": ",".join(gpu["uuid"] for gpu in gpus),
-        # a lock that is held belongs to another measurement: nothing is gained by waiting
+        # another measurement holds the lock: waiting gains nothing
         "TENKEN_LOCK_SECONDS": "0",
     }
 

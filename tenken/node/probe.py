@@ -1,9 +1,9 @@
-"""Children that read, and a parent that is never longer than its deadline.
+"""Children that read, and a parent that never exceeds its deadline.
 
-A process in state D (a driver that hangs, a file system whose server is gone) cannot be killed and must not be waited
-for. So everything that may hang is read by a forked child which writes what it finds to a pipe, one JSON line at a
-time; the parent reads pipes until the deadline, kills what is left and goes on. The child has no open descriptor of
-ours: a scheduler that waits for the end of our output would wait for it too.
+A process in state D (a hanging driver, a file system whose server is gone) cannot be killed and must not be waited for.
+So whatever may hang is read by a forked child which writes its readings to a pipe, one JSON line at a time; the parent
+reads the pipes until the deadline, kills the remaining children and continues. The child has none of our descriptors
+open, since a scheduler that waits for the end of our output would wait for it too.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Tells the parent what is about to be read, so that a child that hangs leaves word of where; and parts already read.
+#: Reports to the parent what is read next, so that the place of a hang is known, with the parts already read.
 Say = Callable[..., None]
 Probe = Callable[[Say], Any]
 
 
 @dataclass
 class Answer:
-    """What came of a probe."""
+    """The outcome of a probe."""
 
     value: Any = None
     error: str = ""
@@ -40,7 +40,7 @@ class Answer:
 
 
 def run(probes: Mapping[str, Probe], seconds: float) -> dict[str, Answer]:
-    """Runs all probes at once, each in a child of its own; ends within `seconds` and a few hundredths."""
+    """Runs all probes concurrently, each in its own child; ends within `seconds` plus a few hundredths."""
     until = time.monotonic() + seconds
     answers = {name: Answer() for name in probes}
     children: dict[int, tuple[str, int, bytearray]] = {}
@@ -56,7 +56,7 @@ def run(probes: Mapping[str, Probe], seconds: float) -> dict[str, Answer]:
                 buffer += chunk
                 if not chunk:
                     _take(answers[name], buffer)
-                    if not answers[name].ended:  # killed, by the kernel for want of memory say
+                    if not answers[name].ended:  # killed, for example by the kernel for lack of memory
                         answers[name].error = "ended without an answer"
                     selector.unregister(key.fd)
                     os.close(key.fd)
@@ -78,7 +78,7 @@ def _start(probe: Probe) -> tuple[int, int]:
     if pid:
         os.close(writing)
         with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)  # both sides do: whoever comes first
+            os.setpgid(pid, pid)  # both sides call this: the first one counts
         return reading, pid
     try:
         _child(probe, writing)
@@ -106,12 +106,12 @@ def _child(probe: Probe, writing: int) -> None:
 
     try:
         write(value=probe(say))
-    except Exception as error:  # whatever it was, it is said and the others go on
+    except Exception as error:  # any exception is reported, and the others continue
         write(error=f"{type(error).__name__}: {error}")
 
 
 def _take(answer: Answer, buffer: bytearray) -> None:
-    for line in bytes(buffer).split(b"\n")[:-1]:  # one that is not whole is dropped
+    for line in bytes(buffer).split(b"\n")[:-1]:  # an incomplete line is dropped
         said = json.loads(line)
         if "part" in said:
             name, value = said["part"]
@@ -125,6 +125,6 @@ def _take(answer: Answer, buffer: bytearray) -> None:
 
 
 def _reap(pid: int) -> None:
-    """Without waiting: one that cannot die becomes a child of init when we end."""
+    """Does not wait: a child that cannot die is adopted by init when we end."""
     with contextlib.suppress(OSError):
         os.waitpid(pid, os.WNOHANG)

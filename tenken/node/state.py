@@ -1,8 +1,8 @@
-"""The files that a check of root trusts: what the node should be, and what it was when it was last good.
+"""The files that a check run by root trusts: the expectation, and the last good state.
 
-A file is trusted if it and its folder belong to root (or to the user who runs the check), are no links, and nobody else
-may write them. All else is refused with one line: a job could have put it there. To root the same holds for every
-folder and link on the way there, for programs and commands, and for what Python itself was loaded from.
+A file is trusted if it and its folder belong to root (or to the user who runs the check), are no links, and no other
+user may write them. Anything else is refused with one line: a job could have put it there. For root the same holds for
+every folder and link on the path, for programs and commands, and for the files that Python itself was loaded from.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from typing import Any
 
 from tenken.errors import TenkenError
 
-#: No state is larger, and none is read further.
+#: Maximum size of a state file.
 MOST_BYTES = 4 << 20
-#: What makes the loader take code from elsewhere: lists of files and of folders.
+#: Variables that make the loader take code from elsewhere: lists of files and of folders.
 LOADER = ("LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH")
 #: What Linux follows too.
 MOST_LINKS = 40
 
 
 class StateError(TenkenError):
-    """A file is refused or is not what it should be."""
+    """A file is refused or malformed."""
 
 
 def refused(found: os.stat_result, path: Path, kind: str = "file") -> str | None:
-    """One line that says why a file or a folder is not trusted."""
+    """One line that states why a file or a folder is not trusted."""
     right = stat.S_ISDIR(found.st_mode) if kind == "folder" else stat.S_ISREG(found.st_mode)
     if not right:
         return f"{path}: not a {kind}" + (" but a link" if stat.S_ISLNK(found.st_mode) else "")
@@ -46,9 +46,9 @@ def refused(found: os.stat_result, path: Path, kind: str = "file") -> str | None
 
 
 def replaceable(path: Path) -> str | None:
-    """One line that says who but root could put another file at this path: each folder and link on the way must be
-    root's, and nobody else may write there. A folder such as /tmp is passed on the way to what is root's: the sticky
-    bit keeps others from renaming that. None to any other user."""
+    """One line that states who other than root could put another file at this path: each folder and link on the path
+    must be root's, and no other user may write there. A folder such as /tmp is allowed on the path: its sticky bit
+    keeps others from renaming root's files. None for any other user."""
     if os.geteuid() != 0:
         return None
     at, parts, links = Path("/"), list(reversed(path.parts[1:])), 0
@@ -74,13 +74,13 @@ def replaceable(path: Path) -> str | None:
 
 
 def process(environment: Mapping[str, str], path: Sequence[str]) -> str | None:
-    """Why root must not go on in this process: a place that its code came from is another user's. `path`: sys.path,
-    in which a checkout, an environment of a user and PYTHONPATH show."""
-    # an editable installation is no folder of the path, but a hook with a name
+    """Why root must not continue in this process: part of its code belongs to another user. `path`: sys.path, which
+    contains a checkout, a user's environment and PYTHONPATH."""
+    # an editable installation is a named hook on the path, not a folder
     folders = [place for place in path if not place.endswith("__path_hook__")]
     places = [("Python's path", place) for place in (*folders, sys.executable, os.path.abspath(__file__))]
     for name in LOADER:
-        # a library's name without a folder is looked for where all are
+        # a library's name without a folder is searched in all of them
         found = re.split("[: ]" if name != "LD_LIBRARY_PATH" else ":", environment.get(name) or "/")
         places += [(name, place) for place in found if "/" in place or name == "LD_LIBRARY_PATH"]
     for name, place in places:
@@ -92,7 +92,7 @@ def process(environment: Mapping[str, str], path: Sequence[str]) -> str | None:
 
 
 def read(path: Path) -> Any | None:
-    """The JSON in a trusted file; None where there is none. Raises StateError."""
+    """The JSON in a trusted file; None if there is none. Raises StateError."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -114,7 +114,7 @@ def _refused_folder(path: Path) -> str | None:
 
 
 def write(path: Path, content: Any) -> None:
-    """Replaces a file in a trusted folder, so that a reader finds the old one or the new one. Raises StateError."""
+    """Replaces a file in a trusted folder atomically. Raises StateError."""
     write_text(path, json.dumps(content, separators=(",", ":")))
 
 
@@ -140,8 +140,8 @@ def write_text(path: Path, content: str) -> None:
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[bool]:
-    """Whether no other check of this node is running: a prolog and a health check may meet. Never waits. What is locked
-    is a file that others may not open: whoever could would keep the state from being written."""
+    """Whether no other check of this node is running: a prolog and a health check may coincide. Never waits. The locked
+    file cannot be opened by others, who could otherwise block writing the state."""
     try:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         held = os.open(path.parent / f".{path.name}.lock", flags, 0o600)

@@ -1,5 +1,5 @@
-"""A check as one line of the archive (`tenken.archive.chained`), from which `tenken gate` judges its values night by
-night as it does those of all programs: a card that loses a per cent in a month is found there, not before a job."""
+"""A check as one line of the archive (`tenken.archive.chained`), which `tenken gate` reads like other series: a GPU
+that loses one per cent in a month is found there, not before a job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from tenken.archive import chained
 from tenken.node.state import StateError, replaceable
 
-#: Names the series, as that of a check of ReFrame does.
+#: Names the series, as the check's name does in ReFrame.
 CHECK = "node_check"
 _VERDICTS = ("PASS", "FAIL", "RECORDED")
 
@@ -20,7 +20,7 @@ def append(
     wanted: Mapping[str, Any], node: str, status: int, said: str, time: float, values: Mapping[str, float]
 ) -> None:
     """Adds a check to `<archive>/<system>/<partition>/node_check.<node>.log`. `time`: seconds since 1970; `values`: as
-    tenken.node.measure names them, in GB/s and TFLOP/s. Raises OSError, ArchiveError, StateError.
+    named by tenken.node.measure, in GB/s and TFLOP/s. Raises OSError, ArchiveError, StateError.
     """
     folder = Path(wanted["archive"]) / wanted["system"] / wanted["partition"]
     if why := replaceable(folder):
@@ -36,5 +36,5 @@ def append(
         "tenken_verdict": _VERDICTS[status],
         "line": said,
     }
-    # the series of the archive are named by metric and subject; the five programs share no metric
+    # series of the archive are named by metric and subject; the five programs share no metric
     chained.append(folder / f"{CHECK}.{node}.log", about, {name.partition(".")[2]: v for name, v in values.items()})

@@ -1,8 +1,8 @@
-"""Expectation, last good state and readings in; findings out. Pure: nothing is read here.
+"""Expectation, last good state and readings in; findings out. Pure functions: nothing is read here.
 
-A finding is `bad` (the device is at fault: exit 1), `unsure` (something that should be known is not, or changed in a
-way that an operator does on purpose: exit 2, never drains) or `note` (said, decides nothing). What could not be read
-is unknown and makes no finding, unless it was asked for.
+A finding is `bad` (the device is at fault: exit 1), `unsure` (a required value is unknown, or changed in a way that an
+operator does on purpose: exit 2, never drains) or `note` (reported only). What could not be read is unknown and gives
+no finding, unless it is expected.
 """
 
 from __future__ import annotations
@@ -21,36 +21,38 @@ from tenken.node.gpus import ACTIONS, LIB_RM_VERSION_MISMATCH
 from tenken.node.probe import Answer
 
 ORDER = BAD, UNSURE, NOTE = "bad", "unsure", "note"
-#: Reasons in a scheduler that are ours begin so.
+#: Beginning of our reasons in a scheduler.
 PREFIX = "tenken: "
-#: Longest line of a finding: what `sinfo -R` and `pbsnodes` show whole.
+#: Maximum length of a finding's line: what `sinfo -R` and `pbsnodes` show in full.
 LINE = 64
 
-#: What does not answer for so long hangs. NVML starts in 2 s on eight GPUs that are not in persistence mode, and a file
-#: system under load may take as long; with less time than this a silence is not a fault.
+#: Seconds without an answer that count as hanging. NVML needs 2 s to start on eight GPUs without persistence mode, and
+#: a busy file system as long; with less time than this, no answer is not a fault.
 HUNG_S = 4.0
 #: DCGM's limits (dcgm_gpu_hardware_limits.h): PCIe replays a minute, CRC errors of NVLink a second. Its limit of one
-#: replay or recovery of an NVLink is taken for recoveries; a replay repeats one packet, ten in an hour are ours.
+#: NVLink replay or recovery is used for recoveries; a replay repeats one packet, and ten per hour is our limit.
 PCIE_PER_MINUTE = 8
 NVLINK_CRC_PER_SECOND = 100
 NVLINK_REPLAYS_PER_HOUR = 10
-#: Link failures and recoveries of a network port: none is normal while a node is up; two make a flap, as one is also
-#: what a restart of a switch does. Symbol errors: 120 an hour is what a link of 4 x 10 Gbit/s has at the error rate of
-#: 1e-12 that the InfiniBand specification allows; faster links correct theirs before they count.
+#: Link failures and recoveries of a network port: none is normal while a node is up; two are a flap, since a restart of
+#: the switch also causes one. Symbol errors: a link of 4 x 10 Gbit/s has 120 per hour at the error rate of 1e-12 that
+#: the InfiniBand specification allows; faster links correct theirs before they count.
 FLAPS = 2
 PORT_ERRORS_PER_HOUR = 120
-#: Corrected errors an hour that are a storm: each costs time, and no driver hides so many for long. Ours.
+#: Corrected errors per hour from which they are a storm: each costs time, and drivers do not suppress so many for long.
+#: Ours.
 CORRECTED_PER_HOUR = 1000
-#: An idle GPU this close to the temperature where it slows down is not cooled.
+#: An idle GPU this close to its slowdown temperature is not cooled.
 IDLE_BELOW_SLOWDOWN_C = 5
 #: Memory in use on an idle GPU without a process. What the driver keeps for itself is NVML's `reserved`, not `used`.
 LEFT_BYTES = 512 << 20
-#: A power limit reads back as it was set, to a watt.
+#: A power limit reads back as it was set, within one watt.
 POWER_SHARE = 0.01
-#: The kernel and the firmware keep some memory; against the node's own last state no more than a per cent may go.
+#: Kernel and firmware keep some memory; compared with the node's last state at most one per cent may be missing.
 MEMORY_KEPT, MEMORY_LOST = 0.08, 0.01
 
-#: Errors of an NVLink of which one is too many, of all links together (since NVLink 5) and of one (`recovery.3`).
+#: NVLink errors that are a fault from the first one, for all links together (since NVLink 5) and per link
+#: (`recovery.3`).
 _LINK_FATAL = ("recovery", "recovery_failed", "malformed_packets", "buffer_overruns")
 _LINK_REPEATED = ("replay", "link_integrity", "effective_errors", "receive_errors")
 _PORT_FLAPS = ("link_downed", "link_error_recovery", "carrier_down_count", "hw.link_downed")
@@ -59,7 +61,7 @@ _PORT_NOTED = ("VL15_dropped", "port_xmit_discards", "port_rcv_switch_relay_erro
 
 @dataclass(frozen=True)
 class Finding:
-    """`device` in words that an operator finds it by: `gpu 3`, `mlx5_0/1`, `/scratch`, `host`."""
+    """`device` in an operator's words: `gpu 3`, `mlx5_0/1`, `/scratch`, `host`."""
 
     severity: str
     device: str
@@ -68,14 +70,14 @@ class Finding:
 
     @property
     def line(self) -> str:
-        """At most 64 characters, of which a scheduler makes the reason of a drained node."""
+        """At most 64 characters; schedulers use it as the reason of a drained node."""
         text = printable(f"{PREFIX}{self.device}: {self.reason}").replace("\n", " ").replace('"', "'")
         return text if len(text) <= LINE else text[: LINE - 1] + "~"
 
 
 @dataclass(frozen=True)
 class Seen:
-    """All that a verdict depends on."""
+    """All inputs of a verdict."""
 
     expect: Mapping[str, Any]
     last: Mapping[str, Any] | None
@@ -93,7 +95,7 @@ class Seen:
 
     @property
     def seconds(self) -> float:
-        """Since the last good state; a minute at least, so that a rate is one."""
+        """Hours since the last good state; at least a minute, so that rates are finite."""
         return max(60.0, self.now - float((self.last or {}).get("time", 0)))
 
     def host(self, when: str = "now") -> Mapping[str, Any]:
@@ -103,18 +105,18 @@ class Seen:
 
     @property
     def same_boot(self) -> bool:
-        """Counters of the kernel run on."""
+        """The kernel's counters, by name."""
         return self.host("last").get("boot") is not None and self.host("last").get("boot") == self.host().get("boot")
 
 
 def findings(seen: Seen) -> list[Finding]:
-    """All findings, the worst first."""
+    """All findings, worst first."""
     found = [*_probes(seen), *_driver(seen), *_gpus(seen), *_host(seen), *_log(seen), *_ports(seen), *_files(seen)]
     return sorted(dict.fromkeys(found), key=lambda one: ORDER.index(one.severity))
 
 
 def status(found: Sequence[Finding]) -> int:
-    """The exit status: 0, 1 where something is bad, 2 where it cannot be told."""
+    """The exit status: 0, 1 if something is bad, 2 if that is unknown."""
     return 1 if any(f.severity == BAD for f in found) else 2 if any(f.severity == UNSURE for f in found) else 0
 
 
@@ -170,7 +172,7 @@ def _gpus(seen: Seen) -> Iterator[Finding]:
         if gpu.get("lost"):
             yield Finding(BAD, device, "lost: it does not answer the driver", gpu.get("uuid") or "")
             continue
-        if gpu.get("uuid") is None:  # no handle: a GPU of another job, where control groups hide it
+        if gpu.get("uuid") is None:  # no handle: a GPU of another job, hidden by control groups
             continue
         for severity, reason in (
             *_settings(gpu, was, seen.expect.get("gpus", {})),
@@ -185,7 +187,7 @@ def _gpus(seen: Seen) -> Iterator[Finding]:
 
 def _domain(gpus: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     """GPUs in another NVLink domain or clique than most of their node: they cannot reach the others over NVLink. Only
-    where the registration has completed; its own faults are named by themselves."""
+    after registration has completed; its own faults are reported separately."""
     told = {
         gpu["index"]: (fabric["cluster"], fabric["clique"])
         for gpu in gpus
@@ -204,7 +206,7 @@ def _domain(gpus: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
 def _missing(
     seen: Seen, gpus: Sequence[Mapping[str, Any]], before: Mapping[str, Any], count: int | None
 ) -> Iterator[Finding]:
-    """GPUs that should be there and are not, and those that came in their place."""
+    """GPUs that are missing, and unexpected ones in their place."""
     here = {gpu.get("uuid") for gpu in gpus}
     buses = {gpu.get("bus"): gpu for gpu in gpus if gpu.get("uuid")}
     gone = [gpu for uuid, gpu in before.items() if uuid not in here]
@@ -228,14 +230,15 @@ def _missing(
         yield Finding(severity, "node", f"{count} GPUs, expected {wanted}")
 
 
-#: Settings of a GPU: key of the reading, of the expectation, words.
+#: Settings of a GPU: key of the reading, key of the expectation, words.
 _MODES = (("ecc", "ecc", "ECC"), ("mig", "mig", "MIG"), ("persistence", "persistence", "persistence mode"))
 
 
 def _settings(
     gpu: Mapping[str, Any], was: Mapping[str, Any] | None, wanted: Mapping[str, Any]
 ) -> Iterator[tuple[str, str]]:
-    """What differs from the expectation is bad; what differs from the last state alone, somebody did: unsure."""
+    """A difference from the expectation is bad; a difference from the last state alone is a change that somebody made:
+    unsure."""
     names = wanted.get("names")
     if names and gpu["name"] and not any(re.fullmatch(name, gpu["name"]) for name in names):
         yield BAD, f"is {gpu['name']}, expected {names[0]}"
@@ -282,7 +285,7 @@ def _settings(
 def _memory_errors(gpu: Mapping[str, Any], was: Mapping[str, Any] | None, seconds: float) -> Iterator[tuple[str, str]]:
     life = change((was or {}).get("ecc_uncorrected_life"), gpu["ecc_uncorrected_life"])
     volatile, old = gpu["ecc_uncorrected"], (was or {}).get("ecc_uncorrected")
-    # without a last state all of them are new, and so are those after a reset of the counter
+    # without a last state all of them are new, as after a reset of the counter
     recent = None if volatile is None else volatile - old if old is not None and old <= volatile else volatile
     if new := max(life or 0, recent or 0):
         yield BAD, f"{new} uncorrected memory error{'s' if new > 1 else ''}"
@@ -343,7 +346,7 @@ def _pcie(gpu: Mapping[str, Any], was: Mapping[str, Any] | None, seen: Seen) -> 
     if ability is not None and ability < (full or old or 0):
         yield BAD, f"PCIe Gen{ability} at most, {'expected' if full else 'was'} Gen{full or old}"
     now = gpu["pcie_generation"]
-    # an idle link may train down: only what ran faster in the same state of power says something
+    # an idle link may train down: only a faster rate in the same power state is evidence
     if was and was.get("pstate") == gpu["pstate"] == 0 and now is not None and now < (was.get("pcie_generation") or 0):
         yield BAD, f"PCIe Gen{now}, was Gen{was['pcie_generation']}"
     bus = seen.answers.get("bus")
@@ -366,7 +369,7 @@ def _pcie(gpu: Mapping[str, Any], was: Mapping[str, Any] | None, seen: Seen) -> 
 
 def _conditions(gpu: Mapping[str, Any], mine: bool) -> Iterator[tuple[str, str]]:
     slow = gpu["slowdowns"] or []
-    # a hot GPU under another job's load slows down by software: that is no fault of the device
+    # a hot GPU under another job's load slows down by software, which is not a fault
     hard = [reason for reason in slow if reason != "sw_thermal" or mine]
     if hard:
         yield BAD, f"slowed down: {', '.join(hard)}"
@@ -422,7 +425,7 @@ def _host(seen: Seen) -> Iterator[Finding]:
 def _edac(seen: Seen, now: Mapping[str, Any], last: Mapping[str, Any]) -> Iterator[Finding]:
     for name, counts in (now.get("edac") or {}).items():
         before = (last.get("edac") or {}).get(name) or {}
-        # since the start all of them are new
+        # since boot all of them are new
         new = counts["uncorrected"]
         lost = change(before.get("uncorrected"), new) if seen.same_boot else new
         if lost:
@@ -549,17 +552,17 @@ def _files(seen: Seen) -> Iterator[Finding]:
 
 # -- what was measured -----------------------------------------------------------------------------------------------
 
-#: Values of good checks that a node is held against, the first ones: a reference that follows a slow fall says nothing.
+#: Number of first good checks whose median is the reference: one that follows a slow decline shows nothing.
 KEPT, ENOUGH = 20, 5
-#: Least tolerance by the first part of a name; 60 processes on one H200 scatter by 0.07 % and less in all of them (the
-#: host, by the machine): the rest is for days and temperatures.
+#: Minimum tolerance by the first part of a name; 60 processes on one H200 scatter by at most 0.07 % (the host more, by
+#: machine): the rest is for day-to-day variation and temperature.
 TOLERANCE = {"stream.triad.gpu": 0.03, "transfer": 0.05, "p2p": 0.05, "gemm": 0.08, "stream.triad.host": 0.15}
-#: GPUs of a node measured at once agree within 1-2 %; this far below the median of at least four is another GPU.
+#: GPUs of a node measured at once agree within 1-2 %; one this far below the median of at least four is slow.
 SIBLINGS = 0.05
 
 
 def bound(name: str, expect: Mapping[str, Any], history: Mapping[str, Sequence[float]]) -> tuple[float, str] | None:
-    """The least value of `stream.triad.gpu0` that is good, and what it follows from; None: nothing is known."""
+    """The minimum good value of `stream.triad.gpu0`, and its source; None: unknown."""
     program, metric, subject = name.split(".", 2)
     kind = "pair" if "-" in subject else subject.rstrip("0123456789")
     reference = expect.get("references", {}).get(f"{program}.{metric}.{kind}")

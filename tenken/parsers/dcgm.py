@@ -1,8 +1,8 @@
 """Parser of `dcgmi diag -j`, the JSON of DCGM 3 and of DCGM 4.
 
-The format is that of public outputs: a title, `DCGM GPU Diagnostic` (3) or `DCGM Diagnostic` (4), in it
-`test_categories`, each with `tests`, each with `results`. A result has a status (Pass, Fail, Warn, Skip, Not Run), of
-DCGM 3 `gpu_ids` or `gpu_id`, of DCGM 4 `entity_group` and `entity_id`; warnings are text, or objects with `warning`,
+The format is that of public outputs: a title, `DCGM GPU Diagnostic` (3) or `DCGM Diagnostic` (4), which contains
+`test_categories`, each with `tests`, each with `results`. A result has a status (Pass, Fail, Warn, Skip, Not Run), in
+DCGM 3 `gpu_ids` or `gpu_id`, in DCGM 4 `entity_group` and `entity_id`; warnings are text, or objects with `warning`,
 `error_id`, `error_category` and `error_severity`. DCGM 4 adds a `test_summary`.
 """
 
@@ -30,7 +30,7 @@ class DcgmFormatError(TenkenError):
 
 @dataclass(frozen=True)
 class Test:
-    """One test on one entity: `where` is `GPU 3`, or empty for the host; `code` the vendor's number of its error."""
+    """One test on one entity: `where` is `GPU 3`, or empty for the host; `code` is the vendor's error number."""
 
     name: str
     where: str
@@ -104,7 +104,7 @@ def _category(category: Mapping[str, Any]) -> Iterator[Test]:
         if not results:
             raise DcgmFormatError(f"{name}: no result")
         if isinstance(summary, dict) and not any(result.get("status") == summary.get("status") for result in results):
-            results = [*results, summary]  # it is worse than each of them, or states something else
+            results = [*results, summary]  # the summary is worse than each of them, or states something else
         for result in results:
             said = str(result.get("status", ""))
             state = _STATES.get(said.strip().lower())
@@ -124,7 +124,7 @@ def _where(result: Mapping[str, Any]) -> str:
 
 
 def _warning(result: Mapping[str, Any]) -> tuple[str, str]:
-    """The vendor's error code and words, of all warnings of a result; in DCGM 3 the code may be next to them."""
+    """The vendor's error code and text, of all warnings of a result; in DCGM 3 the code may be next to them."""
     said = result.get("warnings", result.get("warning"))
     every = said if isinstance(said, list) else [said] if said else []
     codes = [str(one["error_id"]) for one in every if isinstance(one, dict) and "error_id" in one]

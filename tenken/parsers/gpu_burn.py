@@ -1,9 +1,9 @@
 """Parser of gpu-burn, whose exit status is 0 although a GPU computed wrongly or stopped.
 
-The format is that of its source (gpu_burn-drv.cpp): progress on one line that a carriage return overwrites,
-`12.3%  proc'd: 4312 (52130 Gflop/s) - 4200 (51990 Gflop/s)   errors: 0 - 0   temps: 61 C - 60 C`, with `(DIED!)` and
-`(WARNING!)` behind the errors of a GPU; at the end `Tested N GPUs:` and for each `GPU i: OK` or `FAULTY`. Rates are in
-10^9 operations/s, those of the products, of each GPU since the report before.
+The format is that of its source (gpu_burn-drv.cpp): progress on one line that a carriage return overwrites, `12.3%
+proc'd: 4312 (52130 Gflop/s) - 4200 (51990 Gflop/s)   errors: 0 - 0   temps: 61 C - 60 C`, with `(DIED!)` and
+`(WARNING!)` after the errors of a GPU; at the end `Tested N GPUs:` and for each `GPU i: OK` or `FAULTY`. Rates of the
+products are in 10^9 operations/s, for each GPU since the previous report.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STATE = re.compile(r"^\s*GPU (\d{1,6}): (\w{1,20})\s*$", re.M)
 
 
 class GpuBurnFormatError(TenkenError):
-    """The output is not that of gpu-burn, or not that of a whole run."""
+    """The output is not that of gpu-burn, or not complete."""
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 The report is the file HPCG-Benchmark_3.1_<date>.txt of HPCG 3.1 (src/ReportResults.cpp, src/OutputFile.cpp): a title
 `HPCG-Benchmark`, `version=3.1`, then lines `Section::Key=value`; keys of a level below a section repeat, once a grid.
-NVIDIA's, AMD's and ARM's implementations write it too; NVIDIA's prints it (unless --of=1), and is recognised by
-its first lines. HPCG 3.0 (src/YAML_Doc.cpp), and Intel's, which is built from it and calls itself by the run
-(`n104-8p-1t version: V3.0`), write the same keys as indented lines `Key: value`. Older versions are rejected by name.
+NVIDIA's, AMD's and ARM's implementations write it too; NVIDIA's prints it (unless --of=1), and is recognised by its
+first lines. HPCG 3.0 (src/YAML_Doc.cpp), and Intel's, which is built from it and uses the run as its title (`n104-8p-1t
+version: V3.0`), write the same keys as indented lines `Key: value`. Older versions are rejected by name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _INTEL = re.compile(r"n\d+-\d+p-\d+t")
 _NVIDIA = re.compile(r"^\s*Start of application \((?:GPU|CPU)|HPCG-NVIDIA", re.M)
 _VERSION = re.compile(r"[\w][\w .+-]{0,40}", re.A)
 
-#: Rates that a report derives from its own operations and times, both under these names; printed with six digits.
+#: Rates that a report derives from its own operations and times, stored under these names too; printed with six digits.
 RATES = {"Raw DDOT": "DDOT", "Raw WAXPBY": "WAXPBY", "Raw SpMV": "SpMV", "Raw MG": "MG", "Raw Total": "Total"}
 _PRINTED = 0.001
 _SIX_DIGITS = 1.00001
@@ -133,7 +133,7 @@ def parse(text: str) -> Report:
         if equals and key == "version":
             titles.append(before if _TITLE.fullmatch(before) and _is_title(before) else "")
         if equals and ("::" in key or key in ("version", "Final Summary")):
-            # below a section keys repeat, once a grid
+            # below a section keys repeat, once per grid
             if key in lines and not (key.count("::") > 1 or (key in _OF_PARTS and _same_nz(key, lines[key], value))):
                 raise HpcgFormatError(f"two lines '{key[:80]}=': two reports in one text; expected one")
             lines[key] = value
@@ -165,7 +165,7 @@ def _is_title(words: str) -> bool:
 
 
 def _same_nz(key: str, first: str, value: str) -> bool:
-    """Whether a repeated key of the processes along z is not a contradiction: only their points must agree."""
+    """Whether a repeated key of the processes along z is no contradiction: only their points must agree."""
     if key.endswith("::nz") and value != first:
         raise HpcgFormatError(f"{key}={first[:20]} and {value[:20]}: parts of different heights; expected one height")
     return True
@@ -289,7 +289,7 @@ def document(report: Report, node: str, nodes: list[str], command: str, asked: d
 
 
 def waived(nodes: list[str], ranks: int, asked: dict[str, Any]) -> dict[str, Any]:
-    """The document of a machine for which no binary is given."""
+    """The document for a machine without a binary."""
     empty = Report(
         {
             **{key: "0" for key, _, _, _ in METRICS.values()},

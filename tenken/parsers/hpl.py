@@ -21,7 +21,7 @@ from tenken.parsers.printed import naming_the_cause, plain
 #: Threshold above which a residual is wrong, by the benchmark's rules.
 THRESHOLD = 16.0
 
-#: A printed time has two decimals, a rate four digits or more: agreement with the operations to this precision.
+#: A printed time has two decimals, a rate four digits or more: they must agree with the operations to this precision.
 _ROUNDED_SECONDS, _ROUNDED_RATE = 0.006, 0.02
 
 _INTEGER = r"[0-9]{1,9}"

@@ -1,8 +1,8 @@
 """Parser of NVIDIA's HPL-MxP: one block of norms, the scaled residual with its verdict, the problem, the rates.
 
-The block is between two lines `****** HPL MxP Result ******`. No time is printed, so the rate is compared with that
-of one GPU and that of the LU alone, and the scaled residual with the norms printed with it. The quality of the factors
-is not printed: a residual does not detect a wrong LU of a dominant matrix, so the verdict names its source.
+The block is between two lines `****** HPL MxP Result ******`. No time is printed, so the rate is compared with that of
+one GPU and that of the LU alone, and the scaled residual with the norms printed with it. The quality of the factors is
+not printed: a residual does not detect a wrong LU of a dominant matrix, so the verdict names its source.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The site's nccl-tests in addition to nccl: the same request and judgement, their binaries, a parser of their output.
 
-The format is that of nccl-tests' own sources (src/common.cu and src/util.cu, 2.0 to 2.19): a line `# nThread ...`
-with the requested parameters, one line per rank, two lines of column names, one line per size with time (us), algorithm
-and bus bandwidth (10^9 bytes/s) and wrong values, out of place and in place, and at the end the number of values out of
-bounds and the mean of all bus bandwidths. Before 2.13 a line has its largest relative error in place of wrong values,
-which are only in that number at the end. A maximum size that does not fit is announced as reduced.
+The format is that of nccl-tests' own sources (src/common.cu and src/util.cu, 2.0 to 2.19): a line `# nThread ...` with
+the requested parameters, one line per rank, two lines of column names, one line per size with time (us), algorithm and
+bus bandwidth (10^9 bytes/s) and wrong values, out of place and in place, and at the end the number of values out of
+bounds and the mean of all bus bandwidths. Before 2.13 a line has its largest relative error instead of wrong values,
+which only the number at the end includes. A maximum size that does not fit is announced as reduced.
 
-A run that stopped early has no such end. Values must be consistent: bandwidth with size and time, bus
-bandwidth with it and the number of ranks, the mean with all of them; each within the printed digits.
+A run that stopped early lacks these last lines. Values must be consistent: bandwidth with size and time, bus bandwidth
+with it and the number of ranks, the mean with all of them; each within the printed digits.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _NUMBER = re.compile(r"[0-9]{1,20}(?:\.[0-9]{0,20})?(?:e[+-]?[0-9]{1,3})?")
 _REDUCED = re.compile(r"^[ \t]{0,80}# Reducing maxBytes to (\d{1,15}) due to memory limitation", re.M)
 #: Before 2.13 the last column of a mode was the largest relative error (%5.0le).
 _ERROR = re.compile(r"[0-9]e(?:-[0-9]{2,3}|\+00)")
-#: Behind a line, on request (-T).
+#: After a line, on request (-T).
 _TIMESTAMP = re.compile(r"\s+[0-9]{4}-[0-9]{2}-[0-9]{2}\s+[0-9]{2}:[0-9]{2}:[0-9]{2}\s*$")
 #: Columns of a mode: time, algorithm bandwidth, bus bandwidth, wrong values.
 _OF_WAY = 4
-#: size, count, type, operation and root; of some collectives the last two are blank.
+#: size, count, type, operation and root; for some collectives the last two are blank.
 _FIRST = (3, 5)
 
 
@@ -193,7 +193,7 @@ def _points(benchmark: str, words: Sequence[str], ranks: int) -> list[Point]:
             low, high = _span(columns[1])
             bus = (low * factor, high * factor)
             _follows(f"{benchmark}: line {shown}: busbw", columns[2], bus, f"algbw x {factor:.6g} for {ranks} ranks")
-            # two decimals of a few bytes are 0.00: their time determines the rate
+            # two decimals are 0.00 for a few bytes: the rate then follows from the time
             busbw = busbw or moved / time / 1e3 * factor
         found.append(Point(size, place, time, busbw, None if wrong is None else int(wrong)))
     return found
@@ -265,7 +265,7 @@ def _mean(benchmark: str, said: str, rows: Sequence[Sequence[str]]) -> None:
 
 def parse_all(text: str) -> list[Output]:
     """The outputs of several binaries, each after a line `TENKEN-NCCL-TESTS <binary>`. Raises NcclTestsFormatError."""
-    text = text.replace("\r\n", "\n")  # of a launcher that gives its ranks a terminal
+    text = text.replace("\r\n", "\n")  # added by a launcher that gives its ranks a terminal
     marks = list(_BEGIN.finditer(text))
     if not marks:
         raise NcclTestsFormatError("the job printed no output of nccl-tests")

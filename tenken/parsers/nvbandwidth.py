@@ -56,14 +56,14 @@ class NvbandwidthFormatError(TenkenError):
 
 @dataclass(frozen=True)
 class Output:
-    """The matrices by test, in GB/s or ns, without unmeasured ones; waived tests, which only JSON names."""
+    """The matrices by test, in GB/s or ns, without unmeasured ones; and waived tests, which only JSON names."""
 
     version: str
     tests: dict[str, tuple[float, ...]]
     waived: tuple[str, ...]
 
     def worst(self) -> dict[str, float]:
-        """By test the value of the slowest GPU or pair: the least bandwidth, the longest latency."""
+        """By test the value of the slowest GPU or pair: the lowest bandwidth, the longest latency."""
         return {
             name: max(values) if name.endswith("latency_sm") else min(values) for name, values in self.tests.items()
         }
@@ -120,7 +120,7 @@ def _ended(name: str, tests: dict[str, tuple[float, ...]]) -> None:
 
 
 def _values(name: str, rows: Sequence[Sequence[str]], total: str, square: bool) -> tuple[float, ...]:
-    """The entries of a matrix; those between a GPU and itself are not measured. Raises NvbandwidthFormatError."""
+    """The entries of a matrix, without the diagonal, which is not measured. Raises NvbandwidthFormatError."""
     if not rows or len({len(row) for row in rows}) > 1:
         raise NvbandwidthFormatError(f"{name}: no matrix, or one with rows of different lengths")
     values, every = [], []
@@ -167,7 +167,7 @@ def _json(text: str) -> Output:
     tests: dict[str, tuple[float, ...]] = {}
     waived = []
     for case, following in zip(cases, [*cases[1:], None], strict=True):
-        # one that ends with an error leaves its entry `Running`, and another one follows
+        # a test that ends with an error leaves its entry `Running`, and another entry follows
         both = isinstance(case, dict) and isinstance(following, dict)
         if both and case.get("status") == "Running" and case.get("name") == following.get("name"):
             continue
@@ -183,7 +183,7 @@ def _json(text: str) -> Output:
         matrix = case.get("bandwidth_matrix")
         if not isinstance(matrix, list) or not all(isinstance(row, list) and row for row in matrix) or not matrix:
             raise NvbandwidthFormatError(f"{name}: no bandwidth_matrix")
-        # the matrices of both directions stand before that of the total
+        # the matrices of both directions precede that of the total
         columns = len(matrix[0])
         last = matrix[-columns:] if len(matrix) > columns else matrix
         tests[name] = _values(name, [[str(word) for word in row] for row in last], str(case.get("sum")), len(last) > 1)

@@ -37,20 +37,20 @@ BENCHMARKS: dict[str, tuple[str, str, str, int]] = {
     "osu_scatter": ("osu_scatter", "us", "lower", 0),
 }
 
-#: With -c every iteration writes and compares each of its buffers. OMB's 1000 large messages of osu_latency and 20
-#: windows of 64 of osu_bibw take minutes by that, so that large messages are fewer here: in each part up to this size
-#: in bytes (None: to the end) so many iterations, and so many windows of the bandwidths.
+#: With -c every iteration fills and compares all of its buffers. OMB's 1000 large messages of osu_latency and 20
+#: windows of 64 of osu_bibw then take minutes, so large messages are fewer here: (maximum size in bytes, None: to the
+#: end; iterations; windows of the bandwidths) for each part of the sweep.
 PARTS: tuple[tuple[int | None, int, int], ...] = ((8192, 1000, 100), (None, 50, 5))
 _WINDOWS = ("osu_bw", "osu_bibw", "osu_mbw_mr")
 
 _TITLE = re.compile(r"^[ \t]{0,80}# OSU [^\n]{0,200}?(?:Test|Benchmark)[^v\n]{0,100} v([0-9.]{1,20})", re.M)
-#: Of the ports to Python, which state no version.
+#: For the Python ports, which state no version.
 _PORT = re.compile(r"^[ \t]{0,80}# ((?:OMB-Py|OMB Python) )?MPI [^\n]{1,100} Test[ \t]*$", re.M)
 _COLUMNS = re.compile(r"^[ \t]{0,80}# Size\b([^\n]*)", re.M)
 _UNIT = re.compile(r"\b(?:[munp]?s|[KMGTkmgt]i?B/s)\b")
 _SIZE = re.compile(r"[0-9]{1,15}")
 _NUMBER = re.compile(r"[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,3})?")
-#: Collectives in full (-f): average, minimum and maximum of all ranks.
+#: Collectives with -f: average, minimum and maximum over all ranks.
 _IN_FULL = re.compile(
     r"^[ \t]{0,80}# Size\s{1,60}Avg Latency\(us\)\s{1,60}Min Latency\(us\)\s{1,60}Max Latency\(us\)", re.M
 )
@@ -170,7 +170,7 @@ def parse_all(text: str) -> list[Output]:
     """The outputs of several benchmarks, each after a line `TENKEN-OSU <benchmark>`, its second part after
     `TENKEN-OSU-PART`. Raises OsuFormatError.
     """
-    text = text.replace("\r\n", "\n")  # of a launcher that gives its ranks a terminal
+    text = text.replace("\r\n", "\n")  # added by a launcher that gives its ranks a terminal
     marks = list(_BEGIN.finditer(text))
     if not marks:
         raise OsuFormatError("the job printed no output of an OSU benchmark")
@@ -183,7 +183,7 @@ def parse_all(text: str) -> list[Output]:
 
 
 def _joined(benchmark: str, text: str) -> Output:
-    """The output of one benchmark in one or more parts, whose sizes rise. Raises OsuFormatError."""
+    """The output of one benchmark in one or more parts with ascending sizes. Raises OsuFormatError."""
     outputs = [parse(benchmark, part) for part in _PART.split(text)]
     points = [point for output in outputs for point in output.points]
     back = next((after for before, after in pairwise(points) if after.bytes <= before.bytes), None)
@@ -196,7 +196,7 @@ def _joined(benchmark: str, text: str) -> Output:
 
 
 def parts(benchmark: str, most: int) -> list[str]:
-    """Options of a benchmark for sizes up to `most` bytes: a launch each, with sizes and how often each is timed."""
+    """Options of a benchmark for sizes up to `most` bytes: one launch for each part, with its sizes and iterations."""
     found, least = [], 1
     for last, iterations, windows in PARTS:
         end = min(most, last or most)
@@ -211,8 +211,8 @@ def parts(benchmark: str, most: int) -> list[str]:
 def document(outputs: list[Output], node: str, ranks: int, nodes: list[str], buffers: str) -> dict[str, Any]:
     """A result document of mpi_p2p from the output of the OSU benchmarks: one sample per size, their mean.
 
-    Its parameter `max_bytes` is the largest size that each of them reached: an output that stops early differs from
-    the request. `nodes` is stated where there are several, as mpi_p2p states it.
+    Its parameter `max_bytes` is the largest size that each of them reached: an output that stops early differs from the
+    request. `nodes` is stated if there are several, as in mpi_p2p.
     """
     metrics, checks = [], []
     for output in outputs:

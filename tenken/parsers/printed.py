@@ -1,8 +1,8 @@
-"""What launchers, wrappers and crashes add to the output of any program. It is removed or named here, for all parsers.
+"""What launchers, wrappers and crashes add to the output of any program. All parsers remove or name it here.
 
 Labels at the beginning of every line: `[1,0]<stdout>:` (Open MPI --tag-output, with a time too), `0: ` (srun -l, flux),
 `[0] ` (Intel MPI -l), `node1: ` (pdsh, clush, mpi-operator), a time of ISO 8601 (kubectl, docker). Causes of an early
-end: the lines of HPL, CUDA, MPI libraries, the kernel and the schedulers.
+end: lines of HPL, CUDA, MPI libraries, the kernel and the schedulers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LABELS = tuple(
 )
 #: A word before the colon is a label only if it is the same on every line.
 _NAME = re.compile(r"([A-Za-z][\w.-]{0,62}): ?")
-#: This many lines in sequence are not a coincidence.
+#: This many lines in sequence are no coincidence.
 _LEAST = 4
 
 _NUMERIC = re.compile(r"[-+]?(?:\d[\d.,]*(?:[eE][-+]?\d{0,4})?[KMGT]?i?B?|\.\d+|nan|inf)\b[\d.]*", re.I)
@@ -44,8 +44,8 @@ _EARLY = re.compile(
 
 
 def plain(text: str) -> str:
-    """The output without carriage returns and without the labels of a launcher, where they are on every line from the
-    first labelled one to the last; other lines, of the job script, may be around them.
+    """The output without carriage returns and without the labels of a launcher, if every line from the first labelled
+    one to the last has one; other lines, of the job script, may precede and follow them.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     lines = text.split("\n")
@@ -70,7 +70,7 @@ def _same_name(lines: Sequence[str]) -> list[re.Pattern[str]]:
 
 
 def half_labelled(text: str) -> str:
-    """The label that some lines of an output have and others between them do not; empty if there is none."""
+    """The label that only some lines of an output have; empty if there is none."""
     lines = [line for line in plain(text).split("\n") if line.strip()]
     for form in _LABELS:
         found = [match[0].strip() for line in lines if (match := form.match(line))]
@@ -103,7 +103,8 @@ R = TypeVar("R")
 
 
 def naming_the_cause(parse: Callable[P, R]) -> Callable[P, R]:
-    """A parser, the text its last argument, whose refusals name an early end of the program or labels on some lines."""
+    """Wraps a parser, whose last argument is the text, so that its errors name an early end of the program or labels on
+    some lines."""
 
     @wraps(parse)
     def parser(*arguments: P.args, **more: P.kwargs) -> R:

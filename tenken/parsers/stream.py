@@ -1,7 +1,7 @@
 """Parser of STREAM 5.10 (stream.c, stream_mpi.c): four kernels with the best rate and their times, then its own check.
 
-Rates are in MB/s of 10^6 bytes, of the best of its repetitions; the first one is left out. `Solution Validates` follows
-on arrays that are right; otherwise `Failed Validation on array`. The number of array elements is printed before.
+Rates are in MB/s of 10^6 bytes, of the best repetition without the first one. `Solution Validates` follows if the
+arrays are right; otherwise `Failed Validation on array`. The number of array elements is printed before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tenken.errors import TenkenError
 from tenken.parsers.printed import naming_the_cause, plain
 
 KERNELS = ("Copy", "Scale", "Add", "Triad")
-#: Arrays that a kernel reads or writes.
+#: Number of arrays that a kernel reads or writes.
 _ARRAYS = {"Copy": 2, "Scale": 2, "Add": 3, "Triad": 3}
 
 _VERSION = re.compile(r"STREAM version \$Revision: (\S{1,20})")

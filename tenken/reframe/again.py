@@ -1,7 +1,7 @@
-"""An INVALID run is measured once more when everything else has run: the disturbance may be gone.
+"""Measures an INVALID run once more after everything else: the disturbance may be gone.
 
-The second attempt decides, and there is no third. Both are in the archive. ReFrame's own statistics, its
-run report and its exit status have the attempt that counts.
+The second attempt decides, and there is no third. Both are in the archive. ReFrame's own statistics, run report and
+exit status reflect the attempt that counts.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from reframe.frontend.executors import Runner
 from tenken.model.verdicts import INVALID
 from tenken.reframe.terminal import own_time
 
-#: Second attempts take at most this share of the session's time until then, and at most this much of it is planned.
+#: Second attempts take at most this share of the session's time so far, and planned durations fill at most this much of
+#: it.
 SHARE, PLANNED = 0.25, 0.8
-#: The end of the job in which the session runs, in seconds since 1970: a check that still runs then loses all of its
+#: End of the job in which the session runs, in seconds since 1970: a check that is still running then loses all of its
 #: records.
 UNTIL = "TENKEN_UNTIL"
-#: The share of the time until that end that second attempts may take.
+#: Share of the time until that end that second attempts may take.
 OF_REST = 0.5
 
 
@@ -69,7 +70,7 @@ def measure_again(runner: Any, testcases: Sequence[Any], took: float, once: Call
         runner.policy.set_expiry(None)
         here._current_run -= 1
         second = runner.stats._alltasks.pop() if len(runner.stats._alltasks) > here.current_run + 1 else []
-        # one that could not even be staged (a full disk) is no evidence: the first one counts
+        # a second attempt that could not even be staged (a full disk) is no evidence: the first one counts
         over = {task.testcase: task for task in second if not task.aborted and hasattr(task.check, "judged")}
         first[:] = [over.get(task.testcase, task) if task in chosen else task for task in first]
 
@@ -82,7 +83,7 @@ def allowed(took: float) -> float:
 
 
 def affordable(tasks: Sequence[Any], seconds: float) -> list[Any]:
-    """Those that fit in a time by their former duration, short ones first; in their order."""
+    """The cases that fit into a time by their former duration, shortest first; returned in their order."""
     chosen, planned = [], 0.0
     for task in sorted(tasks, key=_seconds):
         planned += _seconds(task)
@@ -96,6 +97,7 @@ def _seconds(task: Any) -> float:
 
 
 def _void(task: Any) -> bool:
-    """Measured, and judged to be INVALID; a case that never ran, or could not be archived, has no second attempt."""
+    """Whether it was measured and judged INVALID; a case that never ran, or could not be archived, has no second
+    attempt."""
     judged = getattr(task.check, "judged", None)
     return bool(task.failed and judged is not None and judged.verdict == INVALID)

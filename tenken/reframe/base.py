@@ -58,10 +58,10 @@ from tenken.reframe.outcome import (
 from tenken.reframe.reference import reframe_reference
 from tenken.reframe.schedulers import ledger
 
-#: Seconds that a program warms up in mode quick, where its check names none. Programs warm up once per GPU and kind of
-#: work: with one second each that was a quarter of a quick run. Clocks rise within 0.1 s.
+#: Seconds of warm-up in mode quick, unless the check sets them. Programs warm up once per GPU and kind of work: with
+#: one second each, warm-up was a quarter of a quick run. Clocks rise within 0.1 s.
 QUICK_WARMUP = 0.3
-#: Sessions that this process has noted as begun.
+#: Sessions whose begin this process has recorded.
 _BEGUN: set[str] = set()
 
 
@@ -72,7 +72,7 @@ class InCheckFile(metaclass=typ._BuiltinType):
 
     @classmethod
     def __rfm_cast_str__(cls, text):
-        # of any other error ReFrame makes a warning, runs nothing and ends with 0
+        # ReFrame turns any other error into a warning, runs nothing and ends with 0
         raise SystemExit(
             f"tenken: -S cannot set the arguments of a program ({text!r}): they are set in the check's file; derive "
             f"a class from the check there with `arguments = {{'name': value}}`"
@@ -80,8 +80,8 @@ class InCheckFile(metaclass=typ._BuiltinType):
 
 
 class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
-    """Runs a program once on one partition and environment and gives a verdict. It is independent of the origin of
-    the program: TenkenCheck builds one of this suite, ForeignCheck (tenken/reframe/foreign.py) uses an installed one.
+    """Runs a program once on one partition and environment and gives a verdict. It is independent of the origin of the
+    program: TenkenCheck builds one of this suite, ForeignCheck (tenken/reframe/foreign.py) uses an installed one.
 
     A derived class names the program, the kind of subjects of its metrics and the arguments; metrics,
     units, directions and floors come from the program's metrics.yaml, references from the system file.
@@ -92,7 +92,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: :type: :class:`str`
     program = variable(str)
 
-    #: Kinds of subject for which metrics must come: host, gpu, pair, ranks.
+    #: Kinds of subject that must have metrics: host, gpu, pair, ranks.
     #:
     #: :type: :class:`List[str]`
     #: :default: ``['host']``
@@ -106,12 +106,12 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: :default: ``False``
     uses_mpi = variable(bool, value=False)
 
-    #: Whether the program is one of this suite's; an adapter makes the result of another out of what it prints.
+    #: Whether the program is part of this suite; for others an adapter creates the result from the output.
     #:
     #: :default: ``True``
     ours = variable(bool, value=True)
 
-    #: Whether the program uses GPUs although its metrics come for ranks.
+    #: Whether the program uses GPUs although its metrics are reported for ranks.
     #:
     #: :default: ``False``
     on_gpus = variable(bool, value=False)
@@ -119,9 +119,9 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: Command-line arguments of the program by long name without dashes; True for a flag, None to leave one out.
     arguments = variable(InCheckFile, value={})
 
-    #: Parameters that the document must state with these values: proof that the program ran what was requested.
+    #: Parameters that the document must state with these values, which proves that the program ran what was requested.
     expected_parameters = variable(InCheckFile, value={})
-    #: Its former name, for checks of a site.
+    #: Its former name, for a site's checks.
     asked = variable(alias=expected_parameters)
 
     #: Cores of the node that the program uses; None: all that the system file names.
@@ -130,7 +130,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: GPUs of the node that the program must see; None: all that the system file names.
     gpus = variable(int, type(None), value=None)
 
-    #: Whether the document lists the GPUs it used, so that their number can be required of it.
+    #: Whether the document lists the GPUs it used, so that their number can be checked.
     #:
     #: :default: ``True``
     lists_gpus = variable(bool, value=True)
@@ -156,7 +156,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: the job script, or the command itself.
     captured, captures = "tenken-output.txt", True
 
-    #: Whether its program is built before all others (with `programs = fixture(BuildFirst, ...)`): a first finding.
+    #: Whether its program is built before all others (with `programs = fixture(BuildFirst, ...)`) for a first result.
     comes_first = False
 
     valid_systems = ["*"]
@@ -166,7 +166,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     exclusive_access = True
     time_limit = "30m"
     require_reference = True
-    # the comparison is ReFrame's, the raising ours (raise_misses): its own message would not name the node
+    # ReFrame compares, and we raise (raise_misses): its own message would not name the node
     strict_check = False
     maintainers = ["tenken"]
 
@@ -194,7 +194,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         fitting = asked
         while fitting > slots:
             fitting //= 2
-        # of whole nodes; 0 is counted later
+        # of whole nodes; 0 is resolved later
         self.num_tasks, self.num_tasks_per_node = -(-self.num_tasks // asked) * fitting, fitting
 
     @property
@@ -207,7 +207,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             return
         try:
             archive.check_writable(archive_root())
-            # once per process: a run that is killed is known to have begun, and which modules failed to load
+            # once per process, so that a run that is killed is known to have begun, and which modules failed to load
             session = os.environ.get("TENKEN_SESSION", "")
             if session and session not in _BEGUN:
                 archive.begin_session(archive_root(), session, logs.load_errors)
@@ -218,7 +218,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @property
     def one_by_one(self) -> bool:
-        """Whether it takes one GPU of the node after the other."""
+        """Whether it measures the GPUs of the node one after another."""
         return "gpu" in self.subjects and self.arguments.get("gpus") == "all" and not self.arguments.get("at-once")
 
     @property
@@ -230,7 +230,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @run_before("run")
     def keep_to_the_share(self):
-        """More or fewer samples, as the share of this machine and run is larger or smaller than the stated one."""
+        """Takes more or fewer samples if the share of this machine and run is larger or smaller than the stated one."""
         by = budget.scale(self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, self.one_by_one)
         if by == 1 or not self.arguments:
             return
@@ -266,7 +266,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @run_before("run")
     def count_flexible_ranks(self):
-        """ReFrame counts the nodes of `num_tasks = 0` only after it has written the launch line: `mpirun -np 0`."""
+        """ReFrame resolves `num_tasks = 0` to nodes only after it has written the launch line: `mpirun -np 0`."""
         if self.num_tasks > 0 or self.is_dry_run():
             return
         at_least = -self.num_tasks or self.num_tasks_per_node
@@ -287,7 +287,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @property
     def fault(self) -> str:
-        """The fault to be injected in a drill (`tenken drill`), in which the program must fail."""
+        """The fault to inject in a drill (`tenken drill`), which makes the program fail."""
         return os.environ.get("TENKEN_DRILL", "") if self.ours else ""
 
     @property
@@ -298,8 +298,8 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @run_before("run", always_last=True)
     def write_request(self):
-        """The request, whose token the program or the adapter repeats; and the data a later session needs to adopt the
-        result if this one is killed.
+        """Writes the request, whose token the program or the adapter repeats; and the data a later session needs to
+        adopt the result if this one is killed.
         """
         path = Path(self.stagedir, REQUEST_FILE)
         disk.patiently(lambda: path.write_text(self.request().text(), encoding="utf-8"), path)
@@ -321,8 +321,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         allowed = joblines.allow_root() if self.uses_mpi else []
         if self.uses_mpi and self.num_tasks == (self.num_tasks_per_node or self.num_tasks):
             allowed += joblines.without_ssh()
-        # programs of this suite hold their locks themselves
-        # whether ranks use the available GPUs is not known
+        # programs of this suite hold their locks themselves; whether ranks use the available GPUs is not known
         gpus = self.uses_gpus or ("ranks" in self.subjects and self.machine.gpus != 0)
         held = [] if self.ours else locks.hold(gpus)
         capture = joblines.capture(self.captured) if printed and self.captures else ([], [])
@@ -369,7 +368,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     def one_by_one_or_at_once(self, at_once: bool):
         """For `run_after("init")`: a check that has one variant for the GPUs one by one and another for all at once.
 
-        The second one needs two GPUs. Mode quick uses only it, which measures every GPU in the time of one.
+        The second one needs two GPUs. Mode quick uses only the latter, which measures every GPU in the time of one.
         """
         if at_once:
             self.valid_systems = _with_feature(self.valid_systems, GPUS[2])
@@ -377,7 +376,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             self.valid_systems = [f"{one} -{GPUS[2]}" for one in self.valid_systems]
 
     def waive(self, reason: str):
-        """Archive that this machine cannot run the check, as found in set-up, as a waiver; then skip.
+        """Archives a waiver, found in set-up, that this machine cannot run the check; then skips it.
 
         A plain `skip` would leave no record, which would be read as a failure.
         """
@@ -404,7 +403,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             foreign=not self.ours,
             mode=self.tenken_mode,
             revision=revision,
-            # the programs of this suite write what its sources write
+            # programs of this suite report the revision of the sources
             sections=("locks", "load") if revision is not None else (),
         )
 
@@ -494,7 +493,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         ledger.close(self.job)
 
     def record_failure(self, partition, environ, reason: str):
-        """Archive that this case was not judged, unless it has a record."""
+        """Archives that this case was not judged, unless it has a record."""
         if getattr(self, "recorded", False):
             return
         self.recorded = True

@@ -16,29 +16,29 @@ from tenken.reframe.build import BuildPrograms
 
 #: Minutes of a run by mode, with the build. `published` has no limit, `nightly` the duration of its history.
 MINUTES = {"quick": 5.0, "acceptance": 30.0}
-#: Mode acceptance on a node with more than two GPUs: checks that take one GPU after the other have more of them.
+#: Mode acceptance on a node with more than two GPUs, where checks that measure the GPUs one by one take longer.
 MINUTES_OF_MANY = 45.0
 #: GPUs for which shares are stated.
 FEW_GPUS = 2
 #: Seconds of the budget that belong to no check: the build, and most of a second between two checks.
 BESIDE = 150.0
-#: Share of a budget that all checks of files may have together.
+#: Share of a budget for all file checks together.
 FILES = 0.25
 
-#: Arguments of programs that are durations of sampling, and the least of each in seconds: those of mode quick.
+#: Arguments of programs that are sampling durations, and the minimum of each in seconds: that of mode quick.
 #: Repetitions are reduced to what the catalogue requires (`min_count`).
 SECONDS = {
     "seconds": 0.2, "decide-seconds": 0.1, "target-seconds": 1.0, "sustained-seconds": 0.6, "energy-seconds": 2.1,
 }  # fmt: skip
 
-#: Tags in the order in which their checks run: the deciding ones first. All others follow, those of `LATER` whatever
-#: their other tags, files last.
+#: Tags in the order in which their checks run: the deciding ones first. The others follow in order; those of `LATER`
+#: come last whatever their other tags, and files at the very end.
 LATER = {"training"}
 FIRST, LAST = ("stream", "transfer", "links", "gemm", "hpl", "hpl_mxp", "hpcg"), "storage"
 
 
 def scale(mode: str, minutes: float, gpus: int, one_by_one: bool) -> float:
-    """Samples of a check relative to those stated for it. `minutes`: of the whole run, 0 for the mode's own.
+    """Ratio of a check's samples to the stated number. `minutes`: of the whole run, 0 for the mode's default.
 
     A check that takes GPUs `one_by_one` has less time for each if there are more than two.
     """
@@ -61,7 +61,7 @@ def seconds_of(share: float | None, mode: str, minutes: float, gpus: int, one_by
 
 
 def fitted(arguments: Mapping[str, Any], by: float, fewest: int) -> dict[str, Any]:
-    """The arguments that `by` changes: durations, and repetitions, of which `fewest` remain."""
+    """The arguments scaled by `by`: durations, and repetitions, of which at least `fewest` remain."""
     found: dict[str, Any] = {}
     for name, least in SECONDS.items():
         value = arguments.get(name)

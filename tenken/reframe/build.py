@@ -1,4 +1,5 @@
-"""One build per partition and environment, shared by all checks that run there, of the programs that they need."""
+"""One build per partition and environment, shared by all checks that run there and limited to the programs that they
+need."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from tenken.reframe.outcome import Outcome, known_nodes
 
 #: With fewer free bytes in TMPDIR compilers fail.
 TOO_FEW_FOR_COMPILERS = 4 << 20
-#: The output of the build's job at its end, with its exit status.
+#: File with the build job's output at its end, with its exit status.
 _END = "TENKEN-BUILD-END"
 #: The header of the build with the revision, copied next to the programs.
 REVISION_FILE = "tenken_revision.h"
@@ -38,15 +39,16 @@ REVISION_FILE = "tenken_revision.h"
 _selected: dict[tuple[str, str, bool], set[str]] = {}
 #: Where an image made by toolchains/container has the programs.
 IMAGE_BUILT = "/opt/tenken/built"
-#: Seconds that a build on the machine that is measured waits for the check that comes first.
+#: Seconds that a build on the measured machine waits for the check that comes first.
 WAIT_FOR_FIRST = 120
-#: Seconds that the build for that check, once it is done, waits for the others to have configured.
+#: Seconds that the finished build for that check waits for the others to have configured.
 WAIT_FOR_CONFIGURED = 20
 
 
 @functools.cache
 def _builds_on_login(system: str, partition: str) -> bool | None:
-    """Where a partition builds; None for a system without a file. ReFrame queries each of some dozen fixtures."""
+    """Whether a partition builds on the login node; None for a system without a file. Cached: ReFrame asks for each of
+    some dozen fixtures."""
     return loader.load(system).partition(partition).builds_on_login if system in loader.names() else None
 
 
@@ -61,9 +63,7 @@ def note_selection(cases: Iterable[Any]) -> None:
 
 
 def selected(partition: str, environment: str, first: bool = False) -> list[str]:
-    """Programs needed there, by the checks that run first or by all others; empty if unknown, in which case all are
-    built.
-    """
+    """Programs needed by the checks that run first, or by all others; empty if unknown, in which case all are built."""
     return sorted(_selected.get((partition, environment, first), ()))
 
 
@@ -79,8 +79,8 @@ def first_is_over(partition: str, environment: str) -> Path:
 
 
 def others(partition: str) -> list[str]:
-    """Environments of a partition that have checks, but none that runs first: they are built in separate folders, so
-    they are configured while the programs of the first check are built.
+    """Environments of a partition that have checks, but none that runs first: they have separate build folders, so they
+    are configured while the programs of the first check are built.
     """
     every = {environment for where, environment, _ in _selected if where == partition}
     return sorted(every - set(firsts(partition)))
@@ -131,15 +131,15 @@ def choose_generator(tree: str) -> list[str]:
 
 
 def find_cmake() -> str:
-    """A line for the job of a build, which some schedulers start with a login shell's PATH: where no module brings
+    """A line for the job of a build, which some schedulers start with a login shell's PATH: if no module provides
     CMake, that of the virtual environment is used.
     """
     return f"cmake --version > /dev/null 2>&1 || PATH=$PATH:{shlex.quote(str(Path(sys.executable).parent))}"
 
 
 def configured(command: str, tree: str) -> str:
-    """A configuration line. The result of a failed one is removed: CMake would permanently cache that a compiler, or
-    a library whose module was not loaded, is missing.
+    """A configuration line. A failed configuration is removed: CMake would permanently cache that a compiler, or a
+    library whose module was not loaded, is missing.
     """
     return f"{command} || {{ tenken_failed=$?; rm -rf {tree}/CMakeCache.txt {tree}/CMakeFiles; exit $tenken_failed; }}"
 
@@ -215,7 +215,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
 
     @run_after("init")
     def choose_where(self):
-        """ReFrame creates the build job during set-up, for the login node or for a node; later is too late."""
+        """ReFrame creates the build job during set-up, for the login node or for a node: afterwards is too late."""
         # a fixture of an environment is made for one partition, by its full name
         system, _, partition = self.valid_systems[0].partition(":") if self.valid_systems else ("", "", "")
         built_on_login = _builds_on_login(system, partition) if partition else None
@@ -241,7 +241,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         launchers = ['-DCMAKE_CXX_COMPILER_LAUNCHER="$tenken_launcher"']
         if self.machine.nvcc:
             launchers.append('-DCMAKE_CUDA_COMPILER_LAUNCHER="$tenken_cuda_launcher"')
-        # written here: the node that builds may have no Python, or be of another architecture
+        # generated here: the node that builds may have no Python, or another architecture
         entries = ROOT / ".build" / "catalogue"
         headers.write(PROGRAMS, entries)
         stated = f"-DTENKEN_CATALOGUE={shlex.quote(str(entries))}"
@@ -253,7 +253,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         build = f"cmake --build {tree} -j {jobs}"
         apart = self.machine.measured_where_built and not self.for_first
         if self.build_locally and not self.machine.measured_where_built:
-            # others work on a login node; at nice 19 their work would leave this build 1.5 % of a core
+            # others may work on a login node; at nice 19 their work would leave this build 1.5 % of a core
             build = f"nice -n 10 {build}"
         install = f'cmake --install {tree} --prefix "$PWD"'
         if programs:
@@ -265,7 +265,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         driver = f"sh {shlex.quote(str(ROOT / 'scripts' / 'driver.sh'))} {self.machine.nvcc}"
         over = shlex.quote(str(first_is_over(*where)))
         built = os.environ.get("TENKEN_BUILT")
-        # also of another environment: it is the same machine
+        # also of another environment, since it is the same machine
         wait = [wait_for(first_is_over(where[0], one), WAIT_FOR_FIRST) for one in firsts(where[0])] if apart else []
         at_once = bool(self.machine.measured_where_built and not built and firsts(where[0]))
         waiting = others(where[0]) if at_once and self.for_first else []
@@ -301,10 +301,10 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             # ReFrame would report only the exit status: the job ends with 0, and its output is read below
             *(under_way(self.current_environ.name) if apart else []),
             "tenken_build && tenken_status=0 || tenken_status=$?",
-            # also reported by one that failed before, perhaps without a folder
+            # also after an earlier failure, perhaps without a folder
             *([f"{{ : > {told}; }} 2> /dev/null || :"] if configures else []),
             *(all_over(self.current_environ.name) if apart else []),
-            # nothing waits for a check that will not run
+            # so that nothing waits for a check that will not run
             *([f"[ $tenken_status = 0 ] || : > {over}"] if self.for_first else []),
             f'echo "{_END} $tenken_status"',
         ]
@@ -319,12 +319,12 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         ]
 
     def last_words(self, status: int | None) -> str:
-        """The last output of the build that explains its end, or that the disk of its files or of TMPDIR is full."""
+        """The last output that explains why the build failed, or that the disk of its files or of TMPDIR is full."""
         job = self.build_job
         outcome = Outcome(Path(self.stagedir), job.stdout, job.stderr, None, False)
-        # compilers speak on standard error, ninja forwards their messages to its own output
+        # compilers write to standard error, ninja forwards their messages to its own output
         said = outcome.text("stderr") + outcome.text()
-        # compilers write there, and CMake reports their failure as something that it could not find
+        # compilers write there, and CMake reports their failure as something that was not found
         temporary = disk.room(os.environ.get("TMPDIR") or "/tmp", TOO_FEW_FOR_COMPILERS)
         words = why(said, status) or "it printed nothing"
         return f"{temporary[2:]}: {words}" if temporary else f"{words}{disk.room(self.stagedir)}"
@@ -353,7 +353,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
 class BuildFirst(BuildPrograms):
     """Builds the programs of the checks that run first, so that a first result does not wait for all of them.
 
-    If programs are compiled on the machine being measured, the other build waits until that check has ended.
+    If programs are compiled on the measured machine, the other build waits until that check has ended.
     """
 
     for_first = True

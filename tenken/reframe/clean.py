@@ -16,7 +16,7 @@ from tenken.reframe.orphans import KEPT
 from tenken.reframe.schedulers.ledger import entries
 
 _DAY_S = 86400
-#: A file that is being written has this name for less than a minute; older ones were left by a kill.
+#: A file has this name for less than a minute while it is written; older ones were left by a kill.
 _LEFTOVERS = (".tmp-*", ".probe-*")
 
 
@@ -37,7 +37,7 @@ def find(root: Path, archive: Path, days: float, log_days: float, now: float) ->
         age = (now - newest(folder)) / _DAY_S
         if folder.is_dir() and age >= days and not any(entries(folder)) and not any(folder.rglob(KEPT)):
             yield Left(folder, size(folder), f"stage folder, {age:.0f} days old")
-    # the content of a file that a kill kept from its name
+    # the content of a file that a kill prevented from getting its name
     waiting = {
         temporary
         for manifest in seal.manifests(archive).values()

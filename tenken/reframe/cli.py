@@ -26,8 +26,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """0; 1 if a check file does not import or no check applies."""
     system = loader.load(arguments.system)
-    if arguments.save:  # a run follows: what it needs from the user is checked before anything starts
-        from tenken.reframe.configuration import no_submission  # brings ReFrame, which a list does not need
+    if arguments.save:  # a run follows: missing user variables are reported before anything starts
+        from tenken.reframe.configuration import no_submission  # loads ReFrame, which a list does not need
 
         system.expand(os.environ)
         if missing := no_submission(system):

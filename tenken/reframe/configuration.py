@@ -132,7 +132,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
     elif partition.max_jobs:
         options["max_jobs"] = partition.max_jobs
     elif (partition.node.count or 0) > 8 and not partition.remote and partition.scheduler != "local":
-        # ReFrame's own is 8: of 1,000 nodes --distribute would keep 992 waiting
+        # ReFrame's default is 8: with --distribute on 1,000 nodes it would keep 992 waiting
         options["max_jobs"] = min(partition.node.count or 0, MOST_JOBS)
     if partition.time_limit:
         hours, minutes, seconds = partition.time_limit.split(":")
@@ -160,7 +160,7 @@ def _hostnames(system: System) -> list[str]:
 
 
 def chosen_system(arguments: Sequence[str], env: Mapping[str, str]) -> str | None:
-    """The system named by ReFrame's command line or environment; None: it is found by the host name."""
+    """The system named by ReFrame's command line or environment; None: the host name selects it."""
     for at, word in enumerate(arguments):
         if word == "--system" and at + 1 < len(arguments):
             return arguments[at + 1].partition(":")[0]
@@ -176,7 +176,7 @@ def runs(arguments: Sequence[str]) -> bool:
 
 
 def no_submission(system: System) -> str | None:
-    """Why no job of a system can be submitted from here; None: they can, or run here."""
+    """Why jobs of a system cannot be submitted from this host; None: they can, or they run here."""
     command = {"slurm": "sbatch", "pbs": "qsub", "nqsv": "qsub", "gridengine": "qsub"}
     needed = {command.get(one.scheduler) for one in system.partitions.values() if one.usable and not one.remote}
     if os.environ.get(ON_NODE) or not needed or any(name is None or shutil.which(name) for name in needed):
@@ -188,7 +188,7 @@ def no_submission(system: System) -> str | None:
 
 
 def _run_nothing(why: str) -> None:
-    """Have ReFrame end with one line once it has selected anything to run, before the session begins."""
+    """Makes ReFrame fail with one line once it has selected anything to run, before the session begins."""
     runall = Runner.runall
 
     def refusing(self: Any, testcases: Any, *arguments: Any, **options: Any) -> Any:
@@ -200,10 +200,10 @@ def _run_nothing(why: str) -> None:
 
 
 def _refuse_what_cannot_run(systems: Iterable[System]) -> None:
-    """One line before anything starts, if the chosen system needs variables that are not set, or a submit command that
-    is not there; and one if this node has GPUs that this process does not see.
+    """Raises one line before anything starts, if the chosen system needs variables that are not set, or a submit
+    command that does not exist; or if this node has GPUs that this process does not see.
     """
-    # the scripts of a dry run contain their values too
+    # the scripts of a dry run contain the variables' values too
     if not runs(sys.argv[1:]) and "--dry-run" not in sys.argv:
         return
     name, host = chosen_system(sys.argv[1:], os.environ), socket.gethostname()
@@ -230,9 +230,9 @@ def _system(system: System, session: str) -> dict[str, Any]:
 
 
 def _logging() -> dict[str, Any]:
-    """ReFrame's own performance logs: one line per metric, locked, next to the records."""
+    """ReFrame's own performance logs: one line per metric, with a lock, next to the records."""
     basedir = ROOT / "output" / "dry-run" if dry_run() else archive_root()
-    # where one line per check is printed (terminal.py), the file has the output of ReFrame in addition
+    # if one line per check is printed (terminal.py), ReFrame's output goes to the file only
     shown = "warning" if terminal.brief() and runs(sys.argv[1:]) else "info"
     terminals = [{"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}]
     handlers: list[dict[str, Any]] = []
@@ -251,7 +251,7 @@ def _logging() -> dict[str, Any]:
         # the steps of a dry run are not needed, and logging them takes a third of its time
         "level": "info" if dry_run() else "debug2",
         "perflog_multiline": True,
-        # ReFrame's own name for those of the terminal, which it makes first
+        # ReFrame's name for the terminal's handlers, which it creates first
         "handlers$": terminals,
         "handlers": handlers,
         "handlers_perflog": [
@@ -269,16 +269,14 @@ def _logging() -> dict[str, Any]:
 
 
 def _report_file(session: str) -> Path:
-    """ReFrame's run report, stored with the session; that of a dry run, which is not a session, outside of the
-    archive.
-    """
+    """ReFrame's run report, stored with the session; for a dry run, which is not a session, outside of the archive."""
     if dry_run():
         return ROOT / "output" / "dry-run" / "run-report.json"
     return session_folder(archive_root(), session) / "run-report.json"
 
 
 def _modes() -> list[dict[str, Any]]:
-    """`--mode NAME`: which checks, and at which sizes and repetitions."""
+    """Modes for `--mode NAME`: which checks, and with which sizes and repetitions."""
     return [{"name": name, "options": [f"--tag=^{name}$", f"-S tenken_mode={name}"]} for name in MODES]
 
 
@@ -333,8 +331,8 @@ def site_configuration() -> dict[str, Any]:
                 "report_file": str(_report_file(session)),
                 "resolve_module_conflicts": False,
                 "purge_environment": False,
-                # one question for all jobs; at ReFrame's 0.1 a verdict comes up to 10 s late. A process of this very
-                # machine is queried at no cost: there even 2 s would add up to a minute
+                # one query for all jobs; at ReFrame's 0.1 a verdict comes up to 10 s late. Polling a process on this
+                # machine costs nothing: there even 2 s would add up to a minute
                 "poll_rate_min": 4 if _all_local(systems, asked) else 0.5,
             }
         ],

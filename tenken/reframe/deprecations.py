@@ -1,5 +1,4 @@
-"""Prevents searches of the call stack for warnings that ReFrame ignores: they took half the time of loading the
-checks.
+"""Prevents searches of the call stack for warnings that ReFrame ignores: they took half the time of loading the checks.
 
 To attribute a deprecation warning, ReFrame reads the source of every frame of the stack. It does so twice for each
 check that it instantiates, also for the deprecated names in its base class, whose warnings it suppresses there.

@@ -17,9 +17,9 @@ PACKAGES = {
     "flock": "util-linux",
 }
 
-#: A line of rules such as launchers draw around a message.
+#: A horizontal rule, which launchers draw around a message.
 _RULE = re.compile(r"[-=*_#~+ ]{8,}")
-#: Lines that follow every failure and explain none.
+#: Lines that follow every failure and do not explain it.
 _EPILOGUE = re.compile(
     r"ninja: build stopped"
     r"|\w*make(\[\d+\])?: \*\*\*"
@@ -47,7 +47,7 @@ _ERROR = re.compile(
 _MISSING = re.compile(r"^[^:]*: (?:\w+ )?\d+: (?:exec: )?([\w.+/-]+): \S", re.MULTILINE)
 #: Messages of a program that could not write.
 _FULL_DISK = re.compile(r"^.*(?:No space left on device|Disk quota exceeded).*$", re.MULTILINE)
-#: CMake explains below the line that names its file; the first error is the cause of those that follow.
+#: CMake explains below the line that names its file; the first error causes those that follow.
 _CMAKE = re.compile(r"^CMake Error\b.*(?:\n(?:[ \t]+.*)?)*", re.MULTILINE)
 #: Characters of an answer.
 LONGEST = 400

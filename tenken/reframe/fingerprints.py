@@ -1,4 +1,4 @@
-"""Fingerprints of a run against the archive: a node with one GPU has no other to be compared with."""
+"""Compares the fingerprints of a run with the archive: a node with one GPU has no other device to compare with."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tenken.model.verdicts import RECORDED
 
 
 def recalled(result: Result, run: str, root: Path) -> list[Finding]:
-    """What the archive knows about the fingerprints of a result, which are archived then, except those of a drill.
-    `run`: the token of the attempt.
+    """What the archive knows about the fingerprints of a result, which are then archived, except for a drill. `run`:
+    the token of the attempt.
     """
     try:
         groups = by_key(stated(result.path))
@@ -38,7 +38,7 @@ def _of_key(result: Result, key: Key, members: list[Stated], run: str, root: Pat
     found = [say(RECORDED, result, f"fingerprints without a vote: {one}") for one in known.damaged]
     if known.traces:
         against = compare([*known.traces, *present])
-        # those in the minority within the run are named by the judge, which knows this run alone
+        # the minority within the run is named by the judge, which knows only this run
         more = tuple(one for one in against.deviations if (one.trace.device, one.step) not in alone)
         found += differing(key, replace(against, deviations=more))
         if against.equal:
@@ -56,7 +56,7 @@ def _of_key(result: Result, key: Key, members: list[Stated], run: str, root: Pat
 
 
 def _first(root: Path, key: Key, present: list[Trace]) -> str:
-    """Why nothing archived can be compared: a new version is a mark, and no fault."""
+    """Why nothing archived can be compared: a new version is a mark, not a fault."""
     others = archive.other_versions(root, key)
     if others:
         return (

@@ -30,10 +30,10 @@ from tenken.reframe.base import RESULT_FILE, JudgedCheck
 _OUTPUT = "tenken-foreign.out"
 _MISSING = re.compile(r"^TENKEN-FOREIGN-MISSING (.+)$", re.M)
 _VERSION = re.compile(r"^TENKEN-FOREIGN-VERSION (.*)$", re.M)
-#: A comma groups three digits; any other is a decimal sign, of a program that ignored LC_ALL=C.
+#: A comma groups three digits; any other comma is a decimal separator of a program that ignored LC_ALL=C.
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])\d+,(?:\d{1,2}|\d{4,})(?![\d,])|(?<![\d.,])0,\d{3}(?![\d,])")
-#: What a program prints when it found itself wrong, whatever it printed before; not `failed: 0`, `0 failed`.
+#: What a program prints if it failed its own verification, whatever it printed before; not `failed: 0`, `0 failed`.
 _FAILURE = re.compile(r"(?<!\b0 )(?<!\bno )\b(?:failed|invalid|faulty)\b(?!\s*[:=]?\s*\(?0\b)", re.I)
 
 
@@ -43,7 +43,7 @@ class ForeignOutputError(ValueError):
 
 @dataclass(frozen=True)
 class Figure:
-    """One metric of a program: `what` it is, its unit and direction, and its place in the output.
+    """One metric of a program: its description, unit, direction and place in the output.
 
     `pattern` is a regular expression of one line. Its group 1, or `(?P<value>...)`, is the number; `(?P<unit>...)`
     the unit that is printed with it, converted to `unit`; without that group the number is in `printed`, or in
@@ -61,7 +61,7 @@ class Figure:
     sign: str = "positive"
     min_count: int = 1
     max_spread: float | None = None
-    #: Whether it may be missing: not every machine of a kind has it.
+    #: Whether it may be missing: some machines do not have it.
     optional: bool = False
 
     def mistakes(self, name: str) -> Iterator[str]:
@@ -138,7 +138,7 @@ class ForeignCheck(JudgedCheck):
     #: Further verifications by name, of which `wrong` states which failed.
     own_verifications: Sequence[str] = ()
 
-    #: The command that prints its version, of which the first line is kept; empty: the output's first match of
+    #: The command that prints its version, the first line of which is kept; empty: the output's first match of
     #: `version_pattern`.
     version_command = variable(str, value="")
     version_pattern = variable(str, value=r"[Vv]ersion:?\s+(\S+)")
@@ -190,7 +190,7 @@ class ForeignCheck(JudgedCheck):
                 yield f"unknown attribute '{name}'; did you mean '{meant[0]}'?"
 
     def own_names(self) -> list[str]:
-        """The attributes that a site's classes state."""
+        """The attributes that a site's classes set."""
         classes = type(self).__mro__
         return [name for one in classes[: classes.index(ForeignCheck)] for name in vars(one)]
 
@@ -229,7 +229,7 @@ class ForeignCheck(JudgedCheck):
         if (named := self.command_named()) != self.command:
             self.command = named
             catalogue.declare(self.declared(), f"check {self.name}")
-        self.gpus = 0  # its figures are of the host or of ranks; `on_gpus` requests them from the scheduler
+        self.gpus = 0  # its figures belong to the host or to ranks; `on_gpus` requests GPUs from the scheduler
         self.expected_parameters = {"command": without_folder(self.command), "repetitions": self.repetitions}
         self.platform = self.container() if self.image else None
 
@@ -267,7 +267,7 @@ class ForeignCheck(JudgedCheck):
             self.platform.command = f"sh -c {shlex.quote(version)}"
             version = self.platform.launch_command(self.stagedir) if self.version_command else "true"
             prepare = self.platform.emit_prepare_commands(self.stagedir)
-            if self.platform.name == "Docker":  # an image of this node may be in no registry
+            if self.platform.name == "Docker":  # an image on this node only may be in no registry
                 there = f"docker image inspect {shlex.quote(self.image)} > /dev/null 2>&1"
                 prepare = [f"{there} || {pull}" for pull in prepare]
             self.prerun_cmds = [*self.prerun_cmds, *prepare]
@@ -282,12 +282,12 @@ class ForeignCheck(JudgedCheck):
         return {}
 
     def wrong(self, output: str) -> Mapping[str, str]:
-        """Of `own_verifications` those that failed, each with a detail. A check may override this."""
+        """Those of `own_verifications` that failed, each with a detail. A check may override this."""
         return {}
 
     def waived_because(self, output: str) -> str:
-        """Why the machine cannot do it, as the output of a command that ended states; empty if it can. A check may
-        override this with a reason of those that waive (docs/verdicts.md).
+        """Why the machine cannot run it, derived from the output of a finished command; empty if it can. A check may
+        override this with one of the reasons for a waiver (docs/verdicts.md).
         """
         return ""
 
@@ -311,7 +311,7 @@ class ForeignCheck(JudgedCheck):
                 made = {**self.document_of([], []), "status": "waived", "reason": why} if why else self.made()
                 path.write_text(json.dumps(self.stamp(made)))
             except (ForeignOutputError, TenkenError) as error:
-                path.write_text(str(error))  # not a document: the judgement states this and keeps the text
+                path.write_text(str(error))  # not a document: the judgement reports this and keeps the text
         return super().judgement()
 
     def output(self) -> str:
@@ -385,7 +385,7 @@ class ForeignCheck(JudgedCheck):
             said = _VERSION.search(self.output_text())
         else:
             said = re.search(self.version_pattern, self.output())
-        # tabs and other blanks that a document cannot have in a version
+        # tabs and other blanks that are not allowed in a document's version
         given = [group for group in said.groups() if group] if said and said.re.groups else [said[0]] if said else []
         words = printable(given[0] if given else "")
         return " ".join(words.split())[:200] or "unknown"
@@ -412,8 +412,8 @@ class NamedProgram(ForeignCheck):
         return str(Path(named, self.usual_command)) if folder else named
 
     def waived_because(self, output: str) -> str:
-        """Why the machine cannot do it, as the output of a command that ended states; empty if it can. A check may
-        override this with a reason of those that waive (docs/verdicts.md).
+        """Why the machine cannot run it, derived from the output of a finished command; empty if it can. A check may
+        override this with one of the reasons for a waiver (docs/verdicts.md).
         """
         return ""
 
@@ -444,7 +444,7 @@ _NO_LIMIT = "none: the program is not of this suite"
 
 
 def first_word(command: str) -> str:
-    """The program of the command, after assignments of variables; `sh` of one that only a shell can split."""
+    """The program of the command, after assignments of variables; `sh` for one that only a shell can split."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -454,6 +454,6 @@ def first_word(command: str) -> str:
 
 
 def without_folder(command: str) -> str:
-    """The command as its series is identified: a new release in another folder continues it."""
+    """The command as part of the series' identity: a new release in another folder continues the series."""
     first = first_word(command)
     return command.replace(first, first.rpartition(os.sep)[2]) if os.sep in first else command

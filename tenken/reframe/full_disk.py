@@ -57,7 +57,7 @@ def register() -> None:
         return disk.patiently(lambda: prepare(self, *arguments, **options), self.workdir)
 
     def patient_copy(self):
-        """The output of a check is not a measurement: without the copy its verdict remains, and the session reports
+        """The copied output of a check is not a measurement: without it the verdict remains, and the session reports
         the loss.
         """
         try:

@@ -17,8 +17,8 @@ from tenken.judge import verdict
 from tenken.parsers import hpl as xhpl
 from tenken.reframe.base import RESULT_FILE, TenkenCheck
 
-#: The MPI that this suite put into its virtual environment is not that of another binary, which without a launcher
-#: reads the same variables and then looks for its components in the wrong place.
+#: The MPI in this suite's virtual environment is not the one of a site's binary, which without a launcher reads the
+#: same variables and then searches its components in the wrong place.
 WITHOUT_OUR_MPI = (
     'case "$OPAL_PREFIX" in "${VIRTUAL_ENV:-none}"/*) '
     "unset OPAL_PREFIX OMPI_MCA_pml OMPI_MCA_opal_common_ucx_tls OMPI_MCA_opal_common_ucx_devices;; esac"
@@ -33,14 +33,14 @@ class HplBase(TenkenCheck):
 
     program = "hpl"
     tags = {"hpl", "quick", "acceptance", "nightly", "published"}
-    #: A job with the built-in program is long: the matrix, five seconds of heat, three runs.
+    #: A job with the built-in program is long: the matrix, five seconds of warm-up, three runs.
     time_limit = "60m"
     fewest = 1
 
     @run_after("setup")
     def ask_for_repetitions(self):
-        # after 1 s the three runs of mode quick were 5.2 % apart on an H200, after 5 s at most 3.1 %
-        # two of the same size as in other modes, in less time
+        # after 1 s of warm-up, three runs in mode quick differed by 5.2 % on an H200, after 5 s by at most 3.1 %; two
+        # of the same size as in other modes take less time
         times = 2 if self.tenken_mode == "acceptance" else 3
         self.arguments = {"repetitions": times, "warmup-seconds": 5, **self.arguments}
         self.expected_parameters = {"repetitions": self.arguments["repetitions"], **self.expected_parameters}
@@ -116,7 +116,7 @@ class OtherHpl(HplBase):
         return ""
 
     def made_of(self, text: str | None, nodes: list[str]) -> dict[str, Any]:
-        """The document of the output; without output, one without a value. Raises HplFormatError."""
+        """The document of the output; without output, a document without a value. Raises HplFormatError."""
         output = xhpl.Output("none", ()) if text is None else xhpl.parse(text)
         return xhpl.document(
             output, self.implementation, [self.command()], nodes[0], nodes, self.num_tasks, self.n, self.nb,
@@ -131,7 +131,7 @@ class OtherHpl(HplBase):
             Path(self.stagedir, self.input_file).write_text(self.problem())
         missing = f"{{ echo TENKEN-HPL-MISSING {program}; return 3; }}"
         there = f"tenken_there() {{ command -v {program} >/dev/null || {missing}; }}"
-        # a program of one rank may still be linked with MPI, which refuses root
+        # a program with one rank may still be linked with MPI, which refuses root
         as_root = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
         mpi = as_root if self.uses_mpi else f"{as_root}; {WITHOUT_OUR_MPI}"
         self.prerun_cmds = [*self.prerun_cmds, there, mpi]

@@ -20,13 +20,13 @@ incomplete output; only these lines are trusted. Each begins with a word and has
 
 H is the output of `uname -n` there, S seconds of that node's clock since 1970, T the token of this attempt of ReFrame's
 (the name of one request), J the scheduler's number of the job, D the SHA-256 of a file that the job wrote: `none` if
-there is no such file, `unknown` if it cannot be computed there. A script that runs a second time (its node died and
-the scheduler queued it again) finds the line of its first run in `tenken-attempts` of the stage folder, whatever
-became of that first output, and removes the files that were left before anything else is run.
+there is no such file, `unknown` if it cannot be computed there. A script that runs a second time (its node died and the
+scheduler requeued it) finds the line of its first run in `tenken-attempts` of the stage folder, whatever happened to
+that output, and removes leftover files before anything else is run.
 
 The first line of every script, of a check or a build and on every scheduler, enters the stage folder. If the node does
 not see it, the script ends there with status 200 (NO_STAGE): it would continue in the home folder. Its output is then
-often lost, since it belongs into that folder; the scheduler records status and node.
+often lost, since it would be in that folder; the scheduler records status and node.
 
 The shell lines are POSIX sh. `report` reads them back.
 """
@@ -61,8 +61,8 @@ _NAMES = r"s/.*NodeName=\([^ ]*\) .*NodeHostName=\([^ ]*\) .*/\1 \2/p"
 _FIND_NAMES = f"""[ -z "$SLURM_JOB_NODELIST" ] || scontrol -o show node "$SLURM_JOB_NODELIST" 2>/dev/null |
   sed -n '{_NAMES}' | while read -r name host; do [ "$name" = "$host" ] || echo "TENKEN-NAME $name $host"; done"""
 _FIELDS = "uuid,driver_version,pci.bus_id,vbios_version,mig.mode.current,ecc.mode.current,serial,persistence_mode"
-# Each start takes up to a second per GPU where the driver is not kept loaded, so both run at the same time; `wait $!`
-# leaves children of a site's own commands alone.
+# Each start takes up to a second per GPU if the driver is not kept loaded, so both run at the same time; `wait $!`
+# ignores children of a site's own commands.
 _FIND_GPUS = (
     "command -v nvidia-smi >/dev/null && { nvidia-smi -L | sed 's/^/TENKEN-GPU /' &"
     f" nvidia-smi --query-gpu={_FIELDS} --format=csv,noheader | sed 's/^/TENKEN-DEVICE /'; wait $!; }} || true"
@@ -90,8 +90,8 @@ def begin(gpus: bool, token: str, folder: str, outputs: Sequence[str] = ()) -> l
     """Shell lines that report this attempt, its nodes, and the GPUs of the first one.
 
     `token`: name of this attempt, of letters, digits, `_`, `.` and `-`. `folder`: the stage folder. `outputs`: files
-    that the job will write, relative to it, removed here by their absolute path if an earlier attempt left them; they
-    may contain `*`. Raises ValueError for another token, and for a file that is not below the folder.
+    that the job will write, relative to the folder, removed here by their absolute path if an earlier attempt left
+    them; they may contain `*`. Raises ValueError for another token, and for a file that is not below the folder.
     """
     if not _WORD.fullmatch(token):
         raise ValueError(f"token {token!r}: only letters, digits, '_', '.' and '-' are allowed in a job script")
@@ -127,16 +127,16 @@ def command_end(after: Sequence[str] = ()) -> list[str]:
 
 def capture(file: str) -> tuple[list[str], list[str]]:
     """Shell lines before and after the check's command: its output is written into a separate file, and printed again.
-    A pipe would wait for everything the command leaves behind.
+    A pipe would wait for all processes that the command leaves running.
     """
     return [f"exec 8>&1 > {shlex.quote(file)}"], ["exec >&8 8>&-", f"cat {shlex.quote(file)}"]
 
 
 def around_rank(folder: str = "", first: str = "") -> str:
     """Words between a launcher with its options and the program: each rank enters the stage folder, which launchers
-    replace by another one where a node does not see it, and prints its own host name.
+    replace by another one if a node does not see it, and prints its own host name.
 
-    `folder`: the stage folder; empty: the rank stays where the launcher starts it. `first`: shell words of the rank
+    `folder`: the stage folder; empty: the rank stays where the launcher starts it. `first`: shell words for the rank
     between the two.
     """
     there = f"{enter(folder)}; " if folder else ""
@@ -173,8 +173,8 @@ def ran_as_root(output: str) -> bool:
 def digests(folder: str, outputs: Sequence[str]) -> list[str]:
     """Shell lines that put the SHA-256 of each of `outputs` (as for `begin`) into `tenken_sha256`, for the end mark.
 
-    A site's own commands may have left the folder. `ls` has a network file system look for what another node wrote a
-    moment ago.
+    A site's own commands may have left the folder. `ls` makes a network file system look for files that another node
+    has just written.
     """
     names = " ".join("*".join(shlex.quote(part) if part else "" for part in name.split("*")) for name in outputs)
     return [
@@ -194,7 +194,7 @@ def digests(folder: str, outputs: Sequence[str]) -> list[str]:
 def end() -> list[str]:
     """Shell lines that print the exit status in `tenken_status` and exit with it.
 
-    The digests stand before the status: of half a line nothing is believed.
+    The digests precede the status, so that a truncated line has no status and is not used.
     """
     sealed = "${tenken_sha256:+ sha256=${tenken_sha256#,}}"
     return [
@@ -204,8 +204,8 @@ def end() -> list[str]:
 
 
 def need_modules(modules: list[str]) -> list[str]:
-    """Shell lines that end the job, naming the module, if one was not loaded: `module load` of some versions returns
-    0 even then, and a job with another compiler would be measured.
+    """Shell lines that end the job, naming the module, if one was not loaded: `module load` of some versions returns 0
+    even then, and a job with another compiler would be measured.
     """
     if not modules:
         return []
@@ -286,7 +286,7 @@ class JobReport:
     def fault(self) -> str | None:
         """How the script's lines contradict each other, or which of them are missing; None: they are complete.
 
-        Applies to a job that reached its end mark with the status of a program that measured, or waived.
+        Applies to a job that reached its end mark with the status of a program that measured or waived.
         """
         if len(self.ends) > 1:
             return (
@@ -347,7 +347,7 @@ def report(text: str, token: str | None = None) -> JobReport:
     ends = [(at, dict(_PAIR.findall(line))) for at, line in enumerate(marks) if _is_end(line)]
     if token is None and begins:
         token = begins[-1][1].get("token")
-    # lines that were printed again by a later attempt, or appended to the same output, are one attempt each
+    # lines that a later attempt printed again, or appended to the same output, count as one attempt each
     attempts = dict.fromkeys(
         Attempt(pairs.get("node", "unknown"), _seconds(pairs.get("time")), pairs.get("job", "none"))
         for _, pairs in begins
@@ -357,7 +357,7 @@ def report(text: str, token: str | None = None) -> JobReport:
     last = marks[first:]
     ended = [pairs for at, pairs in ends if at >= first and pairs.get("token") == token]
     commands = _commands(last)
-    # a program can print all that its script does: the end of a command that did not end is not the script's
+    # a program can print all that its script prints: an end mark without the end of the command is not the script's
     cut = bool(commands) and commands[-1].end is None and commands[-1].status is None
     end_of = ended[-1] if ended and not cut else {}
     return JobReport(
@@ -392,12 +392,12 @@ def report(text: str, token: str | None = None) -> JobReport:
 
 
 def _is_end(line: str) -> bool:
-    """Whether a line is a whole end mark: the output of a job arrives in halves."""
+    """Whether a line is a complete end mark: the output of a job arrives in parts."""
     return line.startswith("TENKEN-END ") and (" sha256=" not in line or _SEALED_END.fullmatch(line) is not None)
 
 
 def _behind(marks: Sequence[str], ended: int) -> str:
-    """The first line of a launch or a command behind an end mark."""
+    """The first line of a launch or a command after an end mark."""
     return next((line[:80] for line in marks[ended:] if line.startswith(("TENKEN-RUN ", "TENKEN-RANK "))), "")
 
 
@@ -410,8 +410,8 @@ def _host(pairs: Mapping[str, str]) -> HostReading:
 
 
 def _online(text: str) -> int | None:
-    """CPUs in the kernel's list of those online, "0-3,8"; None for another text. `getconf` is not used: by some C
-    libraries it counts those that the job may use.
+    """CPUs in the kernel's list of those online, "0-3,8"; None for another text. `getconf` is not used: with some C
+    libraries it counts the CPUs that the job may use.
     """
     if not re.fullmatch(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", text):
         return None
@@ -426,7 +426,7 @@ _MODES = {"Enabled": True, "Disabled": False}
 def _card(text: str) -> CardReading | None:
     """A line of nvidia-smi; None for a message in place of one."""
     words = [word.strip() for word in text.split(",")]
-    # a job script of an earlier version asks for the first six
+    # a job script of an earlier version requests only the first six
     if len(words) not in (6, 8) or not re.fullmatch(r"GPU-[0-9a-fA-F-]+", words[0]):
         return None
     uuid, driver, bus, vbios, _, _, serial, mode = [*words, "", ""][:8]
@@ -439,7 +439,7 @@ _UUID = re.compile(r"UUID: ([A-Za-z0-9-]+)\)")
 
 
 def account(told: JobReport) -> JobAccount:
-    """The data with which a result's identity is compared: nodes by every name that the job found for them, times,
+    """The data with which a result's identity is compared: nodes under every name that the job found for them, times,
     GPUs.
     """
     known = {told.host_of(node) for node in told.nodes} | {short(node) for node in told.nodes}
@@ -448,7 +448,7 @@ def account(told: JobReport) -> JobAccount:
     known |= {short(command.node) for command in told.commands if command.node != "unknown"}
     begins = [c.begin for c in told.commands if c.begin is not None]
     ends = [c.end for c in told.commands if c.end is not None]
-    # GPUs are listed by the first node alone
+    # only the first node lists its GPUs
     uuids = [found[1] for gpu in told.gpus if (found := _UUID.search(gpu))] if len(told.nodes) == 1 else []
     return JobAccount(
         frozenset(known) if told.token is not None else frozenset(),
@@ -462,9 +462,7 @@ def account(told: JobReport) -> JobAccount:
 
 
 def other_names(told: JobReport) -> list[str]:
-    """The names that the nodes use themselves if the scheduler has other names for them, sorted: a record stores
-    both.
-    """
+    """The host names of the nodes themselves, sorted, if the scheduler's names differ: a record stores both."""
     return sorted(account(told).nodes - {short(node) for node in told.nodes})
 
 

@@ -1,4 +1,4 @@
-"""`tenken jobs`: jobs whose session was killed: their results are archived, the others are listed."""
+"""`tenken jobs`: jobs whose session was killed; their results are archived, the others are listed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenken.reframe.schedulers.ledger import FILE, Entry, entries
 from tenken.reframe.schedulers.polling import Patient, hms
 
 _TIMEOUT_S = 30
-#: How each scheduler's own command queries one job, by the command that cancels there.
+#: The command that queries one job, by the command that cancels it.
 _ASK = {"scancel": ["squeue", "-h", "-o", "%T|%j|%k", "-j"], "qdel": ["qstat"]}
 
 
@@ -52,12 +52,12 @@ def _state(entry: Entry, ask: Callable[[list[str]], str]) -> str:
     except CommandError as error:
         return "gone" if _needless(error) else "unknown"
     if entry.cancel == "scancel" and said and not _is_of(entry, said):
-        return "gone"  # a controller that lost it gave its number to another job
+        return "gone"  # a controller that lost it reused its number for another job
     return "queued or running" if said else "gone"
 
 
 def _is_of(entry: Entry, said: str) -> bool:
-    """From squeue: by the job's mark, otherwise (a site may replace it) by its name."""
+    """From squeue: by the job's mark, otherwise (a site may replace the mark) by its name."""
     _, name, mark = [*said.split("|", 2), "", ""][:3]
     return mark == entry.mark if mark.startswith("tenken/") else name == entry.case
 
@@ -67,7 +67,7 @@ def _needless(error: CommandError) -> bool:
 
 
 def cancel(lost: Iterable[Orphan], ask: Callable[[list[str]], str] | None = None) -> list[str]:
-    """Cancel orphans and forget those that are gone; returns a line for each that could not be cancelled."""
+    """Cancels orphans and forgets those that are gone; returns a line for each that could not be cancelled."""
     ask = ask or (lambda words: run(words, _TIMEOUT_S))
     failed = []
     for orphan in lost:

@@ -1,7 +1,7 @@
 """Ends what a job on this machine leaves running.
 
-ReFrame kills the process group of a local job as soon as its script has ended. Open MPI, `timeout` and ninja give what
-they start a separate group: it would run on, hold the locks of the machine and disturb what is measured next.
+ReFrame kills the process group of a local job as soon as its script has ended. Open MPI, `timeout` and ninja put their
+children into a separate group, which would run on, hold the machine's locks and disturb the next measurement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reframe.core.schedulers.local import LocalJobScheduler
 
 
 def of_session(leader: int) -> list[int]:
-    """Processes of the session that a job's script leads; they keep it when the script has ended."""
+    """Processes of the session that a job's script leads; they remain in it when the script has ended."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -27,7 +27,7 @@ def of_session(leader: int) -> list[int]:
 
 
 def register() -> None:
-    """Have ReFrame's local scheduler kill the whole session of a job that has ended or is cancelled."""
+    """Makes ReFrame's local scheduler kill the whole session of a job that has ended or is cancelled."""
     kill_group = LocalJobScheduler._kill_all
 
     def kill_session(self: Any, job: Any) -> None:

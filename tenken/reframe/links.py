@@ -15,14 +15,14 @@ FIND_NCCL = """if [ -z "$TENKEN_NCCL" ]; then for python in $(type -ap python3);
 done; [ -r "$TENKEN_NCCL" ] && export TENKEN_NCCL || unset TENKEN_NCCL; fi"""
 
 
-#: The launcher binds nothing: each rank binds itself next to its GPU, and more ranks than cores may start.
+#: The launcher does not bind: each rank binds itself next to its GPU, and more ranks than cores may start.
 NEAR_GPU = {
     "OMP_NUM_THREADS": 1,
     "OMP_PROC_BIND": "false",
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "PRTE_MCA_hwloc_default_binding_policy": "none",
     "SLURM_CPU_BIND": "none",
-    # more ranks than cores are let start on small machines
+    # allows more ranks than cores on small machines
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
@@ -39,7 +39,7 @@ class MpiBase(TenkenCheck):
     program = "mpi_p2p"
     subjects = ["ranks"]
     uses_mpi = True
-    # ranks share the node's cores as they like; nothing is requested of them
+    # ranks share the node's cores freely; no number is requested for them
     cores = 0
 
     #: Ranks may be bound far from their GPU or network adapter.

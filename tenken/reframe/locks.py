@@ -25,7 +25,7 @@ from tenken.reframe import joblines
 #: In the stage folder: the shell functions, and the host's load before and after.
 FUNCTIONS_FILE = "tenken-locks.sh"
 LOAD_FILES = ("tenken-load.begin", "tenken-load.end")
-#: This many processes of others are named, and less CPU time than this (s) is not a load.
+#: At most this many processes of others are named; less CPU time than this (s) is not counted as load.
 _MOST_NAMED, _LEAST = 3, 0.01
 
 FUNCTIONS = r"""# numbers with a decimal point, messages in English, whatever the site's default is
@@ -163,8 +163,8 @@ def hold(gpus: bool) -> list[str]:
 
 
 def each_binary(kind: str, folder: str, variable: str, binaries: Sequence[str]) -> str:
-    """The command that runs each binary of a site by the shell function `tenken_run`, announced as `TENKEN-KIND
-    NAME`.
+    """The command that runs each of a site's binaries through the shell function `tenken_run`, announced as
+    `TENKEN-KIND NAME`.
 
     Without a given folder, the job uses the one named by the variable, which the system file or a module sets.
     """

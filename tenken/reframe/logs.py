@@ -88,11 +88,11 @@ class QuietFile(RotatingFileHandler):
             full_disk.lost(f"{self.baseFilename}: log lines are not written: {error.strerror}")
 
 
-#: How ReFrame itself colours its words.
+#: ReFrame's colour codes.
 _COLOUR = re.compile(r"(\x1b\[(?:0|[34][0-7])m)")
 _SKIPPED = re.compile(r"skipping test file '?([^':]+)'?: (.*)")
 
-#: Check files that ReFrame has passed over in this process, because they could not be imported.
+#: Check files that ReFrame skipped in this process because they could not be imported.
 load_errors: list[str] = []
 
 

@@ -21,7 +21,7 @@ from tenken.model.machine import Machine as Facts
 from tenken.paths import ROOT
 from tenken.reframe import joblines
 
-#: Apptainer's defaults: the name, processes and shared memory of this host (health and locks depend on them), and the
+#: Apptainer's defaults: name, processes and shared memory of this host (health and locks depend on them), and the
 #: environment of the job, except for what belongs to the image.
 _AS_ON_THE_HOST = (
     "--network=host --uts=host --pid=host --ipc=host",
@@ -81,7 +81,7 @@ class Machine:
 
     @property
     def gpu_memory_gib(self) -> float:
-        """Memory of one GPU in GiB: as detected, otherwise by data sheet; 0 without a GPU."""
+        """Memory of one GPU in GiB: as detected, otherwise from the data sheet; 0 without a GPU."""
         node = self.partition.node
         if node.gpu_memory_bytes:
             return node.gpu_memory_bytes / 2**30
@@ -110,7 +110,7 @@ class Machine:
         """CMake options for the capabilities of this environment and the GPUs of this partition."""
         features = self.environment.features
         options = [f"-DCMAKE_CXX_COMPILER={self.environment.cxx}"]
-        # OFF is stated as well: the build tree keeps what an earlier session chose
+        # OFF is also stated: the build tree keeps what an earlier session chose
         options += [f"-DTENKEN_{n.upper()}={'ON' if n in features else 'OFF'}" for n in ("cuda", "openacc", "mpi")]
         if "cuda" in features:
             architectures = self.partition.node.cuda_architectures
@@ -121,16 +121,16 @@ class Machine:
         return options
 
     def in_image(self, command: str, folder: str, *beside: str, gpus: bool = False) -> str:
-        """A command as run in `folder`: in the suite's image if the partition has one, otherwise unchanged. The
-        folders `beside` are mounted too.
+        """A command as run in `folder`: in the suite's image if the partition has one, otherwise unchanged. The folders
+        `beside` are mounted as well.
         """
         container = self.partition.image
         if container is None:
             return command
         platform = ContainerPlatform.create(container.platform)
         platform.image, platform.command = shlex.quote(str(container.image)), command
-        # the same paths inside and outside; results are written there
-        # libraries that a job script finds by Python (BLAS, HDF5) are in the virtual environment
+        # paths inside and outside are the same, since results are written there; libraries that a job script finds with
+        # Python (BLAS, HDF5) are in the virtual environment
         venv = [sys.prefix] if sys.prefix != sys.base_prefix and not Path(sys.prefix).is_relative_to(ROOT) else []
         places = [
             str(ROOT),

@@ -1,7 +1,7 @@
 """`tenken matrices`: matrices of the SuiteSparse collection for `spmv`, selected by a rule and downloaded.
 
 Files are stored as GROUP__NAME.mtx.gz in one folder next to `digests.json`, which contains size and SHA-256 of every
-archive ever downloaded there: one that later has another digest is rejected.
+archive ever downloaded there: an archive with another digest than before is rejected.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Store:
         temporary.replace(self.notes)
 
     def fetch(self, full_name: str, base: str) -> Path:
-        """Download, compare, unpack; an existing matrix is not replaced. Raises MatricesError."""
+        """Downloads, compares and unpacks one matrix; an existing one is not replaced. Raises MatricesError."""
         group, slash, name = full_name.partition("/")
         if not (group and slash and name) or "/" in name or ".." in full_name:
             raise MatricesError(f"{full_name!r} is not GROUP/NAME, like HB/1138_bus")
@@ -200,7 +200,7 @@ class Store:
 
 
 def unpack(archive: Path, member_name: str, target: Path) -> None:
-    """The only file of this name in a tar.gz, compressed again. Raises MatricesError."""
+    """Recompresses the only file of this name in a tar.gz. Raises MatricesError."""
     temporary = target.with_name(target.name + ".part")
     try:
         with tarfile.open(archive, "r:gz") as bundle:

@@ -1,4 +1,4 @@
-"""Common to every test, the build included: the mode of a run, and inexpensive logging."""
+"""Settings common to every test, the build included: the mode of a run, and inexpensive logging."""
 
 from __future__ import annotations
 

@@ -16,16 +16,16 @@ from tenken.model import files, verdicts
 from tenken.model.judgement import Finding
 from tenken.paths import ROOT
 
-#: Below the stage folder, for its owner alone: the node check trusts no other.
+#: Below the stage folder, readable by its owner alone: the node check trusts no other.
 FOLDER = "node-check"
 EXPECTED, STATE, FOUND = "expected.json", "state.json", "found.json"
-#: Of the node check's output.
+#: Maximum size of the node check's output.
 MAX_BYTES = 4 << 20
 SECONDS = 30
 
 
 def before() -> list[str]:
-    """Commands of the job script before the program: the counters of now."""
+    """Commands of the job script before the program: read the current counters."""
     content = f'{{"schema": "tenken-node/1", "state": "%s/{FOLDER}/{STATE}"}}'
     return [
         f"rm -rf {FOLDER}; mkdir -m 700 {FOLDER}",
@@ -35,7 +35,7 @@ def before() -> list[str]:
 
 
 def after() -> list[str]:
-    """Commands after it: the changes."""
+    """Commands after it: compute the changes."""
     return [f"{_command('check --no-measure --json')} > {FOLDER}/{FOUND} 2>> {FOLDER}/errors.txt || :"]
 
 
@@ -45,7 +45,8 @@ def _command(words: str) -> str:
 
 
 def findings(stage: Path, node: str) -> list[Finding]:
-    """FAIL for what the node check calls bad, otherwise notes; none for a job that was not to read them."""
+    """FAIL for what the node check reports as bad, otherwise notes; nothing for a job that was not configured to read
+    counters."""
     folder = stage / FOLDER
     if not folder.is_dir():
         return []

@@ -1,8 +1,8 @@
-"""Results without a session: of jobs that ended after their session was killed, and of full archives.
+"""Results without a session: from jobs that ended after their session was killed, and from full archives.
 
 A check writes the data for a later session into its stage folder (`tenken-case.json`) before its job is submitted. The
-next session, and `tenken jobs`, judge the result of such a job as its own session would have, and archive it for that
-session.
+next session, and `tenken jobs`, judge the result of such a job as its own session would have done, and archive it for
+that session.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def leave(case: dict[str, Any], folder: Path) -> None:
 
 
 def keep(record: Record, folder: Path) -> str:
-    """Save a record that could not be archived in its stage folder; returns the place, or that it is lost."""
+    """Saves a record that could not be archived in its stage folder; returns the place, or that it is lost."""
     try:
         archive.write_file(folder / KEPT, record.text())
     except ArchiveError:
@@ -56,7 +56,7 @@ def keep(record: Record, folder: Path) -> str:
 
 
 def adopt(stage: Path, root: Path) -> Iterator[str]:
-    """Archive the results that sessions left below `stage`; yields a line for each."""
+    """Archives the results that sessions left below `stage`; yields a line for each."""
     for path in sorted(stage.rglob(KEPT)):
         with contextlib.suppress(OSError, RecordError), _alone(path) as mine:
             if mine:
@@ -81,7 +81,7 @@ def adopt(stage: Path, root: Path) -> Iterator[str]:
 
 
 def judged(entry: ledger.Entry) -> Record | None:
-    """The record of a job that ran to its end; None: it did not, according to its output."""
+    """The record of a job that ran to its end; None: its output shows that it did not."""
     case = json.loads((entry.folder / CASE).read_text(encoding="utf-8"))
     so_far = parse(case["record"], entry.folder / CASE)
     if so_far.request is None or so_far.request.token != entry.token:
@@ -110,13 +110,13 @@ def judged(entry: ledger.Entry) -> Record | None:
 
 
 def nothing_yet() -> Judgement:
-    """Of a case whose job has not ended."""
+    """The state of a case whose job has not ended."""
     return verdict.failed("the session ended before its job")
 
 
 def _archive(record: Record, root: Path, stage: Path, text: str = "") -> str:
-    """Unless it already exists: its session may have been killed right after archiving it, or even before that record
-    had its name. `text`: as it was kept.
+    """Unless it already exists: its session may have been killed right after archiving it, or even before the record
+    had its name. `text`: the record as stored.
     """
     seal.finish(root, archive.safe_name(record.session))
     token = record.request.token if record.request else None
@@ -141,13 +141,14 @@ def _alone(path: Path) -> Iterator[bool]:
 
 
 def stage_of_sessions() -> Path:
-    """The folder that contains the stage folders of all sessions; this session's own if they have none in common."""
+    """The folder that contains the stage folders of all sessions; only this session's own if there is no such
+    folder."""
     here = Path(runtime.runtime().stage_prefix)
     return here.parent if here.name == os.environ.get("TENKEN_SESSION") else here
 
 
 def register() -> None:
-    """Let each session start with the jobs left by earlier ones."""
+    """Makes each session start with the jobs left by earlier ones."""
     runall = Runner.runall
 
     def beginning(self, testcases, *arguments, **options):

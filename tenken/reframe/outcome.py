@@ -1,4 +1,4 @@
-"""The results of a job: its stage folder, and the scheduler's report. Sufficient to judge it, also in a later
+"""The results of a job: its stage folder, and the scheduler's report. This is sufficient to judge it, also in a later
 session."""
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ RESULT_FILE = "result.json"
 REQUEST_FILE = "request.json"
 #: The record keeps this many characters of an unreadable result.
 _KEPT = 100_000
-#: A job's output of more bytes is not judged; the largest kept one has 0.1 MB. Of it the first and last part are read.
+#: A job's output of more bytes is not judged; the largest kept one has 0.1 MB. Only its first and last parts are read.
 MAX_OUTPUT, PART = 64 * 2**20, 2**20
 
 
 @dataclass(frozen=True)
 class Outcome:
     """One run of one request. `known`: the nodes by the scheduler, otherwise the requested ones; `pinned`: those that
-    it was made for; `place`: the text that replaces them if no node was named.
+    it was created for; `place`: the text that replaces them if no node was named.
     """
 
     folder: Path
@@ -83,7 +83,7 @@ class Outcome:
         return f"the job's output has {size} bytes; at most {MAX_OUTPUT} are read" if size > MAX_OUTPUT else None
 
     def last_words(self, status: int | None = None) -> str:
-        """Why it failed, from standard error (a site may join it to the output), with a leading colon; and whether
+        """Why it failed, from standard error (a site may merge it with the output), with a leading colon; and whether
         the disk is full.
         """
         said = why(self.text("stderr"), status) or why(self.text(), status)
@@ -91,7 +91,8 @@ class Outcome:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """As printed by the job (the scheduler's list may be incomplete), otherwise what is known without it."""
+        """As printed by the job (the scheduler's list may be incomplete), otherwise what is known without the job's
+        output."""
         return self.told.nodes or self.known or self.told.unseen
 
     @property
@@ -101,8 +102,8 @@ class Outcome:
 
     @cached_property
     def unseen(self) -> str | None:
-        """Which node does not see the stage folder; None: the script entered it everywhere. The job itself often
-        cannot report it: then the scheduler's record names the nodes, of which the first one runs the script.
+        """Which node does not see the stage folder; None: the script entered it everywhere. The job itself often cannot
+        report it: then the scheduler's record names the nodes, the first of which runs the script.
         """
         told = self.told
         if told.status == 0 or not (told.unseen or ("unseen" in self.facts and not told.attempts)):
@@ -161,7 +162,8 @@ class Outcome:
         return {"sha256": told}
 
     def changed(self, result: results.Result | None) -> str | None:
-        """How a file differs from its state at the end of the job: one of its ranks ran on, or somebody wrote it."""
+        """How a file differs from its state at the end of the job: one of its ranks was still running, or somebody
+        wrote it."""
         for name, digest in self.told.digests.items():
             path = self.folder / name
             if name == RESULT_FILE and result is not None:
@@ -204,7 +206,7 @@ class Outcome:
             name = request.parameters.get("implementation", request.program)
             what = f"{name} exited with {status}: {error}{self.last_words(status)}"
             if request.foreign and text and not text.lstrip().startswith("{"):
-                # unreadable parts of the output, by its adapter
+                # parts of the output that the adapter could not read
                 what = f"{name}{f' exited with {status}' if status else ''}: {' '.join(text.split())}"
                 if status and (words := self.last_words(status)) and words.strip(": ") not in what:
                     what += words
@@ -236,7 +238,8 @@ class Outcome:
 
 
 def captured(folder: Path, facts: Mapping[str, Any]) -> dict[str, bytes]:
-    """The output of another program, by file, as far as it has the digests of the end mark in a record's `facts`."""
+    """The output files of a third-party program by name, if they match the digests of the end mark in a record's
+    `facts`."""
     found = {}
     for name, digest in facts.get("sha256", {}).items():
         path = folder / name
@@ -260,7 +263,7 @@ def known_nodes(job: Any, pinned: tuple[str, ...], partition: Any) -> tuple[str,
 
 
 def requested_nodes(job: Any, pinned: tuple[str, ...]) -> tuple[str, ...]:
-    """The nodes that a ReFrame job was made for, by --distribute or by its options; empty: any would do."""
+    """The nodes that a ReFrame job was created for, by --distribute or its options; empty: any node."""
     return tuple(job.pin_nodes or pinned) or _asked([*job.sched_access, *job.options, *job.cli_options])
 
 
@@ -278,7 +281,7 @@ _HOST = re.compile(r"\b(?:host|vnode|hostname|h)=([\w.-]+)(?![\w.*?|\[-])")
 
 
 def expand(nodes: str) -> list[str]:
-    """`nid[1-2],nid5` as a list; as it is, if it cannot be read or has more nodes than ClusterShell expands."""
+    """`nid[1-2],nid5` as a list; unchanged if it cannot be parsed or has more nodes than ClusterShell expands."""
     try:
         return [str(node) for node in nodelist_expand(nodes)]
     except (ValueError, AssertionError):

@@ -22,7 +22,7 @@ from tenken.machines import summary
 from tenken.machines.model import FOR_HOST, GPUS, HOST_MPI, NODE_COUNTS, OF_MODE, ONE_OPENACC, Partition, System
 from tenken.paths import ROOT
 
-#: A file that does not import, or a check that cannot be made of its class: ReFrame warns, and continues without it.
+#: A file that does not import, or a check that cannot be instantiated: ReFrame warns, and continues without it.
 _SKIPPED = re.compile(r"skipping test (file )?'?([^':]+)'?: (.*)")
 
 
@@ -48,7 +48,7 @@ class Plan:
     applicable: tuple[str, ...]
     not_applicable: tuple[NotApplicable, ...]
     load_errors: tuple[str, ...]
-    #: What the machine is, as (label, words): the page begins with it.
+    #: The machine's description, as (label, words): the page begins with it.
     machine: tuple[tuple[str, str], ...] = ()
     #: Environments in which an applicable check runs, by check and partition.
     where: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def describe_checks(mode: str | None, path: str = "checks") -> tuple[list[dict[s
     Raises PlanError with ReFrame's last line if it fails.
     """
     found = _reframe(path, mode, "--describe")
-    # ReFrame keeps its warnings to itself while it describes
+    # ReFrame prints no warnings while it describes
     listed = _reframe(path, mode, "--list")
     skipped = _SKIPPED.finditer(listed.stdout + listed.stderr)
     errors = list(dict.fromkeys(f"{m[2]}: {m[3]}" if m[1] else f"check {m[2]}: {m[3]}" for m in skipped))
@@ -91,7 +91,7 @@ def _wanted(items: Iterable[str]) -> list[set[str]]:
 
 
 def _lacking(alternatives: list[set[str]], name: str, features: frozenset[str]) -> set[str]:
-    """The missing features of the nearest alternative; empty if one is met."""
+    """The missing features of the closest alternative; empty if one is met."""
     missing = [
         {w.lstrip("+") for w in alternative if not (w == name or _has(features, w))} for alternative in alternatives
     ]

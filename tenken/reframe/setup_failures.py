@@ -1,4 +1,5 @@
-"""A record of each case that failed before it was judged: rejected by a hook, without its programs, on a full disk.
+"""Archives a record of each case that failed before it was judged: rejected by a hook, without its programs, on a full
+disk.
 
 ReFrame reports such a case only in its run report, without a node; a session that is killed has no run report.
 """
@@ -20,7 +21,7 @@ _reasons: dict[Any, str] = {}
 
 
 def register() -> None:
-    """Have ReFrame report which cases failed."""
+    """Makes ReFrame report which cases failed."""
     fail, skip_from_deps = RegressionTask.fail, RegressionTask.skip_from_deps
 
     def noting_fail(self, exc_info=None, callback="on_task_failure"):
@@ -52,7 +53,7 @@ def _reason(task: Any) -> str:
 
 
 def reason_of(task: Any) -> str | None:
-    """Why a task failed, if that is more than its exception; None: it is not."""
+    """Why a task failed, if there is more to report than its exception; otherwise None."""
     return _reason(task) if isinstance(task.exc_info[1], BuildError) else None
 
 
@@ -63,5 +64,5 @@ def _note(task: Any, reason: str) -> None:
         return
     try:
         record_failure(task.testcase.partition, task.testcase.environ, reason)
-    except Exception as error:  # a record less must not cost the session
+    except Exception as error:  # a missing record must not end the session
         getlogger().warning(f"no record of {task.info()}: {what(type(error), error, None)}")

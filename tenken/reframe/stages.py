@@ -8,8 +8,8 @@ from tenken.reframe import joblines
 
 
 def register() -> None:
-    """Have ReFrame begin its scripts so: PBS and NQSV start a job in the home folder, Slurm in /tmp where the node
-    does not see the folder of the submission.
+    """Makes ReFrame begin its scripts so: PBS and NQSV start a job in the home folder, Slurm in /tmp if the node does
+    not see the folder of the submission.
     """
     prepare = Job.prepare
 

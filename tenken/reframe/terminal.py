@@ -32,12 +32,12 @@ VARIABLE = "TENKEN_TERMINAL"
 BRIEF = "brief"
 #: Seconds that a check may take in mode `quick`; one that takes more is marked.
 QUICK_SHARE = 30.0
-#: Seconds without a line after which one reports what is running.
+#: Seconds without a line after which the running checks are printed.
 SILENCE = 25.0
 #: The assumed duration of an unknown check, and the number of finished checks with the same weight as this guess.
 GUESS = 6.0
 GUESS_WEIGHS = 10
-#: Seconds between two checks, and of shares with the same weight as those taken so far.
+#: Assumed seconds between two checks, and the number of shares with the same weight as those taken so far.
 BETWEEN, SHARES_WEIGH = 0.7, 60.0
 #: Characters of a reason.
 LONGEST = 160
@@ -51,7 +51,7 @@ def brief() -> bool:
 
 
 def key_figure(judged: Mapping[str, JudgedMetric], verdict: str, order: Sequence[str] = ()) -> str:
-    """The decisive value, with unit and criterion: the one nearest to its bound, for a FAIL the missed one.
+    """The decisive value, with unit and criterion: the one closest to its bound, for a FAIL the missed one.
 
     Without any criterion, the best of the first rate in `order`, the names of the catalogue.
     """
@@ -79,7 +79,7 @@ def _headline(judged: Mapping[str, JudgedMetric], order: Sequence[str]) -> tuple
 
 
 def _margin(one: JudgedMetric) -> float:
-    """Distance of the value from the bound of its criterion, as a fraction of it; values without a bound are last."""
+    """Distance of the value from the bound of its criterion, as a fraction; values without a bound sort last."""
     criterion = one.criterion
     if criterion is None:
         return float("inf")
@@ -115,12 +115,12 @@ def span(seconds: float) -> str:
 
 
 class Durations:
-    """The duration of each check in its last run on this machine, from which the remaining time is estimated."""
+    """The duration of each check in its last run on this machine, used to estimate the remaining time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.known: dict[str, float] = {}
-        #: Seconds by check that were planned, and how many were taken and planned for those that ended.
+        #: Planned seconds by check, and the sums taken and planned for those that ended.
         self.shares: dict[str, float] = {}
         self.taken, self.planned = 0.0, 0.0
         with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -128,8 +128,8 @@ class Durations:
             self.known = {str(k): float(v) for k, v in said.items() if isinstance(v, (int, float)) and 0 <= v < 1e6}
 
     def of(self, name: str) -> float:
-        """For one check; for one that never ran its share, scaled like those before it, else the average of the others:
-        the first few are not representative.
+        """Estimate for one check; for one that never ran its share, scaled like those before it, else the average of
+        the others: the first few are not representative.
         """
         if name in self.shares and name not in self.known:
             return BETWEEN + self.shares[name] * (SHARES_WEIGH + self.taken) / (SHARES_WEIGH + self.planned)
@@ -137,13 +137,13 @@ class Durations:
         return self.known.get(name, others / (GUESS_WEIGHS + len(self.known)))
 
     def note(self, name: str, took: float, measured: bool) -> None:
-        """Add the seconds that a check took; without a measurement they carry no information on others."""
+        """Adds the seconds that a check took; without a measurement they carry no information on others."""
         if measured and name in self.shares:
             self.taken, self.planned = self.taken + took, self.planned + self.shares[name]
         self.known[name] = round(took, 1)
 
     def keep(self) -> None:
-        """Write them by rename; if the folder is not writable, only the estimate of the next run is lost."""
+        """Writes them by rename; if the folder is not writable, only the estimate of the next run is lost."""
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             half = self.path.with_name(f".{self.path.name}.{os.getpid()}")
@@ -231,7 +231,7 @@ class Progress(TaskEventListener):
         self.waiting |= self.second
         self._say(f"again     {len(self.second)} INVALID checks, measured once more")
 
-    # ReFrame's expected failures are not in use here: reported as ReFrame classifies them
+    # ReFrame's expected failures are not used here: reported as ReFrame classifies them
     on_task_xfailure = on_task_failure
     on_task_xsuccess = on_task_failure
 
@@ -296,7 +296,7 @@ class Progress(TaskEventListener):
             print(shown, file=self.stream, flush=True)
 
     def tick(self) -> None:
-        """Report the current activity if nothing was printed for a while."""
+        """Prints the current activity if nothing was printed for a while."""
         if self.clock() - self.last < SILENCE:
             return
         shares = sorted(_share_built(task.check) for task in list(self.building))
@@ -311,7 +311,7 @@ class Progress(TaskEventListener):
 
         def tick() -> None:
             while not self._over.wait(1.0):
-                with contextlib.suppress(Exception):  # a line of progress must never cost a run
+                with contextlib.suppress(Exception):  # a line of progress must never fail a run
                     self.tick()
 
         threading.Thread(target=tick, daemon=True, name="tenken-progress").start()
@@ -375,7 +375,7 @@ def _shown(check: Any, task: Any = None) -> str:
 
 
 def own_time(check: Any) -> float | None:
-    """Seconds by the job's own lines, without the time in the queue."""
+    """Seconds between the job's own lines, without the time in the queue."""
     with contextlib.suppress(Exception):
         told = check.told()
         if told.begin is not None and told.end is not None:

@@ -1,8 +1,8 @@
 """Whether a machine meets its contract: every run of the given sessions compared with every clause. Pure, no output.
 
-The unit of repetition is the run: samples within one are not independent. An INVALID run does
-not count as a value, but is counted as such; a run below a reference or a floor is a value like any other; a
-run with a wrong result counts against the machine, however often it was repeated. No decision is based on a text.
+The unit of repetition is the run: samples within one are not independent. An INVALID run does not count as a value, but
+is listed; a run below a reference or a floor is a value like any other; a run with a wrong result counts against the
+machine, however often it was repeated. No decision is based on a text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ACCEPTED, EXCEPTIONS, REJECTED, INCONCLUSIVE = "ACCEPTED", "ACCEPTED WITH EXCEPT
 MET, NOT_MET, NOT_TESTED = "MET", "NOT MET", "NOT TESTED"
 NOT_RECORDED = "not recorded"
 
-#: Findings of a FAIL that do not affect the value: it was measured, and it is too small.
+#: Findings of a FAIL that do not affect the value: it was measured, and it is too low.
 _OF_SPEED = (CONTRACT, REFERENCE, FLOOR, RELATION, "siblings")
 
 
@@ -170,7 +170,7 @@ class Acceptance:
     drilled: list[drill.Drilled] = field(default_factory=list)
     verifications: int = 0
     damaged: list[str] = field(default_factory=list)
-    #: Records that no manifest lists, or whose job computed no digest; None: a decision of before there were seals.
+    #: Records that no manifest lists, or whose job computed no digest; None: a decision from before there were seals.
     unsealed: list[str] | None = None
     parts: list[Part] = field(default_factory=list)
     missing_parts: list[str] = field(default_factory=list)
@@ -209,10 +209,10 @@ def accept(
     lost: Sequence[Case] = (),
     unsealed: Collection[str] | None = None,
 ) -> Acceptance:
-    """Compare the records of some sessions with a contract; each with its name in the archive, in any order.
+    """Compares the records of some sessions with a contract; each with its name in the archive, in any order.
 
     `damaged` are files of the archive that are not records: with one, nothing can be accepted. `lost` are cases that
-    failed without a record; `unsealed` records that no manifest lists, None: seals are not asked for.
+    failed without a record; `unsealed` records that no manifest lists, None: seals are not required.
     """
     found = Acceptance(contract, tuple(sessions), damaged=list(damaged))
     found.unsealed = None if unsealed is None else sorted(unsealed)
@@ -355,7 +355,7 @@ def _concerns(clause: Clause, record: Record) -> bool:
 
 
 def _together(record: Record) -> int:
-    """Over how many nodes a run went: those that its ranks named, else those of its job."""
+    """Number of nodes of a run: those that its ranks named, else those of its job."""
     ranks = record.result.placement.nodes if record.result is not None and record.result.placement else ()
     return len(set(ranks)) or len(record.nodes) or 1
 
@@ -393,7 +393,7 @@ def _measure(
     for metric in result.metrics:
         if not _is_of(clause, metric):
             continue
-        # what the exchanged GPU had a part in, is no value of what is there now
+        # values that involved the exchanged GPU do not describe the present machine
         if old and (metric.kind == "ranks" or (metric.kind == "pair" and _touches(metric.subject, old))):
             continue
         if metric.unit != clause.unit or metric.direction != clause.direction:
@@ -404,7 +404,7 @@ def _measure(
         value = metric.statistic_named(clause.statistic)
         part = _part(found.contract, result, metric)
         before = counted.get(part)
-        # of several points of a sweep in the same clause the worst counts, or the best where the clause says so
+        # of several points of a sweep in the same clause the worst counts, or the best if the clause states so
         if before is None or ((value < before[0]) if (clause.direction == "higher") != (clause.over == BEST) else
                               (value > before[0])):  # fmt: skip
             counted[part] = (value, metric)
@@ -479,7 +479,7 @@ def _note_conditions(found: Acceptance, result: Result) -> None:
 
 
 def decide_requirement(requirement: Requirement, confidence: float) -> None:
-    """Sets the result of each part and of the whole by the runs that they have."""
+    """Sets the result of each part and of the whole from their runs."""
     clause = requirement.clause
     higher = clause.direction == "higher"
     for one in [*requirement.parts, *requirement.before]:

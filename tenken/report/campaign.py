@@ -11,7 +11,7 @@ from tenken.campaign.file import Campaign
 from tenken.model.verdicts import FAIL, INVALID, PASS
 
 if TYPE_CHECKING:
-    from tenken.campaign.findings import Findings  # needs numpy, which a kit without reports has not
+    from tenken.campaign.findings import Findings  # needs numpy, which a kit without reports lacks
 
 _STYLE = Path(__file__).parent / "templates" / "style.css"
 #: Lines of a section of the page that are not folded.
@@ -44,7 +44,7 @@ def sentence(found: Findings) -> tuple[str, str]:
 def sections(
     found: Findings, campaign: Campaign, exclusion: Callable[[str, str], str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """(heading, lines) of the report; an empty section states this if it matters."""
+    """(heading, lines) of the report; an empty section states so if it matters."""
     bad = found.bad_nodes()
     counts = ", ".join(f"{n} {v}" for v, n in sorted(found.verdicts.items())) or "none"
     yield (
@@ -160,7 +160,7 @@ def page(found: Findings, campaign: Campaign, exclusion: Callable[[str, str], st
     for head, lines in sections(found, campaign, exclusion):
         if lines:
             inner = [f"<code>{escape(line)}</code>" if head in _COMMANDS else escape(line) for line in lines]
-            # of a thousand nodes the first fifty are read, all are there
+            # of a thousand nodes the first fifty are shown, the rest is folded
             items = "".join(f"<li>{line}</li>" for line in inner[:MOST_LINES])
             rest = "".join(f"<li>{line}</li>" for line in inner[MOST_LINES:])
             more = (

@@ -4,7 +4,7 @@
     draft(system, catalogue)       -> the text of a draft, from data sheets and references
 
 Errors in a file are reported line by line, as for system files. With a `Machine`, `load` also refuses clauses that
-could only be decided wrongly: of a sweep without a size, above the physical limit, or that no check can measure.
+could only be decided wrongly: for a sweep without a size, above the physical limit, or that no check can measure.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from tenken.paths import REPORTS
 SCHEMA = Path(__file__).with_name("contract.schema.json")
 FOLDER = REPORTS / "contracts"
 
-#: How a clause is decided: by the end of the interval that is nearer to its bound, or only by the measured median.
+#: How a clause is decided: by the end of the interval that is closer to its bound, or only by the measured median.
 INTERVAL, VALUE = "interval", "value"
 ESSENTIAL = "essential"
 #: Which of several points of a sweep counts.
 WORST, BEST = "worst", "best"
 #: Default of the minimum number of runs of a device for a decision: five enclose the median with 93.8 % at most.
 REPETITIONS = 6
-#: Of a draft from data sheets: HPL's share of its products, NCCL's of a GPU's links, MPI's of a peer copy; each is the
-#: least that the metric's own criterion allows.
+#: For a draft from data sheets: HPL's share of its products, NCCL's of a GPU's links, MPI's of a peer copy; each is the
+#: minimum of the metric's own criterion.
 HPL_OF_DGEMM, NCCL_OF_LINK, MPI_OF_PEER = 0.6, 0.5, 0.6
-#: Of a draft from a session: what is proposed for a figure without a criterion, as a share of what was measured.
+#: For a draft from a session: target for a metric without a criterion, as a share of what was measured.
 PROPOSED = 0.9
-#: Maximum distance of targets of points of one metric that are drafted as one clause.
+#: Maximum relative difference of targets for points of one metric to be drafted as one clause.
 ALIKE = 1.02
 
 
@@ -56,9 +56,9 @@ class Clause:
     """One requirement: `metric` of every `subject` must reach `target`, less `tolerance` (a fraction of it).
 
     The value of a run is `statistic` of its samples, that of a device the median over its runs. At least the fraction
-    `share` of the devices must meet it. `repetitions` are the runs of a device below which it is inconclusive,
-    `retests` the runs that may be INVALID and run again (None: any number). Only runs over `nodes` nodes together
-    count, if it is given; `over` states which point of a sweep counts that `at` leaves open.
+    `share` of the devices must meet it. A device with fewer than `repetitions` runs is inconclusive; `retests` are the
+    runs that may be INVALID and run again (None: any number). Only runs over `nodes` nodes together count, if given;
+    `over` states which point of a sweep counts if `at` leaves it open.
     """
 
     id: str
@@ -104,7 +104,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class Offered:
-    """A check that a system selects: its full name, its class, its program and over how many nodes it runs."""
+    """A check that a system selects: its full name, its class, its program and its number of nodes."""
 
     name: str
     base: str
@@ -114,7 +114,7 @@ class Offered:
 
 @dataclass(frozen=True)
 class Machine:
-    """What clauses are held against: the system, and its checks (None: not listed)."""
+    """What clauses are compared with: the system, and its checks (None: not listed)."""
 
     system: System
     checks: tuple[Offered, ...] | None = None
@@ -155,8 +155,8 @@ class Item:
 
 @dataclass(frozen=True)
 class Replaced:
-    """A GPU that was exchanged: its runs are shown and do not count, and its successor needs its own. Once that meets
-    every clause, `item` of the punch list is closed.
+    """A GPU that was exchanged: its runs are shown and do not count, and its successor needs its own. Once the
+    successor meets every clause, `item` of the punch list is closed.
     """
 
     uuid: str
@@ -167,7 +167,8 @@ class Replaced:
 
 @dataclass(frozen=True)
 class Stability:
-    """At least `hours` between the first and last run; the last session reaches `least` of the first's values."""
+    """At least `hours` between the first and last run; the last session reaches at least `least` of the first's
+    values."""
 
     hours: float
     least: float
@@ -226,7 +227,7 @@ def load(
 ) -> Contract:
     """One contract by name or path. Raises ContractError with one line per error.
 
-    `machine` returns what is known of a system by its name; without it, no clause is held against the machine.
+    `machine` returns what is known of a system by its name; without it, clauses are not compared with a machine.
     """
     file = file_of(name, folder)
     shown = _shown(file)
@@ -244,7 +245,7 @@ def load(
 
 
 def _shown(path: Path) -> str:
-    """As in messages: the last three parts."""
+    """A path as in messages: the last three parts."""
     return "/".join(path.parts[-3:])
 
 
@@ -390,7 +391,8 @@ def swept(program: Program, metric: str, at: Mapping[str, Any]) -> dict[str, str
 
 
 def physical(system: System, partition: str | None, metric: Metric, clause: Mapping[str, Any]) -> limits.Limit | None:
-    """The highest limit of the partitions that a clause may mean, in the metric's unit; None: not known of one."""
+    """The highest limit of the partitions that a clause may concern, in the metric's unit; None: unknown for one of
+    them."""
     known = [
         _peak(one, metric, clause["subject"], clause.get("at", {}), clause.get("nodes") or 1)
         for one in system.partitions.values()
@@ -451,7 +453,8 @@ def _undecidable(document: Document, catalogue: Mapping[str, Program], machine: 
 
 
 def _unmeasured(clause: Mapping[str, Any], shown: str, program: str, checks: tuple[Offered, ...], wrong: Any) -> None:
-    """Refuses a check that does not exist there, a metric that none measures, and nodes that none uses."""
+    """Refuses a check that does not exist there, a metric that no check measures, and a number of nodes that none
+    uses."""
     asked = str(clause.get("check") or "")
     named = [one for one in checks if asked in ("", one.name, one.base)]
     if not named:
@@ -500,9 +503,9 @@ def draft(
 ) -> str:
     """The text of a contract for a machine: by its references, otherwise by its data sheets. Raises ContractError.
 
-    A target by a reference is the reference's own bound; one by a data sheet a key metric's floor of its peak. With
-    `measured`, the records of a session, the clauses cover the key metrics that these checks measure, so that the same
-    checks test each of them.
+    A target from a reference is the reference's own bound; one from a data sheet is a key metric's floor of the peak.
+    With `measured`, the records of a session, the clauses cover the key metrics that these checks measure, so that the
+    same checks test each of them.
     """
     clauses = list(_of_records(system, catalogue, measured) if measured else _drafted(system, catalogue))
     if measured and not clauses:
@@ -634,8 +637,8 @@ def _part_of(share: float, peak: limits.Limit) -> str:
 
 
 def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iterable[Record]) -> Iterator[Drafted]:
-    """Each measured key metric with a reference or a floor, by check and coordinates. Ratios are omitted:
-    the delivery is specified as rates or times."""
+    """Each measured key metric with a reference or a floor, by check and coordinates. Ratios are omitted: contracts
+    specify rates or times."""
     seen: dict[Drafted, str] = {}
     points: dict[tuple[str, str, str, str], set[str]] = {}
     open_: dict[tuple[str, str, str, str], list[tuple[MetricValue, Record]]] = {}
@@ -644,7 +647,7 @@ def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iter
         environment, program = system.environments.get(record.environ), catalogue.get(record.program)
         if result is None or result.status != "ok" or program is None:
             continue
-        # of a session that was brought from another machine, as it was judged there
+        # if a session was brought from another machine, as it was judged there
         judged = record.judgement.judged
         if partition is not None and environment is not None:
             judged = rejudge.of_record(record, facts.facts(system, partition, environment)).judged
@@ -675,7 +678,7 @@ def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iter
 
 
 def _worth_a_proposal(metric: MetricValue, result: Result, program: Program) -> bool:
-    """What GPUs reach together (HPCG, NCCL, MPI) and by joule: no data sheet has it, and buyers agree on it."""
+    """What GPUs reach together (HPCG, NCCL, MPI) and per joule: data sheets do not state it, but buyers specify it."""
     wanted = metric.kind == "ranks" or metric.unit.endswith("/W")
     return wanted and bool(result.devices) and metric.name in program.key and metric.direction == "higher" and (
         metric.unit not in ("1", "%") and metric.value > 0
@@ -683,7 +686,7 @@ def _worth_a_proposal(metric: MetricValue, result: Result, program: Program) -> 
 
 
 def _proposed(place: tuple[str, str, str, str], found: list[tuple[MetricValue, Record]]) -> Drafted:
-    """A clause on the point with the highest value, at a share of the least that a device reached there."""
+    """A clause on the point with the highest value, at a share of the lowest value of a device there."""
     best, record = max(found, key=lambda one: one[0].value)
     least = min(metric.value for metric, _ in found if metric.at.text == best.at.text)
     at = tuple((key, value) for key, value in best.at.items() if isinstance(value, (str, int, float, bool)))
@@ -695,7 +698,7 @@ def _proposed(place: tuple[str, str, str, str], found: list[tuple[MetricValue, R
 
 
 def _as_one(group: list[Drafted], points: int, direction: str) -> list[Drafted]:
-    """The points of a metric as one clause on the worst of them, if all have nearly the same target."""
+    """The points of a metric as one clause on the worst of them, if their targets are nearly the same."""
     targets = [one.target for one in group]
     alike = len({(one.unit, one.statistic) for one in group}) == 1 and max(targets) <= ALIKE * min(targets)
     if not alike or len(group) < max(points, 2):

@@ -1,7 +1,7 @@
 """A session of many nodes: a grid of nodes and checks, worst first, with an additional page per node.
 
-Records are read one by one: the content of a node's page is written immediately, and only key figures, verdicts and
-findings are kept. The grid of the index is complete; truncated lists state where the rest is.
+Records are read one by one: each node's page is written immediately, and only key figures, verdicts and findings are
+kept in memory. The grid of the index is complete; truncated lists state where the rest is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tenken.report.rows import Row, rows_of
 from tenken.report.session import Case, Session, load
 from tenken.report.writing import write as write_page
 
-#: Maximum findings on the index, and values of one record on a node's page: the archive contains all.
+#: Maximum number of findings on the index, and of one record's values on a node's page: the archive contains all.
 MOST_FINDINGS, MOST_VALUES = 40, 200
 
 #: Parameters that only distribute or repeat a check: `--distribute` and `--repeat` add node and number to the name.
@@ -120,7 +120,7 @@ def write(
     )  # fmt: skip
     environment.filters.update(words.FILTERS)
     environment.globals.update(GLYPHS=GLYPHS, MEANINGS=MEANINGS, VERDICTS=VERDICTS)
-    # the pages of nodes share a file of styles
+    # the pages of nodes share a style sheet
     environment.globals.update(POLICY=policy.meta(beside="'self' file:"))
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     home = target.parent if target is not None else ROOT / "output" / "pages"

@@ -102,7 +102,7 @@ def health_cell(sample: HealthSample, keys: tuple[str, ...], unit: str) -> str:
 
 
 def code(text: str) -> Markup:
-    """A sentence of the terminal: what stands in backticks as code."""
+    """A sentence of the terminal: text in backticks becomes code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 

@@ -6,7 +6,7 @@ Hettmansperger and Sheather (1986), nearly independent of the distribution. For 
 interval, from the smallest to the largest, has less than 95 %: its own confidence (93.8 % for five runs, 87.5 % for
 four) is then returned.
 
-Student's interval of the mean is not used: for launches on one GPU, whose slow ones form a tail, its 95 % cover 77 to
+Student's interval of the mean is not used: for launches on one GPU, where slow ones form a tail, its 95 % cover 77 to
 87 % (docs/acceptance.md).
 """
 

@@ -19,7 +19,7 @@ from tenken.report.page import GLYPHS, MEANINGS, TEMPLATES, Plot
 if TYPE_CHECKING:
     from tenken.history.gate import Gate, Judged
 
-#: Findings that are drawn; measures and missing series that are listed
+#: Maximum number of findings drawn, and of measures and missing series listed
 MAX_PLOTS, MAX_MEASURES, MAX_LISTED = 12, 400, 60
 
 
@@ -59,7 +59,7 @@ class Measure:
 
 
 def render(gate: Gate, written: str = "") -> str:
-    """The whole page as one HTML text with everything inside."""
+    """The whole page as one HTML text with everything embedded."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,

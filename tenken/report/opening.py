@@ -13,7 +13,7 @@ from tenken.report import formatting as words
 from tenken.report.rows import Row
 from tenken.report.session import Case, Session
 
-#: Description of each kind of criterion, in the order of their weight.
+#: Description of each kind of criterion, most important first.
 CRITERIA = {
     "contract": "a target agreed with the vendor",
     "reference": "a value known for this machine, with its source",
@@ -144,7 +144,7 @@ def _looked(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _counted(texts: Iterable[str]) -> str:
-    """`4 × NVIDIA H200; 1 × ...`; without a count if there is one."""
+    """`4 × NVIDIA H200; 1 × ...`; a single device has no count."""
     counts = Counter(texts)
     alone = sum(counts.values()) == 1
     return "; ".join(text if alone else f"{count} × {text}" for text, count in counts.items() if text)

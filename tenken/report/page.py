@@ -1,7 +1,7 @@
-"""The page of one session: selection and amount of its content, and the HTML itself.
+"""The page of one session: what it shows and how much of it, and the HTML itself.
 
-A page of any session stays readable and below about 3 MB: few records are shown in full, many are summarised
-by metric with every one other than PASS in full, worst first. Omissions are stated, with their location.
+A page of any session stays readable and below about 3 MB: a few records are shown in full; many are summarised by
+metric, with all others than PASS in full, worst first. Omissions are stated, with their location.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from tenken.report.session import Case, Session, not_run
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-#: Characters of detail (tables, samples, plots) and plots of a page
+#: Maximum characters of detail (tables, samples, plots), and plots, of a page
 MAX_DETAIL, MAX_PLOTS = 1_600_000, 40
-#: Records of a check that are shown individually before they are summarised
+#: Maximum records of a check that are shown individually before they are summarised
 MAX_WHOLE = 4
 #: Rows of the table of verdicts before the passing subjects of a case share one
 MAX_VERDICT_ROWS = 400
 #: Rows of a table of metrics (five times as many folded); samples in plots of a failed metric, and of another
 MAX_ROWS, MAX_SAMPLES, SOME_SAMPLES = 60, 400, 10
-#: Passed checks listed per verification, and folded rows per table.
+#: Maximum passed checks listed per verification, and folded rows per table.
 MAX_PASSED, MAX_FOLDED = 12, 60
-#: Values of one record whose samples are shown.
+#: Maximum values of one record whose samples are shown.
 MAX_SAMPLED = 20
-#: Characters of a line of the terminal
+#: Maximum characters of a line of the terminal
 MAX_WIDTH = 140
-#: Findings listed at the top
+#: Maximum findings listed at the top
 MAX_ATTENTION = 40
-#: Passing subjects of one case with separate rows: eight GPUs have them, the 56 pairs between them do not.
+#: Up to this number, passing subjects of one case have separate rows: eight GPUs do, the 56 pairs between them do not.
 MAX_SUBJECTS = 8
 
 GLYPHS = {"PASS": "✓", "RECORDED": "○", "FAIL": "✕", "INVALID": "?", "WAIVED": "–"}
@@ -83,7 +83,7 @@ class Detail:
     health_reason: str = ""
     provenance: list[tuple[str, str]] = field(default_factory=list)
     built: list[tuple[str, str]] = field(default_factory=list)
-    #: the records that show the same build and host, the same devices and the same placement, above or below
+    #: records that show the same build and host, the same devices or the same placement
     built_of: str = ""
     devices_of: str = ""
     placement_of: str = ""
@@ -99,7 +99,7 @@ class Detail:
 
 @dataclass
 class Summary:
-    """All values of one metric of a check that ran at many locations."""
+    """All values of one metric of a check that ran in many locations."""
 
     label: str
     unit: str
@@ -174,7 +174,7 @@ class Pictures:
 
 
 def render(session: Session, catalogue: Mapping[str, Program], written: str = "") -> str:
-    """The whole page as one HTML text with everything inside. `written` is the time shown at its foot."""
+    """The whole page as one HTML text with everything embedded. `written` is the time shown in its footer."""
     return _pages(session, catalogue, written, "")[0]
 
 
@@ -249,7 +249,7 @@ def slim(page: str) -> str:
 
 
 def _unquoted(tag: re.Match[str]) -> str:
-    """A tag without the quotes that HTML does not need; those before `/>` it does."""
+    """A tag without optional quotes, which are needed only before `/>`."""
     return re.sub(r'=\"([^\s"\'=<>`]+)\"(?=[\s>])', r"=\1", tag[0])
 
 
@@ -286,7 +286,7 @@ def _head(session: Session) -> dict[str, Any]:
 
 
 def _when(session: Session, info: Mapping[str, Any]) -> str:
-    """Start of the session, in UTC where it is known so, else as ReFrame wrote it."""
+    """Start of the session, in UTC if known so, else as ReFrame wrote it."""
     start = info.get("time_start_unix")
     if isinstance(start, (int, float)) and 0 < start < 1e11:
         return datetime.fromtimestamp(start, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
@@ -510,7 +510,7 @@ def _detail(case: Case, rows: list[Row], anchor: str, pictures: Pictures | None)
     concerned = {f.metric for f in case.findings}
     for number, row in enumerate(rows):
         row.anchor = f"{anchor}-v{number}" if row.id in concerned else ""
-    # For a long sweep the table shows the last point of each path, mostly the plateau; the rest is folded.
+    # For a long sweep the table shows the last point of each path, usually the plateau; the rest is folded.
     last = {(r.name, r.subject, *(str(v) for v in r.at.values() if not is_number(v))): id(r) for r in rows}
     plain = (
         rows
@@ -636,7 +636,7 @@ def _facts(case: Case) -> list[tuple[str, Any]]:
 
 
 def _built(case: Case) -> list[tuple[str, Any]]:
-    """The build of a program and its host: mostly the same in all records of a page."""
+    """The build of a program and its host: usually the same in all records of a page."""
     if case.result is None:
         return []
     result = case.result
@@ -715,7 +715,7 @@ def _not_applicable(plan: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _not_selected(session: Session) -> list[str]:
-    """Applicable checks of which this run selected no case."""
+    """Applicable checks for which this run selected no case."""
     entries = session.plan.get("applicable")
     names = [str(_entry(e, "check") or _entry(e, "name") or e) for e in (entries if isinstance(entries, list) else [])]
     ran = {n for c in session.cases for n in (c.check, c.base_check, c.check.split(" ")[0])}

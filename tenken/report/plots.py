@@ -1,7 +1,7 @@
 """Plots by plot kind as inline SVG. Generic: a plot depends on rows, units and coordinates, never on a benchmark.
 
-matplotlib lays a figure out once with placeholder colours; they are then replaced by the page's CSS variables,
-so that one drawing serves light, dark and print. Text stays text (svg.fonttype none) in the page's typeface.
+matplotlib lays out a figure once with placeholder colours, which are then replaced by the page's CSS variables, so that
+one drawing serves light, dark and print. Text stays text (svg.fonttype none) in the page's typeface.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ SERIES = tuple(COLOURS[f"c{i}"] for i in range(8))
 MAX_POINTS = 600
 #: Number of bars beyond which the subjects of a bar plot become a strip of dots per metric.
 MAX_BARS = 40
-#: Lines overlaid in one panel, panels of one plot, cells of a heat map's side, labelled outliers of a strip
+#: Maximum lines overlaid in one panel, panels of one plot, cells of a heat map's side, labelled outliers of a strip
 MAX_LINES, MAX_PANELS, MAX_SIDE, MAX_LABELS = 16, 12, 24, 5
-#: Texts whose sizes are kept.
+#: Number of texts whose sizes are cached.
 MAX_SIZES = 10_000
 
 WIDTH = 12.0  # inches at 72 units each; the page shows one unit as about one CSS pixel
@@ -121,7 +121,7 @@ def draw(rows: Sequence[Row], ident: str) -> tuple[str, str]:
 
 @functools.cache
 def _renderer() -> Any:
-    """matplotlib's renderer, with the sizes of texts kept for all plots of a page, which repeat most of them."""
+    """matplotlib's renderer, which caches the sizes of texts for all plots of a page, since most of them repeat."""
     from matplotlib.backends.backend_svg import RendererSVG
 
     sizes: dict[Any, Any] = {}
@@ -154,8 +154,8 @@ def _svg(figure: Any, ident: str, caption: str) -> str:
 def _arrange(figure: Any, renderer: Any) -> None:
     """Places the axes of a grid so that no label is cut off or covered.
 
-    The work of matplotlib's constrained layout for such grids, which lays out all ticks eight times; here each axis is
-    measured once: first the vertical ones, for the width that remains decides on the ticks of the others.
+    matplotlib's constrained layout does this by laying out all ticks eight times; here each axis is measured once,
+    vertical ones first, since the remaining width determines the ticks of the others.
     """
     margins = _Margins(*([0.0] * len(figure.axes) for _ in range(4)))
     for measured in (_vertical, _horizontal):
@@ -167,7 +167,7 @@ def _arrange(figure: Any, renderer: Any) -> None:
 
 @dataclass
 class _Margins:
-    """What the decorations of each column and row of axes take, in units."""
+    """Space that the decorations of each column and row of axes take, in units."""
 
     left: list[float]
     right: list[float]
@@ -238,7 +238,7 @@ def _horizontal(axis: Any, renderer: Any) -> Any:
 
 
 def _ticks(side: Any, renderer: Any) -> Any:
-    """The box of the ticks of an x or y axis, without its label, which matplotlib would place by another layout."""
+    """The box of the ticks of an x or y axis without its label, which would make matplotlib lay it out again."""
     side.label.set_visible(False)
     side.set_label_coords(*side.label.get_position())
     return side.get_tightbbox(renderer) or side.axes.bbox
@@ -318,7 +318,7 @@ def _unclipped(body: str) -> str:
 
 
 def _relative(found: re.Match[str]) -> str:
-    """A path of lines by steps where these are shorter than coordinates, and as exact at each point."""
+    """A path of lines in relative steps if these are shorter than coordinates, equally exact at each point."""
     text, at = [], (0, 0)
     for command, x, y in re.findall(r"([ML]|z)(?:(-?[\d.]+) (-?[\d.]+))?", found[1]):
         if command == "z":
@@ -340,15 +340,15 @@ def _relative(found: re.Match[str]) -> str:
 
 
 def _tenths(count: int) -> str:
-    """So many tenths of a unit: 25 -> '2.5', -3 -> '-.3'."""
+    """A number of tenths of a unit: 25 -> '2.5', -3 -> '-.3'."""
     whole, part = divmod(abs(count), 10)
     return ("-" if count < 0 else "") + (f"{whole or ''}.{part}" if part else str(whole))
 
 
 def _joined(body: str) -> str:
-    """Grid lines and spines of one style as one path, and so the ticks, which matplotlib draws one by one.
+    """Merges grid lines and spines of one style into one path, and ticks likewise, which matplotlib draws one by one.
 
-    Those of other axes cannot be covered by what is drawn between them, so that the place of the first serves all.
+    They are drawn at the position of the first, since nothing drawn in between can cover those of other axes.
     """
     of_line = r'style="([^"]*stroke: var\(--line\)[^"]*)"'
     paths: dict[str, list[str]] = {}
@@ -381,7 +381,7 @@ def _joined(body: str) -> str:
 
 
 def _without_groups(body: str) -> str:
-    """Removes groups without information: matplotlib makes one around every line and letter."""
+    """Removes redundant groups: matplotlib creates one around every line and letter."""
     kept: list[bool] = []
 
     def one(found: re.Match[str]) -> str:
@@ -662,7 +662,7 @@ def _strip(rows: list[Row]) -> tuple[Any, str]:
                     color=colour or COLOURS[row.verdict],
                     alpha=0.55 if colour else 1,
                 )
-        # Worst first is the low end if higher is better; labels that would overlap are only in the table.
+        # Worst first: the low end if higher is better; labels that would overlap are only in the table.
         named = sorted(bad, key=lambda r: r.value or 0, reverse=bad[0].direction == "lower" if bad else False)
         span = (members[-1].value or 0) - (members[0].value or 0) or 1
         placed: list[float] = []
@@ -808,7 +808,7 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
     kept = [_with_best(list(of), MAX_LINES, of.__getitem__) for of in lines]
     paths = _unique(itertools.chain(*kept))
     shade = {p: SERIES[i % len(SERIES)] for i, p in enumerate(paths)}
-    # colours repeat from the ninth line on: those lines are dotted
+    # colours repeat from the ninth line on, and those lines are dotted
     kinds = {p: "line" if i < len(SERIES) else "dotted" for i, p in enumerate(paths)}
     style = {p: "solid" if kind == "line" else (0, (1, 2)) for p, kind in kinds.items()}
     for axis, panel, of, chosen in zip(axes, panels[:2], lines, kept, strict=True):
@@ -851,7 +851,7 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
 
 
 def _with_best(names: Sequence[Any], most: int, rows_of: Callable[[Any], Sequence[Row]]) -> list[Any]:
-    """At most `most` of some lines, in their order: those with a FAIL or INVALID and the best are never omitted."""
+    """At most `most` of the lines, in their order: those with a FAIL or INVALID and the best are never omitted."""
     if len(names) <= most:
         return list(names)
 
@@ -909,7 +909,7 @@ def _log_axes(axis: Any, key: str, panel: list[Row]) -> None:
 
 
 def _matrix(rows: list[Row]) -> tuple[Any, str]:
-    """From x to heat map with the numbers in it; of several sizes the last one; a panel per metric."""
+    """From-to matrix as a heat map with numbers; of several sizes the last one; a panel per metric."""
     rows = _need([r for r in rows if r.value is not None and r.ends], "pairs")
     panels = []
     for members in _grouped(rows, lambda r: (r.title, r.unit)).values():
@@ -986,7 +986,7 @@ def _matrix_panel(axis: Any, panel: list[Row]) -> None:
 
 
 def _phases(rows: list[Row]) -> tuple[Any, str]:
-    """One stacked bar per subject and coordinate, a piece per metric, the total at its end."""
+    """One stacked bar per subject and coordinate, one segment per metric, the total at its end."""
     rows = _need([r for r in rows if r.value is not None], "value")
     panels = _by_unit(rows)
 

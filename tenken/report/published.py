@@ -1,8 +1,8 @@
-"""Published beside measured: the figures and tables of the publications, in their order and on their axes.
+"""Published and measured values: the figures and tables of the publications, in their order and on their axes.
 
-Published values are the references of the machines of then; what was measured here lies beside them where its metric
-and its coordinates are the same. Times and rates by repetition are drawn by repetition, sweeps over nodes or
-sizes on that axis, everything else row by row as printed.
+Published values are the references of those machines; measured values are shown next to them if metric and coordinates
+are the same. Times and rates by repetition are plotted by repetition, sweeps over nodes or sizes on that axis,
+everything else row by row as printed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tenken.report import formatting, plots, policy
 
 #: Axes of the publications' sweeps, in the order of preference.
 SWEEPS = ("nodes", "ranks", "particles", "n", "bytes")
-#: Sizes of a problem among what a row requests of its job; how often it is repeated is none.
+#: Problem sizes among the values that a row requests from its job; the number of repetitions is not one.
 SIZES = frozenset({"bytes", "nx", "ny", "nz", "bt", "steps", "n", "nb", "grid", "size"})
 #: File systems that all nodes see.
 SHARED = frozenset({"lustre", "nfs", "nfs4", "gpfs", "beegfs", "ceph", "wekafs"})
@@ -32,7 +32,7 @@ MAX_LINES = 20
 
 @dataclass(frozen=True)
 class Measured:
-    """A figure that was measured: where, at which coordinates."""
+    """A measured value: where, at which coordinates."""
 
     machine: str
     value: float
@@ -42,7 +42,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Line:
-    """A reference of a row, and what was measured of it."""
+    """A reference of a row, and the measured values for it."""
 
     row: Row
     reference: Reference
@@ -62,8 +62,8 @@ class Panel:
 
 
 def measured(row: Row, system: System, result: Result) -> bool:
-    """Whether a result has the row: a value with the coordinates of its reference; of a row without one, all that the
-    row requests of its job.
+    """Whether a result contains the row: a value with the coordinates of its reference; for a row without a reference,
+    all that the row requests from its job.
     """
     if row.metric:
         return any(True for reference in row.references(system) for _ in _measured(row, reference, [result]))
@@ -73,7 +73,7 @@ def measured(row: Row, system: System, result: Result) -> bool:
 
 
 def panels(known: Publications, systems: Mapping[str, System], results: Sequence[Result]) -> list[Panel]:
-    """All figures and tables that hold a number, in the order of the list."""
+    """All figures and tables that contain a number, in the order of the list."""
     grouped: dict[tuple[str, str, str], list[Line]] = {}
     for row in known.rows:
         if row.metric is None:
@@ -90,8 +90,8 @@ def panels(known: Publications, systems: Mapping[str, System], results: Sequence
 
 
 def lacks(result: Result) -> str:
-    """A choice of the program that is not what its publication measured, as the result states it: `cufile`
-    `compatibility mode, no GPUDirect Storage`. Empty if there is none.
+    """A choice of the program that differs from the publication's, as the result states it: `cufile` `compatibility
+    mode, no GPUDirect Storage`. Empty if there is none.
     """
     for key, choice in program(result.program).contract.paths.items():
         said = result.path.get(key)
@@ -113,12 +113,13 @@ def _measured(row: Row, reference: Reference, results: Iterable[Result]) -> Iter
 
 
 def machine(result: Result) -> str:
-    """What it was measured on: the GPU, or the CPU."""
+    """The device that it was measured on: the GPU, or the CPU."""
     return result.devices[0].name if result.devices else result.host.cpu or result.host.name
 
 
 def _sizes(row: Row) -> dict[str, list[str]]:
-    """Published sizes of a row's problem, each with its values: 4 and 8 GB alike are one reference without a size."""
+    """Published sizes of a row's problem, each with its values: 4 and 8 GB with the same value are one reference
+    without a size."""
     asked = row.run.asked if row.run else {}
     return {
         key: [str(one) for one in (value if isinstance(value, list) else [value])]
@@ -128,9 +129,8 @@ def _sizes(row: Row) -> dict[str, list[str]]:
 
 
 def _alike(row: Row, reference: Reference, metric: MetricValue, result: Result) -> bool:
-    """Whether a figure was measured as the reference was; the path of a file system is another one everywhere, and only
-    whether nodes share it counts. An environment of a reference is the kind of its programs, which a result states as
-    its back end.
+    """Whether a value was measured as the reference was; paths of file systems differ everywhere, and only whether
+    nodes share it counts. The environment of a reference corresponds to the back end of a result.
     """
     here = {**result.parameters, **metric.at}
     backend = result.parameters.get("backend")
@@ -154,7 +154,7 @@ def _axis(lines: Sequence[Line]) -> str:
         return "repetition"
     for key in SWEEPS:
         found = [line.reference.parameters.get(key) for line in lines]
-        # two lines at one place would need a legend each: separate rows distinguish them
+        # two lines at one place would each need a legend: separate rows distinguish them
         if len(lines) > 1 and all(isinstance(one, (int, float)) for one in found) and len(set(found)) == len(found):
             return key
     return ""
@@ -237,7 +237,7 @@ def _whole(value: float) -> float | int:
 
 
 def _name(line: Line, panel: Panel) -> str:
-    """The row, and what tells its references apart where it has several."""
+    """The row, and what distinguishes its references if it has several."""
     alike = [one.reference.parameters for one in panel.lines if one.row is line.row]
     told = [
         formatting.coordinate(key, value)
@@ -251,7 +251,7 @@ def _name(line: Line, panel: Panel) -> str:
 
 
 def counted(found: Sequence[Panel]) -> str:
-    """How many published values have measured ones beside them."""
+    """Number of published values that have measured ones."""
     lines = [line for panel in found for line in panel.lines]
     measured = sum(bool(line.measured) for line in lines)
     unstated = sum(

@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def documents(source: Path) -> Iterator[Result]:
-    """The result documents of a set, by themselves or within records. Raises RatioError if there are none."""
+    """The result documents of a set, as files or within records. Raises RatioError if there are none."""
     files = sorted(source.rglob("*.json")) if source.is_dir() else [source]
     found = False
     for file in files:
@@ -93,7 +93,7 @@ def documents(source: Path) -> Iterator[Result]:
 
 
 def _result(file: Path) -> Result | None:
-    """The result in a file, by itself or within a record; None if a record has none."""
+    """The result in a file, as such or within a record; None if a record has none."""
     text = result.read_text(file)
     if '"record"' in text[:200]:
         return record.parse(text, file).result
@@ -106,7 +106,7 @@ Key = tuple[tuple[str, Any], ...]
 def values(
     source: Path, program: str, metric: str, wanted: Mapping[str, str], statistic: str
 ) -> dict[Key, tuple[float, str]]:
-    """Value and direction by coordinates; of several GPUs or runs the best. Raises RatioError if there are none."""
+    """Value and direction by coordinates; the best of several GPUs or runs. Raises RatioError if there are none."""
     found: dict[Key, tuple[float, str]] = {}
     for document in documents(source):
         if document.program != program:

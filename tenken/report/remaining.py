@@ -1,7 +1,7 @@
 """What an acceptance still needs: runs of which clauses, and which clauses no further run could save. Pure, no output.
 
-Nothing is accepted early: a run that is left could have a wrong result. Rejected early is what stays rejected whatever
-the runs that are left measure.
+Nothing is accepted early: a remaining run could have a wrong result. A contract is rejected early if no remaining run
+can change that.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from tenken.report.acceptance import NOT_MET, Acceptance, Requirement, Value, decide_requirement
 from tenken.report.contracts import ESSENTIAL, Clause, Offered
 
-#: INVALID runs of a device that are measured again where a clause states no limit.
+#: Number of INVALID runs of a device that are repeated if a clause states no limit.
 RETESTS = 2
-#: More than anything reaches, less than overflows.
+#: Larger than any value, without overflow.
 ENDLESS = 1e30
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Checks of one session: names as ReFrame lists them, over `nodes` nodes together (None: as the checks have it)."""
+    """Checks of one session: names as ReFrame lists them, over `nodes` nodes together (None: the checks' own
+    number)."""
 
     names: tuple[str, ...]
     nodes: int | None = None
@@ -44,7 +45,7 @@ def checks_of(clause: Clause, offered: Iterable[Offered]) -> list[Offered]:
 
 
 def missing_runs(requirement: Requirement) -> int:
-    """Valid runs that a requirement lacks on the device that has the fewest; none if too many were INVALID."""
+    """Number of valid runs that a requirement lacks on the device with the fewest; none if too many were INVALID."""
     clause = requirement.clause
     most = RETESTS if clause.retests is None else clause.retests
     return max(
@@ -54,7 +55,7 @@ def missing_runs(requirement: Requirement) -> int:
 
 
 def open_clauses(found: Acceptance) -> dict[str, int]:
-    """Runs that each clause lacks, by its id; clauses that lack none are left out."""
+    """Missing runs by clause id; clauses that lack none are left out."""
     lacking: dict[str, int] = {}
     successor = {one.uuid: one.by for one in found.contract.replaced}
     for requirement in found.requirements:
@@ -66,7 +67,7 @@ def open_clauses(found: Acceptance) -> dict[str, int]:
 
 
 def batches(found: Acceptance, offered: Iterable[Offered]) -> list[Batch]:
-    """The sessions of the next round: what the open clauses need, those of single nodes first."""
+    """The sessions of the next round: what the open clauses need, single-node ones first."""
     there, wanted = list(offered), open_clauses(found)
     by_nodes: dict[int | None, dict[str, None]] = {}
     for clause in found.contract.clauses:
@@ -86,7 +87,7 @@ def lost(found: Acceptance) -> Iterator[str]:
 
 
 def _at_best(requirement: Requirement, confidence: float) -> str:
-    """The result of a requirement if each run that is left measures the best there can be."""
+    """The result of a requirement if each remaining run measures the best possible value."""
     best = copy.deepcopy(requirement)
     value = ENDLESS if best.clause.direction == "higher" else 0.0
     for one in best.parts:

@@ -125,7 +125,7 @@ def _row(
 
 
 def _judged_alone(metric_id: str, judged: JudgedMetric, case: Case) -> Row:
-    """A row of a judged value of a result that was not kept."""
+    """A row for a judged value whose result was not kept."""
     name, subject_id, at = split_metric_id(metric_id)
     subject = Subject.in_id(subject_id)
     row = Row(

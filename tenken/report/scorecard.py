@@ -17,7 +17,7 @@ from tenken.report.session import Case, Session
 
 @dataclass(frozen=True)
 class Figure:
-    """A key figure: a metric of a program, of subjects of these kinds, `at` these coordinates or parameters of its run;
+    """A key figure: a metric of a program for these kinds of subject, `at` these coordinates or parameters of its run;
     of several points the best one.
     """
 
@@ -32,7 +32,7 @@ def _figure(title: str, program: str, metric: str, kinds: str, **at: Any) -> Fig
     return Figure(title, program, metric, tuple(kinds.split()), at)
 
 
-#: What a buyer asks about, in the order in which equal ones are listed.
+#: What a buyer looks for, in the order in which equal ones are listed.
 FIGURES = (
     _figure("GPU memory, triad", "stream", "triad", "gpu"),
     _figure("Host to GPU", "transfer", "htod_pinned", "gpu"),
@@ -51,13 +51,13 @@ FIGURES = (
     _figure("Host memory, triad", "stream", "triad", "host"),
     _figure("HPL, host", "hpl", "hpl", "host"),
 )
-#: Subjects of a figure that have rows of their own; of more, the worst one stands for those that pass.
+#: Maximum subjects of a figure with separate rows; beyond it, the worst one represents those that pass.
 MAX_SUBJECTS = 4
 
 
 @dataclass(frozen=True)
 class Score:
-    """One line: a figure of a subject. `share` is relative to what it is compared with, as `against` states."""
+    """One line: a figure of a subject. `share` is relative to the value that `against` names."""
 
     figure: str
     subject: str
@@ -73,7 +73,7 @@ class Score:
 
     @property
     def mark(self) -> float | None:
-        """Where the bound lies on the bar, as a fraction of it."""
+        """Position of the bound on the bar, as a fraction of it."""
         return self.bound * self.share / self.value if self.bound and self.share and self.value else None
 
     @property
@@ -110,13 +110,13 @@ def _is(figure: Figure, row: Row, case: Case) -> bool:
     if row.name != figure.metric or case.result is None:
         return False
     kind = "pair" if row.ends else re.sub(r"\W.*|(?<=rank)s", "", row.subject.lower().lstrip("0123456789 "))
-    # ranks of the host alone are not what the GPUs reach
+    # ranks on the host alone do not show what the GPUs reach
     there = kind in figure.kinds and (kind != "rank" or bool(case.result.devices))
     return there and all(row.at.get(k, case.result.parameters.get(k)) == v for k, v in figure.at.items())
 
 
 def _better(one: Score, other: Score) -> bool:
-    """Of the points of a sweep the highest counts, unless one of them is FAIL or INVALID."""
+    """Among the points of a sweep the highest counts, unless one of them is FAIL or INVALID."""
     bad, before = _order(one.verdict) < 10, _order(other.verdict) < 10
     return bad > before or (bad == before and one.value > other.value)
 
@@ -141,14 +141,14 @@ def _score(figure: Figure, row: Row, case: Case) -> Score:
 
 
 def _of_another_subject(row: Row, case: Case) -> bool:
-    """Whether what the case's findings state is about other parts than that of the row."""
+    """Whether the case's findings concern other parts than that of the row."""
     places = {finding.subject.place for finding in case.findings if finding.subject is not None}
     named = {finding.metric for finding in case.findings if finding.metric}
     return bool(places) and row.subject not in places and row.id not in named
 
 
 def _folded(of_figure: list[Score]) -> Iterator[Score]:
-    """One line for each subject; where there are many, one for all that are not FAIL or INVALID."""
+    """One line for each subject; if there are many, one for all that are not FAIL or INVALID."""
     if len(of_figure) <= MAX_SUBJECTS:
         yield from of_figure
         return
@@ -204,12 +204,12 @@ def without_criterion(session: Session) -> str:
     return f"{_many(count, 'check')} verified, without a criterion: {', '.join(names)}"
 
 
-#: Lines of the terminal's scorecard, with the machine and what follows.
+#: Lines of the terminal's scorecard, with the machine and the next steps.
 LINES = 25
 
 
 def in_lines(session: Session, rows: Mapping[int, list[Row]], machine: Iterable[tuple[str, str]]) -> list[str]:
-    """The scorecard for a terminal: at most 25 lines of text, with what is FAIL or INVALID before the figures."""
+    """The scorecard for a terminal: at most 25 lines of text, with FAIL and INVALID before the figures."""
     found = scores(session, rows)
     facts = dict(machine)
     short = [

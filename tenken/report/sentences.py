@@ -21,7 +21,7 @@ def sentence(history: History, finding: Finding) -> str:
     first = history.series[finding.rows[0]]
     on, more = members(history, finding)
     directions = {history.series[r].direction for r in finding.rows}
-    # bandwidths that fall and latencies that rise are both worse, and neither less nor more
+    # falling bandwidth and rising latency are both worse, so neither "less" nor "more" fits
     better = "worse" if finding.worse else "better"
     side = better if len(directions) > 1 else "less" if finding.size < 0 else "more"
     interval = f"{words.percent(abs(finding.low))} to {words.percent(abs(finding.high))}"

@@ -1,7 +1,7 @@
 """One session for a page: the archive's records joined with ReFrame's run report and the plan.
 
-A test case of the run report without a record is a FAIL with ReFrame's reason, of a record and a contradicting
-result of ReFrame the worse counts, and an unreadable file is listed and does not stop the page.
+A test case of the run report without a record is a FAIL with ReFrame's reason; if a record and ReFrame's result differ,
+the worse one counts; an unreadable file is listed and does not stop the page.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Session:
 
     @property
     def counted(self) -> list[Case]:
-        """Cases that the verdict counts: the last attempt of each."""
+        """Cases that count for the verdict: the last attempt of each."""
         return [c for c in self.cases if not c.superseded]
 
     @property
@@ -132,7 +132,7 @@ class Session:
 
 
 def not_run(case: Case) -> str | None:
-    """Why a case was not run, if something that it needs failed: one reason for many cases."""
+    """Why a case was not run, if a dependency failed: one reason for many cases."""
     message = case.findings[0].message if case.findings else ""
     at = message.find(job_exit.NOT_RUN)
     return message[at:] if at >= 0 else None
@@ -321,7 +321,7 @@ def _join(recorded: list[Case], run: Mapping[str, Any]) -> list[Case]:
 
 
 def _attempts_of(testcase: Mapping[str, Any], places: Mapping[tuple[str, ...], list[Case]]) -> list[Case] | None:
-    """The attempts of which a test case of the run report is the last; None: it left no record where it ran."""
+    """The attempts that precede a test case of the run report; None: it left no record where it ran."""
     if len(places) == 1:
         return next(iter(places.values()))
     where = _place(str(n) for n in _list(testcase.get("job_nodelist")))

@@ -1,4 +1,4 @@
-"""Rows of a page in which a session has the same quantity by a program of this suite and by one of the field."""
+"""Rows of a page in which a session has the same quantity from a program of this suite and from a third-party one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tenken.report.rows import Row
 from tenken.report.session import Case, Session
 
 FILE = PROGRAMS / "side_by_side.yaml"
-#: Rows of one pair of metrics at most: the smallest, the middle and the largest of what they have in common.
+#: Maximum rows of one pair of metrics: the smallest, the middle and the largest common point.
 MOST = 3
 
 
 @dataclass(frozen=True)
 class Beside:
-    """One quantity by both: values in `unit`; `ratio` is ours over theirs, above 1 where ours is better."""
+    """One quantity from both: values in `unit`; `ratio` is ours over theirs, above 1 if ours is better."""
 
     title: str
     at: str

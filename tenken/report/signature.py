@@ -1,4 +1,4 @@
-"""Signatures of an acceptance by `ssh-keygen -Y`: a key that somebody has already, and nothing to install."""
+"""Signatures of an acceptance by `ssh-keygen -Y`: with an existing key, and nothing to install."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tenken.errors import TenkenError
 
-#: What a signature is for: one of another purpose does not count.
+#: Namespace of the signature: one for another purpose does not count.
 PURPOSE = "tenken-accept"
 SUFFIX = ".sig"
 
@@ -18,8 +18,8 @@ class SignatureError(TenkenError):
 
 
 def sign(file: Path, key: Path) -> Path:
-    """Sign a file; the signature lies beside it. `key`: a private key, or a public one of an agent's. Asks for a
-    passphrase at the terminal. Raises SignatureError.
+    """Signs a file; the signature is written next to it. `key`: a private key, or the public key of one in an agent.
+    Asks for a passphrase at the terminal. Raises SignatureError.
     """
     target = file.with_name(file.name + SUFFIX)
     done = _keygen(["sign", "-f", str(key), "-n", PURPOSE, str(file)], None)
@@ -30,7 +30,7 @@ def sign(file: Path, key: Path) -> Path:
 
 def signer(file: Path, signers: Path | None = None) -> str:
     """Who signed a file: the name in `signers` (`man ssh-keygen`, ALLOWED SIGNERS), or else the key alone. Raises
-    SignatureError, also for a signature that is not of this file or of none of `signers`.
+    SignatureError, also if the signature is for another file or by none of `signers`.
     """
     signature = file.with_name(file.name + SUFFIX)
     if not signature.is_file():

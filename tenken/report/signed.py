@@ -38,7 +38,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 _WORD = {MET: "MET", NOT_MET: "MISSED", INCONCLUSIVE: "OPEN", NOT_TESTED: "OPEN"}
 
-#: What follows from each statement.
+#: The consequences of each statement.
 _NEXT = {
     ACCEPTED: "sign in section 10, and keep this report with its archive: tenken accept --verify shows later whether "
     "either was changed.",
@@ -163,7 +163,7 @@ def _some(sessions: tuple[str, ...]) -> str:
 
 
 def css_string(text: str) -> str:
-    """A text as a CSS string that can neither end itself nor the style element."""
+    """A text as a CSS string that can end neither itself nor the style element."""
     safe = re.sub(r"[^A-Za-z0-9 .,:;=+_()…·-]", lambda m: f"\\{ord(m[0]):x} ", text)
     return f'"{safe}"'
 

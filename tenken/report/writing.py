@@ -1,4 +1,4 @@
-"""Files that a reader sees whole."""
+"""Files that a reader never sees incomplete."""
 
 from __future__ import annotations
 

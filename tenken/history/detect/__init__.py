@@ -1,7 +1,7 @@
-"""Verdicts from history: changes with date, size and confidence, and the detection sensitivity.
+"""Detection on histories: changes with date, size and confidence, and the sensitivity.
 
-Everything here is arithmetic on arrays; the caller reads, names and writes.  The formulas, the
-meaning of each verdict and the limits of the method are in docs/statistics.md.
+Everything here is arithmetic on arrays; reading, naming and writing are the caller's. The formulas, the meaning of each
+verdict and the limits of the method are in docs/statistics.md.
 """
 
 from tenken.history.detect.detector import Detector, detect

@@ -1,4 +1,5 @@
-"""When a change began, whether gradually, and whether it is one of scatter: least squares and likelihood of one series.
+"""When a change began, whether it was gradual, and whether it was a change of scatter: least squares and likelihood of
+one series.
 
 Arrays are costs of one series, the newest last.
 """
@@ -7,23 +8,23 @@ from __future__ import annotations
 
 import numpy as np
 
-#: Values of the end point of a drift: a change over fewer is a step.
+#: Minimum number of values in a drift; a change over fewer is a step.
 RECENT = 5
-#: Minimum fraction of a slow change in one step, for it to be reported as that step.
+#: A slow change is reported as a step if one step makes up at least this fraction of it.
 _SUDDEN = 0.6
 #: Newest values in which one step may be the major part.
 _LATELY = 18
-#: Log-likelihood by which a slope must be more likely than a step: it has its beginning to choose as well.
+#: A slope must be more likely than a step by this log-likelihood, since its beginning is a free parameter too.
 _SLOPE_NATS = 2.0
-#: Deviations at which values that may indicate scatter are clipped, and the required evidence (nats).
+#: Deviations to which values are clipped in tests of scatter, and the required evidence (nats).
 SCATTER_CLIP, _SCATTER_NATS = 3.0, 3.0
 
 
 def slow(own: np.ndarray, former: float, reach: float) -> tuple[int, float, bool]:
     """A slow change from the level `former`: (values since its beginning, level before, whether it was sudden).
 
-    It was sudden if one step, of the newest values or of all, is the major part of it and a slope is not likelier
-    (least squares; values beyond both levels by more than `reach` are drawn in); a slower change is dated to the
+    It was sudden if one step, of the newest values or of all, is the major part of it and a slope is not more likely
+    (least squares; values beyond both levels by more than `reach` are clipped); a slower change is dated to the
     beginning of its slope, or to the largest step of a staircase.
     """
     count = len(own)
@@ -42,7 +43,7 @@ def slow(own: np.ndarray, former: float, reach: float) -> tuple[int, float, bool
 
 
 def slope(own: np.ndarray) -> tuple[int, float]:
-    """Of the slope that fits best from any value on, at least 2 RECENT from the end: values since, squares left."""
+    """For the best-fitting slope that starts at least 2 RECENT from the end: values since, residual sum of squares."""
     count = len(own)
     x = np.maximum(np.arange(count) - np.arange(count - 2 * RECENT)[:, None], 0.0)
     x -= x.mean(axis=1, keepdims=True)
@@ -51,7 +52,7 @@ def slope(own: np.ndarray) -> tuple[int, float]:
 
 
 def _step(own: np.ndarray, least: int) -> tuple[int, float]:
-    """For the best step with at least this many values after it and RECENT before: values after it, remaining
+    """For the best step with at least this many values after it and RECENT before: values after it, residual sum of
     squares."""
     count = len(own)
     number = np.arange(1, count)
@@ -63,8 +64,8 @@ def _step(own: np.ndarray, least: int) -> tuple[int, float]:
 
 
 def beginning(own: np.ndarray, length: int, least: int, longest: int, reach: float) -> int:
-    """Number of newest values, from `least` to `longest`, that best fit a new level (maximum likelihood of a step), of
-    which the newest `length` revealed it; `own` are distances from the level before.
+    """Number of newest values, from `least` to `longest`, that best fit a new level (maximum likelihood of a step); the
+    newest `length` revealed it; `own` are distances from the level before.
     """
     target = np.median(own[-length:])
     gain = np.clip(own**2, 0, (np.abs(target) + reach) ** 2) - (own - target) ** 2
@@ -87,16 +88,17 @@ def is_slope(own: np.ndarray, length: int) -> bool:
 
 
 def _likelier(count: int, slope: float, step: float) -> bool:
-    """Whether the residual sum of squares of a slope makes it likelier than a step, by _SLOPE_NATS."""
+    """Whether the residual sum of squares of a slope makes it more likely than a step, by _SLOPE_NATS."""
     tiny = np.finfo(float).tiny
     return bool(count / 2 * np.log(max(step, tiny) / max(slope, tiny)) > _SLOPE_NATS)
 
 
 def scatter(off: np.ndarray, length: int, memory: float, deviation: float) -> float:
-    """Scatter of the values about the levels before and after a change, relative to the usual one; 1 unless certain.
+    """Scatter of the values about the levels before and after a change, relative to the usual scatter; 1 unless
+    certain.
 
     `off` are distances from the level before; the newest `length` belong to the new one. The residuals distinguish a
-    change of scatter from a change of level; their likelihood, since any of the newest values, must be high.
+    change of scatter from a change of level; the likelihood of a change since any of the newest values must be high.
     """
     count = len(off)
     if count - length < 2:

@@ -1,4 +1,4 @@
-"""From histories to findings: each series is monitored value by value, relative to its own past and the fleet's."""
+"""From histories to findings: each series is monitored value by value, relative to its own past and to the fleet's."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tenken.history.detect.windows import (
     spread_of_mean,
 )
 
-_NOTHING_LEFT = 0.2  # fraction of the smallest finding that no longer counts as a regression
-_SLOW_LAG = SLOW_KEPT - 10  # ... and of the slow windows by this many strides: a drift takes long
-_IN_LEARNING = 6.0  # distance at which a level that is being learned is moved
-_UNSURE = 10  # values: nine of ten series became noisy at most this long before their restlessness shows it
+_NOTHING_LEFT = 0.2  # fraction of the smallest reported change below which an open event is no regression
+_SLOW_LAG = SLOW_KEPT - 10  # ... and for the slow windows within this many strides: a drift takes long
+_IN_LEARNING = 6.0  # distance at which a level that is still being learned is reset
+_UNSURE = 10  # values: nine of ten series became noisy at most this long before it is detected
 _SCATTERED = 2.5  # standard deviations of a mean, within which no level moved if the series became noisy
 
 
@@ -63,7 +63,7 @@ def detect(
 class Detector(Model):
     """The same, one night at a time: with a stored `state` only the new night is judged.
 
-    `alone_among=n` assumes a fleet of n series, whatever the number given, for benchmarks with many independent
+    `alone_among=n` assumes a fleet of n series, whatever the actual number, for benchmarks with many independent
     histories.
     """
 
@@ -80,20 +80,20 @@ class Detector(Model):
         self._alone_among = alone_among
         self._told = np.zeros((2, count), int)  # values since the last reported change, for the worse and the better
         self._excursions = tuple(Excursions(count, self.settings) for _ in range(2))
-        self._distance = np.zeros(count)  # largest tonight for the worse, as a fraction of its limit
+        self._distance = np.zeros(count)  # largest distance tonight for the worse, as a fraction of its limit
         self._judged = 0
         self._events: list[Event] = []
         self._formers: list[float] = []  # the level before each of them
         self._standing: dict[int, list[int]] = {}  # regressions that have not recovered, by series
         self._last_event = np.full(count, -1)
-        self._open = np.full(count, -1)  # index of the open regression
+        self._open = np.full(count, -1)  # index of the event of the open regression
         #: the former level of the last event of each series
         self._former = np.full(count, np.nan)
         self._former_anchor = np.zeros(count)
-        self._back = np.zeros(count)  # evidence for the former level
+        self._back = np.zeros(count)  # evidence for the return to the former level
         self._back_nights = np.zeros(count, int)
         self._volatility = Volatility(count, self.settings)
-        self._noisy = np.full(count, -1)  # index of the open event of a series that became noisy
+        self._noisy = np.full(count, -1)  # index of the event since which a series is noisy
         self._spiked = np.zeros(count, bool)
 
     # -- one night
@@ -120,7 +120,7 @@ class Detector(Model):
             nights[at, -1] = self.night
 
     def _begin(self, rows: np.ndarray) -> np.ndarray:
-        """... and take in the first values, as distances from the level."""
+        """... and adds the first values, as distances from the level."""
         off = super()._begin(rows)
         self._told[:, rows] = off.shape[1]
         for excursions, sign in zip(self._excursions, (1, -1), strict=True):
@@ -196,7 +196,7 @@ class Detector(Model):
             if not plain[row] and loudest[row] <= self._scattered(row, window):
                 continue
             if not plain[row] and self._since[row] < span(window):
-                continue  # the level has returned tonight, after the distance from the one before was computed
+                continue  # the level returned tonight, after the distance from the previous one was computed
             bound = float(limits[side][row, window])
             found.append(self._open_event(row, side, window, float(loudest[row]), bound, int(plain[row])))
         found += self._noises(rows, cost)
@@ -210,7 +210,8 @@ class Detector(Model):
         return [event for event in found if event is not None]
 
     def _not_again(self, part: np.ndarray, sign: int) -> None:
-        """Take from `part` (series, windows) what windows of two and three values say of a level of these weeks."""
+        """Removes from `part` (series, windows) what windows of two and three values report on a level that the series
+        had within these weeks."""
         for window in np.flatnonzero(SHORT).tolist():
             rows = np.flatnonzero(part[:, window] > 1)
             part[rows, window] *= order.unreached(sign * self._long[rows], WINDOWS[window][1])
@@ -227,8 +228,8 @@ class Detector(Model):
         shift = order.ratio(self._long, self._told[0])
         found = judged & (shift >= settings.large) & (plain == 0)
         change[found], plain[found] = shift[found], 2
-        # autocorrelated noise stays on one side for long: where it has grown, the order of values is weak evidence of a
-        # small change; it does not stay beyond a large one
+        # autocorrelated noise stays on one side for long: if it has grown, the order of values is weak evidence of a
+        # small change, but still good evidence of a large one
         rows = np.flatnonzero((plain > 0) & (self._noisy >= 0) & (self._past_memory[:, 0] > 0))
         memory = self._past_memory[rows, 0]
         own = spread_of_mean(memory)[np.arange(len(rows)), plain[rows] - 1] * deviation[rows]
@@ -238,8 +239,8 @@ class Detector(Model):
     def _limits(self, side: int, among: int, shift: np.ndarray) -> np.ndarray:
         """Distance at which each window of each series reports.
 
-        Beyond the threshold; and, if the change, `shift` (series, windows), has a size that occurs in excursions of the
-        fleet, also beyond their distance.
+        At least the threshold; if the change, `shift` (series, windows), has a size that occurs in excursions of the
+        fleet, at least their distance.
         """
         settings = self.settings
         excursions = self._excursions[side]
@@ -252,7 +253,7 @@ class Detector(Model):
     # -- events
 
     def _open_event(self, row: int, side: int, window: int, loudness: float, limit: float, plain: int) -> Event | None:
-        """Record a change and the level after it; `plain` is the number of values of a persistent one."""
+        """Records a change and the level after it; `plain` is the number of values of a persistent one."""
         if plain:
             side = 0 if np.median(self._kept[row, -plain:]) > np.median(self._kept[row, -2 * plain : -plain]) else 1
         slow = not plain and WINDOWS[window][0] == "slow"
@@ -272,7 +273,7 @@ class Detector(Model):
         anchor = self._anchor[row] - length
         shift = float(np.median(self._kept[row, KEPT - length :])) - former
         if (shift if worse else -shift) < max(self.settings.smallest, self._floor(slice(row, row + 1))[0]):
-            return None  # a few loud values among normal ones
+            return None  # a few outlying values among normal ones
         count = int(min(self._since[row], KEPT - 1))
         before = self._kept[row, KEPT - count :] - self._levels[row, KEPT - count]
         kind = "drift" if (slow and not sudden) or dating.is_slope(before, length) else "step"
@@ -316,7 +317,7 @@ class Detector(Model):
             self._scatter(row, ratio)
             self._withdraw(row, began)
             index = int(self._noisy[row])
-            if index >= 0:  # even noisier: the same finding
+            if index >= 0:  # noisier still: the same finding
                 was = 1 + self._events[index].size
                 self._events[index] = replace(
                     self._events[index], size=was * ratio - 1, low=was * low - 1, high=was * high - 1
@@ -335,7 +336,7 @@ class Detector(Model):
     def _withdraw(self, row: int, night: int) -> None:
         """Withdraw the changes since a series became noisy, on `night`, that its scatter explains: no level moved.
 
-        The mean of the values since such a change is as near to the former level as this scatter allows. The series
+        The mean of the values since such a change is as close to the former level as this scatter allows. The series
         returns to that level, so that a change too small to be distinguished yet is found later.
         """
         unit = self._deviation[row]
@@ -375,10 +376,10 @@ class Detector(Model):
         return dating.beginning(own, length, least, longest, self.settings.clip * self._deviation[row])
 
     def _scattered(self, row: int, window: int) -> float:
-        """Scatter of the newest values about the change that a window found, relative to the usual one; 1 unless
+        """Scatter of the newest values about the change that a window found, relative to the usual scatter; 1 unless
         certain.
 
-        While a regression is open it is always 1: the level lags behind a drift, which would seem to scatter about it.
+        It is always 1 while a regression is open: the level lags behind a drift, and the lag would look like scatter.
         """
         if self._open[row] >= 0 and self._open[row] == self._last_event[row]:
             return 1.0
@@ -407,7 +408,7 @@ class Detector(Model):
     def _recoveries(self, rows: np.ndarray, cost: np.ndarray) -> None:
         """Recovered changes, by the likelihood of the former level relative to the current one."""
         settings = self.settings
-        # a persistent improvement is not an excursion: losing it is a regression
+        # a persistent improvement is not an excursion: its loss is a regression
         small = np.abs(self._level[rows] - self._former[rows]) < settings.plain
         young = self._since[rows] <= np.where(small, settings.excursion, order.LASTED)
         young |= self._open[rows] == self._last_event[rows]
@@ -428,7 +429,7 @@ class Detector(Model):
             self._return(row)
 
     def _mended(self, row: int) -> None:
-        """Close regressions whose level returned, slowly or in steps, to the former one or beyond."""
+        """Closes regressions whose level returned, slowly or in steps, to the former one or beyond."""
         level = max(self._level[row], self._tracks[0, row])
         standing = []
         for index in self._standing[row]:
@@ -465,7 +466,7 @@ class Detector(Model):
         return float(abs(event.size if self._linear[event.series] else np.log1p(event.size)))
 
     def _close(self, row: int, index: int, night: int) -> None:
-        """A change is over since a night; a short one was an excursion, from which the fleet learns."""
+        """A change that ended on some night; a short one was an excursion, which is added to the fleet's statistics."""
         self._events[index] = replace(self._events[index], recovered_night=night)
         if self._open[row] == index:
             self._open[row] = -1

@@ -1,8 +1,8 @@
-"""The behaviour of a fleet without lasting changes: how far its series stray from their levels and return.
+"""The behaviour of a fleet without lasting changes: how far its series stray from their levels before they return.
 
 An excursion is a run of values at a distance of one or more; its peak is the largest distance. The peaks of all series,
 by window and direction, determine the distance at which the fleet would raise false alarms at the permitted rate.
-Changes that last are no excursions: they are taken out when they are found.
+Lasting changes are no excursions: they are removed when they are found.
 """
 
 from __future__ import annotations
@@ -14,28 +14,29 @@ from tenken.history.detect.windows import REACH, SLOW, USUAL_REACH, WINDOWS
 
 #: Width of the bins of distances, in deviations, and of changes, in cost; bins: up to 300, and up to a factor of 20.
 _BIN, _FAR_BIN, _BINS = 0.1, 0.001, 3000
-#: An excursion ends below this distance; lower peaks than the second contain no information about the tail.
+#: An excursion ends below this distance; peaks below the second number contain no information about the tail.
 _OVER, _COUNTED = 1.0, 2.0
-#: An excursion of more values than this and the window's own is a change that lasts.
+#: An excursion that lasts longer than this plus the window's length is a lasting change.
 _LASTING = 20
-#: Distance and change by which the frequency of peaks falls to 1/e, unless as many as _USUAL_WEIGHT show otherwise.
+#: Distance and change over which the frequency of peaks is assumed to fall to 1/e, unless as many peaks as
+#: _USUAL_WEIGHT show otherwise.
 _USUAL, _FAR_USUAL, _USUAL_WEIGHT = 0.25, 0.002, 10.0
-#: Windows of two and three values may report nearer, at this part of the threshold, and have this part of the permitted
-#: rate: no other can find a step as soon (docs/statistics.md has the table).
+#: Windows of two and three values may report closer to the level, at this part of the threshold, and have this part of
+#: the permitted rate: no other window can find a step as soon (docs/statistics.md has the table).
 SHORT = np.array([length <= 3 for _, length, _, _ in WINDOWS])
 _NEARER, _SHARE = 0.8, np.where(SHORT, 2.0, 1.0)
-_KNOWN = 2000  # single values of a fleet, from which half of that is granted: few contain no information about its tail
-#: Means of this many values are not short, nor long enough to be normal for any skewness of the values, of which those
-#: beyond _SKEW_CLIP contain no information: two of them at once are counted separately.
+_KNOWN = 2000  # single values of a fleet from which half of that is granted: few show nothing of the tail
+#: Means of this many values are neither short, nor long enough to be normal for any skewness of the values; values
+#: beyond _SKEW_CLIP contain no information about it, and two of them at once are counted separately.
 _SKEWED = np.array([kind == "mean" and 3 < length < 10 for kind, length, _, _ in WINDOWS])
 _SKEW_CLIP = 4.0
 _FINE = 20  # bins of a reach at which pairs of values are counted
-_FAR_SHARE = 0.01  # of single values: those that show in which series they go far
+_FAR_SHARE = 0.01  # of single values: bins that show in which series they stray far
 _ANEW = 5  # nights after which the limits are computed again
 
 
 def _filled(count: np.ndarray) -> np.ndarray:
-    """The bins up to the last that holds any: the rest is long and empty."""
+    """The bins up to the last one that is not empty: the rest is long and empty."""
     return count[: len(count) - int((count[::-1] > 0).argmax())]
 
 
@@ -55,15 +56,15 @@ def beyond(
 ) -> float:
     """The height that peaks exceed on the share `allowed` of series-nights, at least `least`.
 
-    `count` are the peaks by height in bins of `width`, seen in this many `exposed` series-nights. Those beyond the one
-    that `largest` of them exceed are assumed to decay exponentially (peaks over threshold; Pickands 1975); `usual` is
-    their decay while few are known.
+    `count` are the peaks by height in bins of `width`, from `exposed` series-nights. Beyond the height that `largest`
+    of them exceed, their frequency is assumed to decay exponentially (peaks over threshold; Pickands 1975); `usual` is
+    the decay while few are known.
     """
     count = _filled(count)
     above = np.cumsum(count[::-1])[::-1]
     if exposed <= 0 or above[0] < 1:
         return least
-    # the one that `largest` peaks exceed; all of them if there are fewer
+    # the height that `largest` peaks exceed; all of them if there are fewer
     at = int(np.flatnonzero(above >= min(largest, above[0]))[-1])
     height = np.arange(len(count)) * width
     # half a bin: a peak is anywhere in its bin
@@ -86,23 +87,23 @@ class Excursions:
         self._far_single = np.zeros(_BINS)
         self._watched = np.zeros(1)  # number of them
         self._cubes = np.zeros(1)  # sum of the cubes of their distances
-        self._exposed = 0.0  # series-nights that the counts rest on
-        self.nights = 0  # on which anything was watched
-        self._peak = np.zeros((series, windows))  # of the excursion under way
+        self._exposed = 0.0  # series-nights that the counts come from
+        self.nights = 0  # nights on which anything was monitored
+        self._peak = np.zeros((series, windows))  # of the current excursion
         self._far = np.zeros((series, windows))
         self._age = np.zeros((series, windows), int)  # its values so far
         self._lasting = np.array(
             [_LASTING + length + SLOW.get(length, 0) * (kind == "slow") for kind, length, _, _ in WINDOWS]
         )
-        #: reported changes, in case they return
+        #: reported changes, in case they recover
         self._found_peak = np.zeros((series, windows))
         self._found_far = np.zeros((series, windows))
         self._limits = np.zeros((3, windows))
 
     def thresholds(self, among: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Each of shape (windows,): minimum distance at which a window may report, for any size of the change; and
-        distance and change of the level beyond which a fleet of this many series strays at the permitted rate, by its
-        excursions, and by its single values as if they were independent.
+        """Each of shape (windows,): minimum distance at which a window may report a change of any size; and distance
+        and change of the level that a fleet of this many series exceeds at the permitted rate, by its excursions, and
+        by its single values as if they were independent.
         """
         if self.nights % _ANEW == 0:
             known = float(self._watched[0] / (self._watched[0] + _KNOWN))
@@ -112,8 +113,8 @@ class Excursions:
         return self._limits[0], self._limits[1], self._limits[2]
 
     def _skewed(self) -> np.ndarray:
-        """Addition to the threshold for means of this fleet's values, to be as rare as means of normal ones,
-        (windows,).
+        """Addition to the threshold, (windows,), so that means of this fleet's values exceed it as rarely as means of
+        normal values.
 
         The first term of the expansion of Cornish and Fisher (1938).
         """
@@ -125,7 +126,7 @@ class Excursions:
         settings = self._settings
         width, usual = (_BIN, _USUAL) if scaled else (_FAR_BIN, _FAR_USUAL)
         least = least if scaled else np.full(len(WINDOWS), settings.smallest)
-        # share of nights on which one window of one series may speak by chance
+        # share of nights on which one window of one series may report by chance
         allowed = settings.false_findings_per_month / 30 / max(among, settings.fleet) / len(WINDOWS) * 2 * _SHARE
         counts = self._count if scaled else self._far_count
         peaks = [
@@ -135,11 +136,12 @@ class Excursions:
         return np.maximum(peaks, self._at_once(scaled, allowed)) if self._watched[0] > 0 else np.array(peaks)
 
     def _at_once(self, scaled: bool, allowed: np.ndarray) -> np.ndarray:
-        """The distance of windows by chance with independent values: as many far values at once as needed.
+        """The distance that windows exceed by chance if values are independent: the probability of as many far values
+        at once as a window needs.
 
-        Of two values both count, the larger clipped to a reach beyond the other; for the change of a window
-        (`windows.distances`) the reach is longer by twice the mean that is subtracted. Of more, all of a `min` window
-        and two of a `mean` window.
+        For two values both count, the larger clipped to a reach beyond the other; for the change of a window
+        (`windows.distances`) the reach is longer by twice the mean that is subtracted. For more values, all of a `min`
+        window and two of a `mean` window.
         """
         single, width = (self._single, _BIN) if scaled else (self._far_single, _FAR_BIN)
         share = np.cumsum(_filled(single)[::-1])[::-1] / self._watched[0]  # of values beyond the beginning of each bin
@@ -150,7 +152,7 @@ class Excursions:
             if length == 2:
                 reach = REACH[2] if kind == "mean" else 0.0
                 bins = (reach if scaled else (reach - 2 * mean) * self._unit()) / width
-                step = max(round(bins / _FINE), 1)  # as exact as need be, at the same cost for every noise
+                step = max(round(bins / _FINE), 1)  # as exact as necessary, at the same cost for every noise
                 far = np.count_nonzero(_pairs(share[::step], bins / step) > allowed[index]) * width * step
             elif kind == "min":
                 far = np.count_nonzero(share > allowed[index] ** (1 / length)) * width
@@ -170,7 +172,7 @@ class Excursions:
         return float(far[0] / max(far[1], _BIN))
 
     def single(self, change: np.ndarray, deviation: np.ndarray) -> None:
-        """Add single values of series whose level has not changed since, as distances from the level at that time."""
+        """Adds single values of series whose level has not changed since, as distances from the level at that time."""
         self._watched[0] += len(change)
         self._cubes[0] += (np.clip(change / deviation, -_SKEW_CLIP, _SKEW_CLIP) ** 3).sum()
         for counts, value, width in ((self._single, change / deviation, _BIN), (self._far_single, change, _FAR_BIN)):
@@ -178,7 +180,7 @@ class Excursions:
             counts += np.bincount(bins, minlength=_BINS)
 
     def advance(self, distance: np.ndarray, change: np.ndarray, there: np.ndarray, tellable: np.ndarray) -> None:
-        """Take in one night's distances and changes, shape (series, windows); rows that are not `there` are left alone.
+        """Adds one night's distances and changes, shape (series, windows); rows that are not `there` are unchanged.
 
         Only changes large enough to be reported, `tellable` (series, windows), count for the fleet.
         """
@@ -195,7 +197,7 @@ class Excursions:
         np.maximum(change, self._far, out=self._far, where=higher)
 
     def _settle(self, over: np.ndarray) -> None:
-        """Excursions that have ended: those that came back soon count, those that lasted were changes."""
+        """Excursions that have ended: those that returned soon count, those that lasted were changes."""
         self._add(over & (self._age <= self._lasting[None, :]), self._peak, self._far)
         for one in (self._peak, self._far, self._age):
             one[over] = 0
@@ -206,13 +208,13 @@ class Excursions:
             np.add.at(count, (window, np.clip((value[row, window] / width).astype(int), 0, _BINS - 1)), 1.0)
 
     def take_out(self, row: int) -> None:
-        """The excursion of a series under way is a change that was found."""
+        """The current excursion of a series is a change that was found."""
         self._found_peak[row], self._found_far[row] = self._peak[row], self._far[row]
         for one in (self._peak, self._far, self._age):
             one[row] = 0
 
     def put_back(self, row: int) -> None:
-        """The change that was found came back soon: it was an excursion."""
+        """The change that was found recovered soon: it was an excursion."""
         peak, far = self._found_peak[row : row + 1], self._found_far[row : row + 1]
         self._add(peak >= _COUNTED, peak, far)
         peak[:] = 0

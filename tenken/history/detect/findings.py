@@ -9,13 +9,13 @@ import numpy as np
 
 
 class State(Enum):
-    """Of a series on its last night."""
+    """The state of a series on its last night."""
 
     LEARNING = "learning"  # too few values
     STEADY = "steady"
     SPIKE = "spike"  # this night is abnormal, but the only one so far: no finding
     REGRESSED = "regressed"  # a finding is open
-    IMPROVED = "improved"  # better than the level it was learned at
+    IMPROVED = "improved"  # better than the level that was learned
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,15 @@ class Event:
     worse: bool
     change_night: int  # first night of the new behaviour, best estimate
     found_night: int
-    #: level now / level before - 1: -0.05 is a bandwidth that fell by 5 %; of a noisy one, the same of its deviation
+    #: level now / level before - 1: -0.05 is a bandwidth that fell by 5 %; for a noisy series the ratio of its
+    #: deviations - 1
     size: float
     low: float  # 95 % interval of the size
     high: float
     evidence: float  # nats
     p_value: float  # probability of this evidence on one night of one series without any change
     recovered_night: int | None = None
-    #: its end, `recovered_night`, is that of the finding alone: the series became noisy, and no level had moved
+    #: `recovered_night` is the end of the finding only: the series became noisy, and no level had moved
     withdrawn: bool = False
 
 
@@ -44,7 +45,7 @@ class Noise:
 
     level: np.ndarray
     deviation: np.ndarray
-    memory: np.ndarray  # autocorrelation from value to value, 0 if not significant
+    memory: np.ndarray  # autocorrelation of consecutive values, 0 if not significant
     values: np.ndarray  # number of values in the estimate
     remembered: np.ndarray  # ... effective number for the level
     limit: np.ndarray  # distance at which a window reports, shape (series, windows)
@@ -63,8 +64,8 @@ class Findings:
     state: tuple[State, ...]
     level: np.ndarray  # current normal value
     band: tuple[np.ndarray, np.ndarray]  # approximate range of 95 % of normal nights
-    memory: np.ndarray  # estimated autocorrelation from value to value
-    evidence: np.ndarray  # nats for an ongoing change for the worse
+    memory: np.ndarray  # estimated autocorrelation of consecutive values
+    evidence: np.ndarray  # nats for a change for the worse that is in progress
     p_value: np.ndarray
     nights: np.ndarray  # number of values in level and noise, 0 while learning
     judged: int  # series that were judged on the last night

@@ -13,7 +13,7 @@ LEAST_SIBLINGS = 5  # with fewer the outlier cannot be identified
 
 @dataclass(frozen=True)
 class Outliers:
-    """`order` has the indices of the outliers, worst first; `enough` is False if none was judged."""
+    """`order` has the indices of the outliers, worst first; `enough` is False if there were too few to judge."""
 
     enough: bool
     order: np.ndarray
@@ -30,12 +30,12 @@ def fleet_outliers(
     relative_floor: float = 0.01,
     most: float = 0.3,
 ) -> Outliers:
-    """Siblings that are worse than the rest (not those that are better).
+    """Siblings that are worse than the others (not those that are better).
 
-    `values` (siblings,) of one metric, NaN where missing.  The generalised ESD test (Rosner 1983) with median
-    and MAD instead of mean and deviation, one-sided, in the logarithm if all values are positive; at
-    most the fraction `most` of the siblings can be outliers, `false_chance` is the probability of any outlier if all
-    are equal. Deviations below `relative_floor` are not reported.  ValueError for anything but a vector.
+    `values` (siblings,) of one metric, NaN where missing. The generalised ESD test (Rosner 1983) with median and MAD
+    instead of mean and deviation, one-sided, in the logarithm if all values are positive; at most the fraction `most`
+    of the siblings can be outliers, `false_chance` is the probability of any outlier if all are equal. Deviations below
+    `relative_floor` are not reported. ValueError for anything but a vector.
     """
     values = np.asarray(values, dtype=float)
     if values.ndim != 1:
@@ -86,7 +86,7 @@ def _scale(sample: np.ndarray) -> float:
 def _critical(n: int, false_chance: float) -> float:
     """The deviation that the worst of n equal siblings exceeds with this probability.
 
-    Rosner's bound uses Student's t with n - 2 degrees of freedom for the standard deviation; the MAD is worth
+    Rosner's bound uses Student's t with n - 2 degrees of freedom for the standard deviation; the MAD is equivalent to
     about half as many, fitted to 40,000 samples of each n from 5 to 128.
     """
     return student_quantile(1 - false_chance / n, 0.48 * (n - 1) + 0.5)

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from tenken.history.detect.findings import Event
 
 WHOLE_FLEET = "fleet"
-_APART = 3  # change nights this close are the same night: the estimate is uncertain by a night or two
-_LEAST_SHARE = 0.5  # minimum fraction of the series with a label that must have moved, for the label to be the cause
+_APART = 3  # nights of change this close count as one: the estimate is uncertain by a night or two
+_LEAST_SHARE = 0.5  # minimum fraction of the series with a label that must have moved for the label to be the cause
 
 
 @dataclass(frozen=True)
 class Group:
-    """`label` and `name` are the common property of the members, e.g. ("node", "n07"); the events are its
-    members.
+    """`label` and `name` are the common property of the members, e.g. ("node", "n07"); the events are its members.
 
-    A series that moved by itself is a group of one, with the label "series".
+    A series that moved alone is a group of one, with the label "series".
     """
 
     label: str
@@ -32,11 +31,10 @@ class Group:
 def group_events(events: Sequence[Event], labels: Mapping[str, Sequence[str | None]]) -> list[Group]:
     """Groups of events, the largest first.
 
-    `labels[kind][series]` is the name of the component of that kind to which the series belongs (node, GPU,
-    driver...), None if it has none; kinds are ordered from the widest to the narrowest.  Events of one
-    direction whose change nights are within three nights are attributed to the label that explains the largest number
-    of them, of which at least half of the series moved (at least two); of equal labels, to the
-    narrowest.
+    `labels[kind][series]` is the name of the component of that kind to which the series belongs (node, GPU, driver...),
+    None if it has none; kinds are ordered from the widest to the narrowest. Events in one direction within three nights
+    are attributed to the label that explains the largest number of them and of whose series at least half moved (at
+    least two); among equal labels, to the narrowest.
     """
     sizes = {kind: Counter(name for name in names if name is not None) for kind, names in labels.items()}
     fleet = max((len(names) for names in labels.values()), default=0)
@@ -86,7 +84,7 @@ def _best_group(
 
 
 def _with_neighbours(group: Group, waiting: Sequence[Event], labels: Mapping[str, Sequence[str | None]]) -> Group:
-    """The group with all series that have its label and moved within three nights of it, before or after."""
+    """The group extended by all series of its label that moved within three nights before or after it."""
     names = labels.get(group.label)
     near = [
         event

@@ -9,15 +9,15 @@ from tenken.history.detect.windows import KEPT, LONG, SLOW_KEPT, STRIDE
 
 _LEAST_MEMORY = 0.1  # autocorrelation that may be chance; from twice this value on it counts in full
 _MOST_MEMORY = 0.9
-_QUANTILE_80 = 1.2816  # of the magnitude of a normal variable
+_QUANTILE_80 = 1.2816  # mean magnitude of a normal variable
 _CLIPPED = 0.973  # deviation of a normal variable clipped to 2.5 (its square is the variance)
-_FORECAST = 3  # number of values whose mean a level predicts
-_FORGIVES = 0.1  # times as slowly nights of fewer samples become the usual ones
+_FORECAST = 3  # number of values whose mean the level must predict
+_FORGIVES = 0.1  # factor by which the usual level follows nights of fewer samples more slowly
 _LAG = 6  # delay of the noise estimate relative to the level, in values
 
 
 class Model:
-    """Of all series; `rows` are indices of some of them, or all as a slice."""
+    """State of all series; `rows` are indices of some of them, or all as a slice."""
 
     def __init__(self, higher_is_better: np.ndarray, settings: Settings | None = None) -> None:
         higher = np.asarray(higher_is_better)
@@ -31,18 +31,19 @@ class Model:
         self._linear = np.zeros(count, bool)  # judged by difference, not by ratio
         self._reference = np.full(count, np.nan)
         ways = len(self.settings.level_weights)
-        #: level, deviation, product of neighbouring deviations and error of forecast, for each way to follow the level
+        #: level, deviation, product of neighbouring deviations and forecast error, for each tracking method of the
+        #: level
         self._tracks = np.full((ways, count), np.nan)
         self._track_levels = np.zeros((ways, count, KEPT))
         self._track_deviation = np.full((ways, count), np.nan)
         self._track_product = np.zeros((ways, count))
         self._track_error = np.ones((ways, count))
-        self._choice = np.zeros(count, int)  # the method in use, to which the next four belong
+        self._choice = np.zeros(count, int)  # the method in use; the next four are its values
         self._level = np.full(count, np.nan)
         self._anchor = np.zeros(count)  # values in the level
         self._since = np.zeros(count, int)  # values since the level moved
         self._deviation = np.full(count, np.nan)
-        self._product = np.zeros(count)  # of neighbouring deviations, for the memory
+        self._product = np.zeros(count)  # mean product of neighbouring deviations, for the memory
         self._memory = np.zeros(count)
         self._error = np.zeros(count)  # usual standard error within a night
         shape = (count, KEPT)
@@ -53,7 +54,7 @@ class Model:
         self._nights = np.full(shape, -1)
         self._long = np.zeros((count, LONG))
         self._long_nights = np.full((count, LONG), -1)
-        #: deviation and memory some values ago: an ongoing change must not hide itself
+        #: deviation and memory some values ago, so that a change in progress does not hide itself
         self._past_deviation = np.full((count, _LAG), np.nan)
         self._past_memory = np.zeros((count, _LAG))
 
@@ -68,7 +69,7 @@ class Model:
         level = np.median(cost, axis=1)
         floor = self._floor(rows)
         near = 1.4826 * np.median(np.abs(cost - level[:, None]), axis=1)
-        # where modes are far apart most values are in one of them, but neighbours often are not
+        # if modes are far apart, most values are in one of them, but neighbours often are not
         apart = np.quantile(np.abs(np.diff(cost, axis=1)), 0.8, axis=1) / (_QUANTILE_80 * 2**0.5)
         rough = np.maximum(np.maximum(near, apart), floor)[:, None]
         drawn = np.clip(cost - level[:, None], -3 * rough, 3 * rough)
@@ -113,18 +114,18 @@ class Model:
         self._memory[rows] = np.clip(memory * stands_out, 0, _MOST_MEMORY)
 
     def _all_or(self, rows: np.ndarray) -> np.ndarray | slice:
-        """The same rows, as a slice if they are all: views, no copies."""
+        """The same rows, as a slice if they are all: views instead of copies."""
         return slice(None) if len(rows) == self.series else rows
 
     def _weighed(self, cost: np.ndarray, known: np.ndarray, errors: np.ndarray | None) -> np.ndarray:
-        """Costs of nights with fewer samples than usual, drawn towards the level by their additional noise."""
+        """Costs of nights with fewer samples than usual, pulled towards the level by their additional noise."""
         if errors is None:
             return cost
         error = np.where(known & np.isfinite(errors), errors, self._error)
         new = np.where(self._error > 0, self._error, error)
         extra = np.maximum(error**2 - new**2, 0)
         factor = np.sqrt(self._deviation**2 / (self._deviation**2 + extra))
-        # the usual level follows better nights: the deviation of the residuals rests on it
+        # the usual level follows better nights: the deviation of the residuals depends on it
         weight = self.settings.noise_weight * np.where(error > new, _FORGIVES, 1.0)
         self._error = np.where(known, new + (error - new) * weight, self._error)
         return np.where(known, self._level + (cost - self._level) * factor, cost)
@@ -135,7 +136,7 @@ class Model:
         return 1 + self.settings.youth / np.minimum(number, 2 / self.settings.noise_weight)
 
     def _follow(self, rows: np.ndarray, cost: np.ndarray) -> None:
-        """Update level, noise and autocorrelation with a value; distant ones are drawn in."""
+        """Update level, noise and autocorrelation with a value; distant ones are clipped."""
         settings = self.settings
         at = self._all_or(rows)
         self._anchor[at] += 1

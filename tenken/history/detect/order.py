@@ -1,33 +1,36 @@
-"""Tests of the order of values, which no other series and no model of the noise can hinder.
+"""Tests on the order of values, which depend on no other series and on no model of the noise.
 
-Two are for changes of a size that any reader would call one: `precedence` for those that last, `ratio` for those far
-beyond all of three weeks. `unreached` is asked of every change that only two or three values show.
+Two are for changes of a size that any reader would recognise: `precedence` for lasting changes, `ratio` for values far
+outside the range of three weeks. `unreached` is required of every change that only two or three values show.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-#: The newest values, all of which are beyond the values before them; from SPARED_FROM on one of these may be anywhere.
+#: Number of newest values that must all be beyond the values before them; from SPARED_FROM on, one of these may be
+#: anywhere.
 LASTED, BEFORE, FEWEST_BEFORE, SPARED_FROM = 7, 10, 5, 9
-#: The newest two values against this many before them, the minimum ratio of their distance from the median to that of
-#: the farthest of these, and their minimum distance in standard deviations (by MAD).
+#: The newest two values are compared with this many before them; minimum ratio of their distance from the median to
+#: that of the farthest of these, and minimum distance in standard deviations (by MAD).
 WEEKS, TIMES, DEVIATIONS = 21, 2.0, 4.0
-#: Values among those of three weeks that may be as bad as two or three new ones: spikes (table in docs/statistics.md).
+#: Number of values within three weeks that may be as bad as two or three new ones: spikes (table in
+#: docs/statistics.md).
 SPARED = 2
 
 
 def precedence(values: np.ndarray, since: np.ndarray) -> np.ndarray:
     """Change of level of series whose newest LASTED values are all beyond the values before them, (series,); else 0.
 
-    `values` (series, at least LASTED + BEFORE) are costs, the newest last, of which `since` (series,) may be used. A
+    `values` (series, at least LASTED + BEFORE) are costs, the newest last; the newest `since` (series,) may be used. A
     precedence test (Nelson 1963): one of the BEFORE values may be anywhere, so that a spike does not hide a loss. For
-    independent values the chance is 8 / C(17, 7) = 1 in 2431, or 1 / C(12, 7) = 1 in 792 while there are only five.
+    independent values the probability is 8 / C(17, 7) = 1 in 2431, or 1 / C(12, 7) = 1 in 792 while there are only
+    five.
     """
     out = np.zeros(len(values))
     new, old = values[:, -LASTED:], values[:, -LASTED - BEFORE : -LASTED]
     least = new.min(axis=1)
-    # few get so far: at most one of the two before them is not below
+    # few reach this point: at most one of the two before them is not below
     rows = np.flatnonzero((least > old[:, -2:].min(axis=1)) & (since >= LASTED + FEWEST_BEFORE))
     number = np.minimum(since[rows] - LASTED, BEFORE)
     own = np.where(np.arange(BEFORE) >= (BEFORE - number)[:, None], old[rows], np.nan)
@@ -44,8 +47,9 @@ def ratio(values: np.ndarray, since: np.ndarray) -> np.ndarray:
 
     `values` (series, at least WEEKS + 2) and `since` as for `precedence`. The nearer of the two must be TIMES as far
     from the median of the others as the farthest of these, as in the ratio tests of Dixon (1950), and DEVIATIONS of
-    theirs; the farther at most TIMES as far as the nearer, as values of one level are and disturbances are not.
-    For independent values of any distribution both are beyond all others once in C(23, 2) = 253 pairs.
+    theirs; the farther at most TIMES as far as the nearer, which holds for values of one level but not for
+    disturbances. For independent values of any distribution the probability that both are beyond all others is 1 in
+    C(23, 2) = 253.
     """
     out = np.zeros(len(values))
     old, near = values[:, -WEEKS - 2 : -2], values[:, -2:].min(axis=1)
@@ -60,11 +64,11 @@ def ratio(values: np.ndarray, since: np.ndarray) -> np.ndarray:
 
 
 def unreached(values: np.ndarray, length: int) -> np.ndarray:
-    """Whether the newest `length` values lie beyond all but SPARED of the WEEKS before them, (series,).
+    """Whether the newest `length` values are beyond all but SPARED of the WEEKS before them, (series,).
 
     `values` (series, at least WEEKS + length) are costs, the newest last. A level that a series had within three weeks,
-    as that of a mode or of a disturbance that comes again, is not new because two or three values are at it. For
-    independent values the chance is 6 / C(23, 2) = 1 in 42 for two values, and 10 / C(24, 3) = 1 in 202 for three.
+    such as that of a mode or of a recurring disturbance, is not new because two or three values are at it. For
+    independent values the probability is 6 / C(23, 2) = 1 in 42 for two values, and 10 / C(24, 3) = 1 in 202 for three.
     """
     least, old = values[:, -length:].min(axis=1), values[:, -WEEKS - length : -length]
     return np.asarray((old >= least[:, None]).sum(axis=1) <= SPARED)

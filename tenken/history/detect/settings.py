@@ -1,4 +1,4 @@
-"""The settings of the detector.  They are the same for every kind of noise; docs/statistics.md gives the reasons."""
+"""The settings of the detector. They are the same for every kind of noise; docs/statistics.md states the reasons."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 class Settings:
     """Lengths are in values of a series (its nights with a value); distances are in standard deviations."""
 
-    #: expected false findings of a whole fleet in 30 nights, for any number of its series
+    #: expected false findings of a whole fleet in 30 nights, for any number of series
     false_findings_per_month: float = 0.3
     #: a smaller relative change of a single series is not a finding
     smallest: float = 0.015
-    #: ... nor is this slow change, over some forty nights or more
+    #: ... nor is a slow change below this, over some forty nights or more
     smallest_slow: float = 0.022
-    #: a change of this size that has lasted (order.precedence) is a finding, regardless of the fleet's excursions
+    #: a lasting change of this size (order.precedence) is a finding, regardless of the fleet's excursions
     plain: float = 0.04
-    #: ... and one of this size of two values far beyond those of three weeks (order.ratio)
+    #: ... and one of this size of two values far outside the range of three weeks (order.ratio)
     large: float = 0.05
-    #: ... and one of this size, in cost, however far the noise of the series has grown
+    #: ... and one of this size, in cost, however large the noise of the series has become
     certain: float = 0.18
     #: a series became noisy if its scatter increased by this factor ...
     noisier: float = 1.5
@@ -42,12 +42,12 @@ class Settings:
     better_by: float = 0.75
     #: ... and in the noise
     noise_weight: float = 1 / 80
-    #: values farther from the level than this are drawn in before they update level and noise
+    #: values farther from the level than this are clipped before they update level and noise
     clip: float = 2.5
 
-    #: smaller fleets are judged like fleets of this many series
+    #: smaller fleets are judged as if they had this many series
     fleet: int = 200
-    #: minimum distance of a finding, however quiet the fleet's past; a single value so far is a spike
+    #: minimum distance of a finding, however quiet the fleet's past; a single value this far is a spike
     threshold: float = 4.0
     #: ... and this factor for a slow change: a level may wander
     slow: float = 1.45
@@ -55,7 +55,7 @@ class Settings:
     youth: float = 4.5
     #: ... and for a fleet with a short history: 1 + the square of this over the number of nights
     young_fleet: float = 6.0
-    #: factor per night by which the fleet's excursions are forgotten
+    #: factor per night by which the weight of old excursions decays
     forgetting: float = 0.995
     #: number of the largest excursions that determine the decay of their frequency
     largest: int = 25
@@ -65,5 +65,5 @@ class Settings:
     night_maximum: float = 5.0
     #: an improvement that reverts this fraction of a regression ends it
     taken_back: float = 0.5
-    #: a change that recovers within this many values was an excursion, from which the detector learns
+    #: a change that recovers within this many values was an excursion, which the detector learns from
     excursion: int = 45

@@ -74,7 +74,7 @@ def write(path: Path, mark: str, nights: int, detector: Detector) -> None:
 def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> int | None:
     """Load a new detector from `path`; returns the number of its nights, at most `most`.
 
-    None without a file, or for one of another history than that with `mark` after this many nights. Raises
+    None without a file, or if the file is of another history than the one with `mark` after this many nights. Raises
     StateError for a file that is damaged, of another version, or writable by others.
     """
     try:

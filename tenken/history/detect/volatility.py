@@ -1,9 +1,9 @@
-"""Whether a series became noisy: the scatter of its newest values, against the usual one.
+"""Whether a series became noisy: the scatter of its newest values compared with the usual one.
 
-A value's restlessness grows as the logarithm of its distance from the level or from the value before it, whichever is
-nearer: a change of level, a wandering level and modes do not affect it, and a spike of any size weighs little more than
-an ordinary value. Its mean over the newest 20 and 40 values is compared with that of the values before them, and with
-the distances to which the means of this series and of the fleet stray and return.
+A value's restlessness is the logarithm of its distance from the level or from the previous value, whichever is nearer:
+changes of level, a wandering level and modes do not affect it, and a spike of any size weighs little more than an
+ordinary value. Its mean over the newest 20 and 40 values is compared with that of the values before them, and with the
+distances that the means of this series and of the fleet have strayed before returning.
 """
 
 from __future__ import annotations
@@ -13,36 +13,37 @@ import numpy as np
 from tenken.history.detect.excursions import beyond
 from tenken.history.detect.settings import Settings
 
-#: Values of a window: each half of it must be noisier by itself.
+#: Number of values of a window; each half of it must be noisier by itself.
 WINDOWS = (20, 40)
-#: Number of values that define the usual scatter, for excursions to be counted and for a series to be judged, and the
-#: weight of one once there are many.
+#: Number of values that define the usual scatter: minimum for counting excursions, minimum for judging a series, and
+#: the weight of one value once there are many.
 USUAL_FROM, JUDGED_FROM, WEIGHT = 20, 50, 1 / 120
 _LONGEST = WINDOWS[-1]
-#: Part of the squared deviation that is added before the logarithm is taken: near values are all equal.
+#: Part of the squared deviation that is added before the logarithm is taken, so that all near values are equal.
 _NEAR = 0.3
 #: Deviations beyond which all values are equal: one spike must not count like twenty values.
 _FAR = 3.0
-#: The restlessness of normal noise has this deviation; neighbours are taken to depend on each other by this factor.
+#: Standard deviation of the restlessness of normal noise; neighbouring values are assumed to be correlated by this
+#: factor.
 _LEAST_DEVIATION, _DEPENDENT = 0.72, 1.2
 _SKEW_CLIP = 4.0
 _OVER, _COUNTED, _BIN, _BINS = 1.0, 2.0, 0.1, 400
-#: A level of noise has returned when the newest values of the middle window have gone this part of the way.
+#: Noise has returned to its level when the newest values of the middle window have covered this part of the way.
 _BACK = 0.6
 
 
 class Volatility:
-    """Of all series; `rows` are those that have a value tonight."""
+    """State of all series; `rows` are those that have a value tonight."""
 
     def __init__(self, series: int, settings: Settings) -> None:
         self._settings = settings
         self._kept = np.zeros((series, _LONGEST))
         self._nights = np.full((series, _LONGEST), -1)
         self._number = np.zeros(series, int)  # values since the noise moved
-        self._unit = np.ones(series)  # deviation in which distances are stated
-        self._mean = np.zeros(series)  # of the values before the longest window
+        self._unit = np.ones(series)  # deviation that is the unit of the distances
+        self._mean = np.zeros(series)  # mean of the values before the longest window
         self._square = np.full(series, _LEAST_DEVIATION**2)
-        self._rested = np.zeros(series, int)  # values that it rests on
+        self._rested = np.zeros(series, int)  # number of values that it is computed from
         self._former = np.full(series, np.nan)  # mean before the series became noisy
         self._peak = np.zeros((series, len(WINDOWS)))
         self._count = np.zeros((len(WINDOWS), _BINS))
@@ -56,7 +57,7 @@ class Volatility:
             self._take(rows, near, jump, night)
 
     def advance(self, rows: np.ndarray, off: np.ndarray, jump: np.ndarray, night: int, among: int) -> np.ndarray:
-        """Take in tonight's distances from the level and from the value before; returns the rows that became noisy.
+        """Adds tonight's distances from the level and from the previous value; returns the rows that became noisy.
 
         They are judged as part of a fleet of `among` series.
         """
@@ -123,7 +124,7 @@ class Volatility:
         return fleet
 
     def _excursions(self, rows: np.ndarray, distance: np.ndarray) -> None:
-        """Means that strayed and returned: the habit of the fleet."""
+        """Means that strayed and returned: the fleet's usual behaviour."""
         self._count *= self._settings.forgetting
         self._exposed *= self._settings.forgetting
         peak = self._peak[rows]
@@ -137,7 +138,7 @@ class Volatility:
     def moved(self, row: int) -> tuple[int, float, float, float]:
         """A series that became noisy: (values since, ratio of the deviations, its 95 % ends).
 
-        From now on the newest values are the usual ones.
+        From now on the newest values define the usual scatter.
         """
         own = self._kept[row] - self._mean[row]
         totals = np.cumsum(own[::-1])
@@ -162,14 +163,15 @@ class Volatility:
         return int(self._nights[row, _LONGEST - length])
 
     def quiet(self, rows: np.ndarray) -> np.ndarray:
-        """Of series that became noisy, those whose noise is back where it was."""
+        """Those of the noisy series whose noise is back to its former level."""
         length = WINDOWS[0]
         way = self._mean[rows] - self._former[rows]
         gone = self._mean[rows] - self._kept[rows, -length:].mean(axis=1)
         return rows[(self._number[rows] > length) & (gone >= _BACK * way)]
 
     def calm(self, row: int) -> float:
-        """A series is as quiet as before it became noisy; returns the ratio of its deviations, then to now."""
+        """A series is as quiet as before it became noisy; returns the ratio of its former deviation to the present
+        one."""
         ratio = float(_noise(self._former[row]) / _noise(self._mean[row]))
         self._mean[row], self._former[row] = self._former[row], np.nan
         self._number[row] = WINDOWS[0]

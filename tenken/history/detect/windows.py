@@ -1,8 +1,8 @@
 """The distance of the newest values of a series from its level: a few windows, of the newest 2 to 14 values.
 
-A window is reduced to one number in which a single value, however bad, cannot speak for all: the best of its values
-(`min`), or their mean with the worst one drawn in to REACH deviations beyond the second worst (`mean`). Each is stated
-as a distance, in standard deviations that it has when nothing changed.
+A window is reduced to one number that no single value, however bad, can determine: the best of its values (`min`), or
+their mean with the worst one clipped to REACH deviations beyond the second worst (`mean`). Each is stated as a
+distance, in units of its standard deviation when nothing has changed.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: (kind, number of values, mean and standard deviation of it for independent normal values of deviation 1; from
-#: 10^6 windows). `slow` is a level that follows within about five values, compared with the level some time before
-#: (SLOW), for drifts that the level follows.
+#: (kind, number of values, mean and standard deviation of it for independent normal values of deviation 1; from 10^6
+#: windows). `slow` is a level that follows within about five values, compared with the level some time before (SLOW),
+#: for drifts that the level follows.
 WINDOWS: tuple[tuple[str, int, float, float], ...] = (
     ("min", 2, -0.5635, 0.8249),
     ("mean", 2, -0.1056, 0.7447),
@@ -24,22 +24,24 @@ WINDOWS: tuple[tuple[str, int, float, float], ...] = (
     ("slow", 10, 0.0, 0.3333),
     ("slow", 14, 0.0, 0.3333),
 )
-#: Values by which the level of a slow window is older than the window, by its length; and how often it is kept.
+#: Number of values between a slow window and the level it is compared with, by its length; and how often that level is
+#: stored.
 SLOW = {10: 30, 14: 60}
 STRIDE = 5
 SLOW_KEPT = 16
-#: Newest values whose median must have gone half of the way that a window of this length or longer states.
+#: Number of newest values whose median must have covered half of the change that a window of this length or longer
+#: reports.
 CONFIRMED = 5
-#: Values that are kept to determine when a slow change began: the longest slow window and the time before it.
+#: Number of values stored to determine when a slow change began: the longest slow window and the time before it.
 LONG = 80
 LONGEST = 14
 _CHOSEN = 4.0
-#: Standard deviations beyond the second worst to which the worst value of a `mean` window is drawn in, by its length.
+#: Standard deviations beyond the second worst to which the worst value of a `mean` window is clipped, by its length.
 REACH = {2: 1.5}
 USUAL_REACH = 1.0
 #: Indices of the slow windows.
 SLOW_ONES = tuple(index for index, window in enumerate(WINDOWS) if window[0] == "slow")
-#: Values that are kept of each series: the longest window and the value before it.
+#: Values stored for each series: the longest window and the value before it.
 KEPT = 18
 
 
@@ -49,22 +51,22 @@ class Distances:
 
     worse: np.ndarray
     better: np.ndarray
-    #: change of the level that the window speaks of, in cost; positive is worse
+    #: change of the level that the window reports, in cost; positive is worse
     shift_worse: np.ndarray
     shift_better: np.ndarray
 
 
 def span(window: int) -> int:
-    """Number of newest values that a window compares: all of them must have come since the level moved."""
+    """Number of newest values that a window compares: all of them must be newer than the last change of level."""
     kind, length, _, _ = WINDOWS[window]
     return length + SLOW[length] + STRIDE if kind == "slow" else length
 
 
 def spread_of_mean(memory: np.ndarray) -> np.ndarray:
-    """Standard deviation of the mean of 1, 2, ... LONGEST values whose predecessor is known, shape (series, LONGEST).
+    """Standard deviation of the mean of 1, 2, ... LONGEST values with known predecessor, shape (series, LONGEST).
 
-    For values of deviation 1 that remember the one before by `memory` (series,): the mean of k of them is a sum of
-    innovations with weights (1 - memory^l) / (1 - memory) / k, l = 1..k.
+    For values of deviation 1 with autocorrelation `memory` (series,): the mean of k of them is a sum of innovations
+    with weights (1 - memory^l) / (1 - memory) / k, l = 1..k.
     """
     powers = np.cumprod(np.broadcast_to(memory[:, None], (len(memory), LONGEST)), axis=1)
     weights = (1 - powers) / (1 - memory[:, None])
@@ -86,10 +88,10 @@ def distances(
     """Distances of all windows.
 
     `values` (series, KEPT) are costs, the newest last; `levels` (series, KEPT) the level as it was known after each of
-    them; `held` (series,) the number of values since the level moved or before it moved, `anchors` (series,) how
-    many of these the level can remember, and `usable` (series,) how many of the newest values may be in a window.
-    `slow` (series, SLOW_KEPT) is the level at every STRIDE-th value, the newest last, and `recent` (series,) the level
-    that follows quickly.
+    them; `held` (series,) the number of values since the level moved or before it moved, `anchors` (series,) the number
+    of these in the level, and `usable` (series,) how many of the newest values may be in a window. `slow` (series,
+    SLOW_KEPT) is the level at every STRIDE-th value, the newest last, and `recent` (series,) the level that follows
+    quickly.
     """
     series, kept = values.shape
     shape = (series, len(WINDOWS))
@@ -99,7 +101,7 @@ def distances(
     total = np.zeros(series)
     high = [np.full(series, -np.inf), np.full(series, -np.inf)]  # the two largest so far
     low = [np.full(series, np.inf), np.full(series, np.inf)]
-    doubt = (1 + memory) / (1 - memory)  # a mean of values that remember each other is known worse
+    doubt = (1 + memory) / (1 - memory)  # the mean of autocorrelated values is less certain
     columns, known = np.ascontiguousarray(values.T), np.ascontiguousarray(levels.T)
     halfway = np.median(values[:, kept - CONFIRMED :], axis=1)
     ends = {}
@@ -128,14 +130,14 @@ def distances(
             down = (sum_ - least + np.maximum(least, next_least - reach)) / length
         anchor = np.clip(held - length, 1, anchors)
         own = unit * np.sqrt(doubt) if kind == "slow" else unit * spread[:, length - 1] * np.sqrt(length)
-        # a level that was placed by the few values that gave it away is known worse than by as many others
+        # a level set from the few values that revealed it is less certain than one from as many other values
         scale = deviation * np.sqrt(own**2 + np.minimum(doubt / anchor * (1 + _CHOSEN / anchor), 1))
         fits = (usable >= span(index)) & (held - length >= 3)
         up, down = up - level - echo, down - level - echo
         worse[:, index] = np.where(fits, (up - mean * deviation) / scale, -np.inf)
         better[:, index] = np.where(fits, (-down - mean * deviation) / scale, -np.inf)
         middle = up if kind == "slow" else sum_ / length - level - echo
-        if length >= CONFIRMED:  # most of the newest values must bear it out: a spike or two are no change of level
+        if length >= CONFIRMED:  # most of the newest values must confirm it: a spike or two are no change of level
             gone = (halfway - level) * np.sign(middle)
             middle = np.where(2 * gone >= np.abs(middle), middle, 0.0)
         shift_worse[:, index] = np.minimum(middle, up - mean * deviation)

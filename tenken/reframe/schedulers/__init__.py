@@ -1,7 +1,7 @@
 """Back ends for the schedulers of real sites; importing this registers them with ReFrame.
 
-`NAMES` maps `scheduler:` of a system file to the name of the back end in ReFrame, some of whose own back ends end a
-whole session because of one unexpected answer.
+`NAMES` maps `scheduler:` of a system file to the name of the back end in ReFrame, since some of ReFrame's own end a
+whole session on one unexpected answer.
 """
 
 from __future__ import annotations

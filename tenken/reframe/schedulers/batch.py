@@ -12,7 +12,7 @@ from tenken.reframe.schedulers.polling import Patient, PatientJob
 
 
 class Batch(Patient):
-    """A back end that only lacks the vocabulary of the scheduler."""
+    """A back end without the scheduler's vocabulary."""
 
     #: How directives begin.
     prefix = "#PBS"

@@ -1,4 +1,4 @@
-"""Grid Engine (Univa), as TSUBAME3.0 ran it."""
+"""Grid Engine (Univa), as run on TSUBAME3.0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenken.reframe.schedulers.batch import Batch
 from tenken.reframe.schedulers.command import CommandError, run
 from tenken.reframe.schedulers.polling import Answer, PatientJob, Seen, Waiting, hms, num_nodes
 
-#: `sge` is ReFrame's own, which drops the partition's options and waits without end for a job in error.
+#: `sge` is ReFrame's own, which drops the partition's options and waits forever for a job in state E.
 NAME = "gridengine"
 
 
@@ -27,7 +27,7 @@ _NOT_SEEN = re.compile(r"can't (chdir to|open \w+ file)")
 
 @register_scheduler(NAME)
 class GridEngine(Batch):
-    """Whole nodes by the site's own resource; a job that has ended is no longer listed."""
+    """Requests whole nodes by the site's own resource; a job that has ended is no longer listed."""
 
     prefix = "#$"
 
@@ -50,12 +50,12 @@ class GridEngine(Batch):
             if number in found and found[number].lost:
                 found[number] = self._in_error(job, found[number])
             elif number not in found and job.gone and (one := self._accounted(job)):
-                # it ended without an end mark so far
+                # it ended, and no end mark was found yet
                 found[number] = one
         return found
 
     def _in_error(self, job: PatientJob, seen: Seen) -> Seen:
-        """A job that a node could not start, with the reason by qstat and the node by accounting."""
+        """A job that a node could not start, with the reason from qstat and the node from accounting."""
         reason = _REASON.search(self._told("qstat", "-j", str(job.jobid)))
         facts = {"unseen": f"Grid Engine: {reason[1]}"} if reason and _NOT_SEEN.search(reason[1]) else {}
         record = self._accounted(job) or Seen("unknown")
@@ -84,8 +84,8 @@ def states(answer: str) -> dict[str, Seen]:
 
 
 def accounted(table: str, name: str) -> Seen | None:
-    """The last entry of `qacct -j NUMBER`; None if it is not of a job of that name: numbers are given again. `failed`
-    of a job that did not start is `28 : changing into working directory`.
+    """The last entry of `qacct -j NUMBER`; None if the job has another name, since numbers are reused. `failed` of a
+    job that did not start is `28 : changing into working directory`.
     """
     found = dict(line.split(None, 1) for line in table.splitlines() if len(line.split(None, 1)) == 2)
     failed, status = found.get("failed", "").strip(), found.get("exit_status", "").strip()

@@ -1,4 +1,4 @@
-"""What a submitted job leaves next to its script, so that it can be found after its session was killed.
+"""A file that a submitted job leaves next to its script, so that it can be found after its session was killed.
 
 `tenken-job.json` in the stage folder: written when the job is submitted, removed when its record is archived. If it
 exists while its session is dead, it belongs to an orphan (`tenken jobs`).
@@ -37,7 +37,7 @@ class Entry:
 
     @property
     def mark(self) -> str:
-        """The mark by which the job is found in the queue."""
+        """The mark with which the job is found in the queue."""
         return mark(self.session, self.token)
 
     @property
@@ -53,7 +53,7 @@ class Entry:
 
 
 def mark(session: str, token: str | None) -> str:
-    """`tenken/SESSION/TOKEN`; of a build `build`."""
+    """`tenken/SESSION/TOKEN`; for a build, `build`."""
     return f"tenken/{session}/{token or 'build'}"
 
 
@@ -72,7 +72,7 @@ def write(job: Any, scheduler: str, cancel: str) -> None:
 
 
 def close(job: Any) -> None:
-    """A job is accounted for."""
+    """Removes the entry of a job whose end is known."""
     with contextlib.suppress(OSError):
         Path(job.workdir, FILE).unlink(missing_ok=True)
 
@@ -86,7 +86,7 @@ def read(path: Path) -> Entry | None:
 
 
 def entries(stage: Path) -> Iterator[Entry]:
-    """All below a stage folder."""
+    """All entries below a stage folder."""
     for path in sorted(stage.rglob(FILE)):
         entry = read(path)
         if entry is not None:

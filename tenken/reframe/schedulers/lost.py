@@ -1,5 +1,5 @@
-"""Numbers of jobs that a scheduler lost, stored for later sessions: the scheduler reuses them, and a node that knows
-one rejects the new job.
+"""Numbers of jobs that a scheduler lost, stored for later sessions: the scheduler reuses them, and a node that still
+has one rejects the new job.
 
 Each is an empty file in the archive, `.lost/SYSTEM/NUMBER`: two sessions may add one at the same time, and a kill
 leaves it complete or absent. On a full disk only this session knows it.

@@ -1,4 +1,4 @@
-"""NEC NQSV, as Pegasus runs it."""
+"""NEC NQSV, as run on Pegasus."""
 
 from __future__ import annotations
 

@@ -29,14 +29,14 @@ NAME = "tenken-pbs"
 _PENDING = {"Q": "QUEUED", "H": "HELD", "W": "WAITING", "T": "MOVING", "M": "MOVED"}
 _RUNNING = {"R": "RUNNING", "B": "RUNNING", "E": "EXITING", "S": "SUSPENDED", "U": "SUSPENDED"}
 _ENDED = {"F": "COMPLETED", "C": "COMPLETED", "X": "COMPLETED"}
-#: qstat's exit status when a job is not known (15001 mod 256), or is history (15139 mod 256).
+#: qstat's exit status for an unknown job (15001 mod 256), and for one that is history (15139 mod 256).
 _NOT_KNOWN = (153, 35)
-#: A job that someone deleted: ended by SIGTERM or SIGKILL (256 and the signal), `substate` 91.
+#: A deleted job: ended by SIGTERM or SIGKILL (256 and the signal), `substate` 91.
 _BY_SIGNAL, _TERMINATED = 256, "91"
-#: What of a job goes into the record.
+#: Attributes of a job that the record contains.
 _KEPT = ("job_state", "substate", "run_count", "comment", "Exit_status", "exec_vnode", "exec_host", "queue")
 _WALLTIME_EXCEEDED = -29
-#: What PBS ends a job with itself: OpenPBS, src/include/job.h.
+#: Exit statuses with which PBS itself ends a job: OpenPBS, src/include/job.h.
 _EXITS = {
     -1: "its node could not start it", -2: "its node could not start it: the prologue, the user or the folder failed",
     -3: "its node could not start it, and was to try again", -4: "its node's daemon was started again while it ran",
@@ -50,9 +50,9 @@ _EXITS = {
     -25: "it used more CPU time than its CPUs have", -26: "it was over its virtual memory",
     -27: "it was over its memory", -28: "it was over its CPU time", -30: "its nodes could not join it",
 }  # fmt: skip
-#: Seconds that a job may wait before PBS is asked why it has not said why.
+#: Seconds that a job may wait without a comment before PBS is queried for the reason.
 UNCOMMENTED_S = 60.0
-#: The state of a job that began, and that a server with history knows no more.
+#: The state of a job that began, and that a server with history no longer knows.
 _DELETED = "COMPLETED (no longer known to PBS: deleted with its history, as by qdel -x)"
 _DEFAULT_SELECT = "mpiprocs={num_tasks_per_node}:ncpus={num_cpus_per_node}"
 NODE_WORKS = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}
@@ -62,7 +62,8 @@ NODE_WORKS = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}
 class Pbs(Batch):
     """Tolerates the answers of a busy server; chunks add up; nodes from pbsnodes."""
 
-    #: Whether the server knows jobs that have ended; without them one that is not listed has ended somehow.
+    #: Whether the server lists jobs that have ended; if not, a job that is no longer listed has ended in an unknown
+    #: way.
     keeps_history = True
 
     def directives(self, job: PatientJob, options: Sequence[str]) -> list[str]:
@@ -75,7 +76,7 @@ class Pbs(Batch):
                 )
         variables = [option[2:].strip() for option in dashed if re.match(r"-v\s*\S", option)]
         dashed = [option for option in dashed if not re.match(r"-v\s*\S", option)]
-        # ReFrame's way: an option without a dash belongs to each chunk (`ngpus=1`)
+        # ReFrame's convention: an option without a dash belongs to each chunk (`ngpus=1`)
         chunk = [option for option in options if not option.startswith("-")]
         words = [f"-N {toalphanum(job.name)[:15]}", f"-o {job.stdout}"]
         if not any(re.fullmatch(r"-j\s*oe", option) for option in dashed):
@@ -84,14 +85,15 @@ class Pbs(Batch):
             words.append(f"-l walltime={hms(job.time_limit)}")
         self.pin_tonight(job)
         words.append(f"-l select={self.select(job, chunk)}")
-        # a job whose node died must fail by name, not run again on another one
+        # a job whose node died must fail and name it, not run again on another one
         words += [] if job.may_run_again else ["-r n"]
-        # of several -v PBS takes the last one
+        # PBS uses the last of several -v
         words.append(f"-v {','.join([f'TENKEN_JOB={tag(job)}', *variables])}")
         return [*words, *self.place(job, dashed), *dashed]
 
     def select(self, job: PatientJob, more: Sequence[str]) -> str:
-        """`2:mpiprocs=4+1:mpiprocs=2`; with pinned nodes a chunk for each. Raises JobSchedulerError if they differ."""
+        """`2:mpiprocs=4+1:mpiprocs=2`; with pinned nodes, one chunk for each. Raises JobSchedulerError if they
+        differ."""
         text = str(self.settings.get("select") or _DEFAULT_SELECT)
 
         def chunk(nodes: int, tasks: int, *host: str) -> str:
@@ -120,9 +122,9 @@ class Pbs(Batch):
         return found[1] if found else None
 
     def ask(self, jobs: Sequence[PatientJob]) -> Answer:
-        """Each of our jobs by its id, and those that ended once more with the history: OpenPBS since December 2023
-        answers only for the first of a list, and jobs of others are none of ours. Without an answer for one of them
-        the others are known.
+        """Each of our jobs by its id, with a second query including the history for those that ended: OpenPBS since
+        December 2023 answers only for the first of a list, and a list of all jobs would include other users'. If one
+        query fails, the answers for the other jobs are still used.
         """
         found: dict[str, Seen | None] = {}
         refused: list[CommandError] = []
@@ -135,7 +137,7 @@ class Pbs(Batch):
                 refused.append(error)
                 found[number] = None
                 if len(refused) == len(found) > 1:
-                    raise  # a server that is down does not answer for the rest either
+                    raise  # a server that is down will not answer for the others either
                 continue
             if info is None:
                 if self.keeps_history and job.started:
@@ -150,7 +152,7 @@ class Pbs(Batch):
         return found
 
     def _jobs(self, *words: str) -> Mapping[str, Mapping[str, Any]]:
-        """Jobs by id as reported by qstat; empty if it does not know the requested one. Logs what cannot be read."""
+        """Jobs by id as reported by qstat; empty if the requested job is unknown. Logs what cannot be parsed."""
         question = ["qstat", words[0], "-F", "json", *words[1:]]
         try:
             answer = run(question, self.timeout, (0, *_NOT_KNOWN) if words[1:] else (0,))
@@ -174,7 +176,7 @@ class Pbs(Batch):
         )
 
     def _without_comment(self, job: PatientJob, one: Seen) -> Seen:
-        """Why nobody looked at a job that waits: the server or its scheduler says so, after a minute."""
+        """Why a waiting job was not considered: after a minute, the server or its scheduler is checked."""
         if time.time() - (job.submit_time or time.time()) < UNCOMMENTED_S:
             return one
         server, scheduler = self._said("qstat", "-B", "-f"), self._said("qmgr", "-c", "list sched")
@@ -192,7 +194,7 @@ class Pbs(Batch):
             return ""
 
     def why_ended(self, job):
-        """Nodes that are not in order and, where PBS itself ended the job, its exit status in words and its comment."""
+        """Nodes that are not in order and, if PBS itself ended the job, its exit status in words and its comment."""
         status, comment = str(job.scheduler_facts.get("Exit_status", "")), job.scheduler_facts.get("comment")
         negative = re.fullmatch(r"-[0-9]{1,3}", status)
         words = [_EXITS.get(int(status)), comment] if negative else []
@@ -233,7 +235,7 @@ class Pbs(Batch):
         return {PbsNode(host, *vnodes.values()) for host, vnodes in pbs_hosts(found).items()}
 
     def filternodes(self, job, nodes):
-        """Those of the queue that the job requests, if nodes report their queues."""
+        """Nodes of the requested queue, if nodes report their queues."""
         options = [*job.sched_access, *job.options, *job.cli_options]
         asked = next((name for name in map(queue, reversed(options)) if name), None)
         return {node for node in nodes if asked is None or not node.queues or asked in node.queues}

@@ -1,8 +1,8 @@
-"""Follows a job to its end whatever its scheduler answers.
+"""Follows a job to its end, whatever its scheduler answers.
 
-Nothing here raises while jobs are polled: an exception would end the whole session. What is wrong with a job is in
-its state, `CANCELLED (24:00:00 in the queue: Resources)`, from which the verdict is derived; the job's own end mark,
-not its exit code, determines whether it completed.
+Nothing here raises while jobs are polled: an exception would end the whole session. A job's problem is stated in its
+state, `CANCELLED (24:00:00 in the queue: Resources)`, from which the verdict is derived; the job's own end mark, not
+its exit code, determines whether it completed.
 """
 
 from __future__ import annotations
@@ -33,48 +33,49 @@ from tenken.reframe import joblines
 from tenken.reframe.schedulers import ledger, lost
 from tenken.reframe.schedulers.command import CommandError, run
 
-#: The output of a job that was killed, or that prints no marks, is whole once it has not grown for this many seconds.
+#: The output of a job that was killed, or that prints no marks, is complete when it has not grown for this many
+#: seconds.
 SETTLED_S = 3.0
 #: Pause before the second cancellation of a job, in seconds; doubled for each further one.
 CANCEL_AGAIN_S = 2.0
-#: Pause between two questions, in durations of the last one.
+#: Minimum pause between two queries, as a multiple of the duration of the last one.
 BREATHS = 4
-#: A job that began so many seconds before its start by the scheduler was started once more by one that had lost it.
+#: If a job began this many seconds before the scheduler's start time, a scheduler that had lost it started it again.
 LOST_S = 4.0
-#: Messages of schedulers that are busy, restart or cannot be reached for a moment.
+#: Messages of schedulers that are busy, restarting or temporarily unreachable.
 TRANSIENT = (
     "timed out", "gave no answer", "temporarily", "try again", "connection refused", "cannot connect",
     "unable to contact", "could not connect", "communication", "busy", "zero bytes were transmitted",
     "connect failure", "end of file", "no permission to reach", "server is not running", "server shutting down",
     "socket", "receive failure", "send failure", "standby mode", "header lengths are longer",
 )  # fmt: skip
-#: Messages of schedulers that take more jobs of a user once others of his have ended.
+#: Messages of schedulers that accept further jobs of a user once others have ended.
 FULL = (
     "maxsubmitjob", "max_submit", "maxjobs", "submitjoblimit", "job submit limit", "job count limit", "max_queued",
     "would exceed", "limit on jobs", "limit on number of jobs", "maximum number of jobs",
 )  # fmt: skip
-#: Seconds that a job waits before the reason is said, and until it is said again.
+#: Seconds that a job waits before the reason is printed, and until it is printed again.
 SAID_AFTER_S, SAID_AGAIN_S = 60.0, 3600.0
 #: An option that requests a node by name.
 _NODE_ASKED = re.compile(r"--nodelist|(^| )-w|\b(host|vnode|hostname)=")
 #: States of a job whose script has ended and whose epilogue runs.
 ENDING_STATES = ("COMPLETING", "EXITING")
-#: Seconds by which the clocks of a node and of this host may differ without being named.
+#: Clock differences between a node and this host up to this many seconds are not reported.
 CLOCK_S = 20.0
 
 
 def end_if_signalled() -> None:
-    """Raises ForceExitError if a signal to end the session has come, and the session continues.
+    """Raises ForceExitError if a signal requested the end of the session but was lost.
 
-    ReFrame's handler of SIGTERM and SIGHUP ignores further ones and raises this once; where it interrupts the output
-    of a log message, Python's logging prints the exception and continues, and the session would wait for its jobs.
+    ReFrame's handler of SIGTERM and SIGHUP raises this once and ignores further signals; if it interrupts the output of
+    a log message, Python's logging prints the exception and continues, and the session would wait for its jobs.
     """
     if all(signal.getsignal(one) == signal.SIG_IGN for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)):
         raise ForceExitError("received a signal to end")
 
 
 class Waiting(enum.Enum):
-    """Why a job is still in the queue, with respect to patience."""
+    """Why a job is still in the queue, which determines how long to wait for it."""
 
     RUNS = "will run"
     """Priority, resources, a reservation, maintenance: it resolves by itself. An unknown reason is taken as this."""
@@ -118,20 +119,20 @@ Answer = Mapping[str, "Seen | None"]
 
 
 class PatientJob(Job):
-    """A job with its history so far. Times are seconds of the clock that the follower uses."""
+    """A job with its history so far. Times are seconds of the follower's clock."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        #: Of the script's marks (tenken/reframe/joblines.py); None: it prints none (a build).
+        #: The token of the script's marks (tenken/reframe/joblines.py); None: it prints none (a build).
         self.token: str | None = None
-        #: What the scheduler reported about the job in addition to its state, by the scheduler's own names.
+        #: What the scheduler reported about the job in addition to its state, under the scheduler's own names.
         self.scheduler_facts: dict[str, Any] = {}
-        #: Whether it was submitted once more, under another number.
+        #: Whether it was resubmitted under another number.
         self.anew = False
         self._nothing_known()
 
     def _nothing_known(self) -> None:
-        """Its state on the way to its end."""
+        """Its current stage."""
         self.cancelled = False
         self.completed = False
         self.output_whole = False
@@ -141,19 +142,19 @@ class PatientJob(Job):
         self.ended_at: float | None = None
         self.heard_at: float | None = None
         self.blocked_since: float | None = None
-        #: When it began by the scheduler, and since when that does not know it any more.
+        #: When it began according to the scheduler, and since when the scheduler no longer knows it.
         self.began_at: float | None = None
         self.forgotten_since: float | None = None
         self.output_size = -1
         self.output_since = 0.0
-        #: Since when it runs, how long it was suspended, when it was last heard of as running; what was said of its
-        #: waiting, and when.
+        #: Since when it runs, how long it was suspended, when it was last reported as running; the printed reason for
+        #: its waiting, and when.
         self.runs_since: float | None = None
         self.suspended_s = 0.0
         self.heard_before: float | None = None
         self.ending_since: float | None = None
         self.said: tuple[str, float] = ("", 0.0)
-        #: Why it is being taken out of the queue, since when, how often that was tried, and the answer.
+        #: Why it is being cancelled, since when, how many attempts, and the last answer.
         self.giving_up: str | None = None
         self.cancel_since = 0.0
         self.cancel_next = 0.0
@@ -176,25 +177,25 @@ class PatientJob(Job):
 
     @property
     def may_run_again(self) -> bool:
-        """Whether the site, the check or -J requested that the scheduler restart it if its node fails."""
+        """Whether the site, the check or -J requested that the scheduler requeue it if its node fails."""
         words = " ".join([*self.sched_access, *self.options, *self.cli_options])
         return bool(re.search(r"(^| )(--requeue|-r *y)( |$)", words))
 
 
 def tag(job: PatientJob) -> str:
-    """The mark by which a job is found in the queue: `tenken/SESSION/TOKEN`."""
+    """The mark with which a job is found in the queue: `tenken/SESSION/TOKEN`."""
     return ledger.mark(os.environ.get("TENKEN_SESSION", "none"), job.token)
 
 
 def shape(job: Job) -> list[tuple[int, int]]:
-    """(nodes, tasks on each) of a job: 10 tasks at 4 per node are [(2, 4), (1, 2)], never 8 without notice."""
+    """(nodes, tasks per node) of a job: 10 tasks at 4 per node are [(2, 4), (1, 2)], never silently 8."""
     tasks, per_node = job.num_tasks or 1, job.num_tasks_per_node or 1
     chunks = [(tasks // per_node, per_node), (1, tasks % per_node)]
     return [(nodes, each) for nodes, each in chunks if nodes and each]
 
 
 def num_nodes(job: Job) -> int:
-    """Nodes that a job needs."""
+    """Number of nodes that a job needs."""
     return sum(nodes for nodes, _ in shape(job))
 
 
@@ -206,8 +207,8 @@ def hms(seconds: float) -> str:
 
 class Follower:
     """The state machine of jobs, independent of a scheduler's vocabulary. `cancel` requests the end of a job; it
-    returns what went wrong, or None, and must not raise. `given_before` checks whether another job had the same
-    number, `anew` resubmits a job and returns whether that was possible; neither raises.
+    returns what went wrong, or None, and must not raise. `given_before` checks whether another job had the same number,
+    `anew` resubmits a job and returns whether that was possible; neither raises.
     """
 
     def __init__(
@@ -224,17 +225,17 @@ class Follower:
         self.patience = patience
         self.cancel = cancel
         self.clock = clock
-        #: Of jobs that the scheduler lost: it gives them again, and nodes that know them refuse the new job.
+        #: Numbers of jobs that the scheduler lost: it reuses them, and nodes that still have them refuse the new job.
         self.lost = numbers or lost.Numbers()
         self.given_before = given_before
         self.anew = anew
         self.say = say
         self.ended = ended
-        #: Until when nobody asked, as a submission waited for a full queue.
+        #: End of a period without queries, while a submission waited for a full queue.
         self.deaf_until = 0.0
 
     def update(self, jobs: Sequence[PatientJob], answer: Answer) -> None:
-        """Process one answer of the scheduler for these jobs."""
+        """Processes one answer of the scheduler for these jobs."""
         for job in jobs:
             if job.completed:
                 continue
@@ -261,7 +262,7 @@ class Follower:
         job.scheduler_facts.update(seen.facts)
         job.began_at = seen.began if seen.began is not None else job.began_at
         if job.ended_at is not None and not seen.ended:
-            # it was only missing in one answer, or is between two runs: it lives
+            # it was missing in only one answer, or is between two runs: it is alive
             job.gone, job.killed, job.ended_at, job._exitcode = False, job.cancelled, None, None
         if job.ended_at is not None:
             job._exitcode = seen.exit_code if job._exitcode is None else job._exitcode
@@ -308,7 +309,7 @@ class Follower:
             self._say_why(job, seen, now, waited)
 
     def _say_why(self, job: PatientJob, seen: Seen, now: float, waited: float) -> None:
-        """Why a job waits, and until when at most, once it is worth a line, and again every hour."""
+        """Prints why a job waits, and its deadline, when that is worth a line, and again every hour."""
         why = seen.why or seen.state
         said, at = job.said
         if waited >= SAID_AFTER_S and (why != said or now - at >= SAID_AGAIN_S):
@@ -329,7 +330,7 @@ class Follower:
         ends = now - job.ending_since if job.ending_since is not None else 0.0
         hung = job.ending_since is not None and ends >= self.patience.blocked
         if hung and job.token is not None and joblines.end_status(_output(job), job.token) is not None:
-            # what it measured is complete; the node's epilogue is not
+            # its measurement is complete; the node's epilogue is not
             where = ",".join(job.nodelist) or "its node"
             job._state = f"COMPLETED (by its own end mark; {seen.state} on {where} for {hms(ends)})"
             job.ended_at = now
@@ -371,7 +372,7 @@ class Follower:
         if job.giving_up is not None or job.cancelled or (job.token is None and text):
             self._gone(job)
         elif now - since < self.patience.output:
-            return  # what it printed may show late
+            return  # its output may appear late
         elif told.attempts:
             self._lose(job, "the scheduler no longer knows the job")
         else:
@@ -383,7 +384,7 @@ class Follower:
         job.output_whole, job.ended_at = True, self.clock()
 
     def _gone(self, job: PatientJob) -> None:
-        """Ended and forgotten (a server without job history), or missing in this answer: the output shows which."""
+        """Ended and forgotten (a server without job history), or missing in this answer: the output decides."""
         if job.ended_at is None:
             job._state = "CANCELLED" if job.cancelled else "COMPLETED (no longer listed)"
             job.killed = job.killed or job.cancelled
@@ -403,7 +404,7 @@ class Follower:
         job.cancel_since = job.cancel_next = self.clock()
 
     def _insist(self, job: PatientJob) -> None:
-        """Cancel again with increasing pauses until the scheduler confirms it, or until patience ends, which is
+        """Cancels again with increasing pauses until the scheduler confirms it, or until patience ends, which is
         reported.
         """
         now = self.clock()
@@ -425,14 +426,14 @@ class Follower:
         if told.status is not None or (not told.attempts and (told.unseen or "unseen" in job.scheduler_facts)):
             return True
         if job.token is not None and not job.killed:
-            return False  # it ran to its end, so its end mark is on its way
+            return False  # it ran to its end, so its end mark will appear
         if len(text) != job.output_size:
             job.output_size, job.output_since = len(text), now
         return len(text) > 0 and now - job.output_since >= SETTLED_S
 
     def _never_began(self, job: PatientJob) -> str | None:
-        """How the scheduler lost a job before it started, or gave it a number that its node knows as another job's
-        and rejects; None: it started, was removed from the queue, or failed to start for another reason.
+        """How the scheduler lost a job before it started, or gave it a number that its node knows as another job's and
+        rejects; None: it started, was removed from the queue, or failed to start for another reason.
         """
         if job.giving_up is not None or job.cancelled:
             return None
@@ -450,16 +451,16 @@ class Follower:
     def _read_output(self, job: PatientJob, never_began: str | None) -> None:
         """The job itself is the best source for its nodes and the exit status of its program."""
         told = joblines.report(_output(job), job.token)
-        # ReFrame fails a job whose error file is not there: joined to the output, or never written
+        # ReFrame fails a job whose error file is missing: joined to the output, or never written
         with contextlib.suppress(OSError):
             Path(job.workdir, job.stderr).touch()
         job._nodelist = list(told.nodes) or job._nodelist or list(told.unseen)
-        # of a build there are no attempts, and its script ends with 0
+        # a build has no attempts, and its script ends with 0
         ended_so = not told.attempts and job._exitcode in (job_exit.NO_STAGE, job_exit.NO_STAGE << 8)
         if ended_so or (told.unseen and told.status != 0):
             job.scheduler_facts.setdefault("unseen", "")
         if job.token is None and "unseen" in job.scheduler_facts:
-            job._exitcode = None  # ReFrame would report it alone, the build reports the node
+            job._exitcode = None  # ReFrame would report only the exit code; the build also names the node
         began = told.attempts[-1].time if told.attempts else None
         clock = self._clock(job, began)
         if clock is not None:
@@ -472,7 +473,7 @@ class Follower:
             job._exitcode = told.status
 
     def _clock(self, job: PatientJob, began: float | None) -> str | None:
-        """How far a node's clock is off, where it is certain: the job began before it was submitted, or after now."""
+        """How far a node's clock is off, if that is certain: the job began before it was submitted, or after now."""
         if began is None or job.submit_time is None:
             return None
         where = ",".join(job.nodelist[:1]) or "its node"
@@ -484,8 +485,8 @@ class Follower:
 
     @staticmethod
     def _started_again(job: PatientJob, told: joblines.JobReport, began: float) -> None:
-        """The scheduler reports a later start than the job: its controller was killed before it had recorded that the
-        job was running, considered it pending, and ended both when the node rejected the second copy.
+        """The scheduler reports a later start than the job: its controller was killed before it recorded that the job
+        was running, considered it pending, and ended both when the node rejected the second copy.
         """
         if told.status is None:
             by_it = (
@@ -512,12 +513,12 @@ def _output(job: Job) -> str:
 
 
 class Patient(JobScheduler):
-    """The part of a back end that polls; placed before a ReFrame back end in the bases."""
+    """The part of a back end that polls; it precedes a ReFrame back end in the list of bases."""
 
     cancel_command = "qdel"
-    #: Jobs dealt out to tonight's nodes so far.
+    #: Number of jobs assigned to tonight's nodes so far.
     dealt = 0
-    #: Until when a submission waited for a full queue, and nobody asked for the others.
+    #: End of a period without queries for the other jobs, while a submission waited for a full queue.
     deaf_until = 0.0
     #: Messages of the cancel command for a job that has already gone, in lower case.
     cancel_needless = ("unknown job", "job has finished", "no such request", "does not exist", "invalid job id")
@@ -525,7 +526,7 @@ class Patient(JobScheduler):
     def __init__(self):
         super().__init__()
         prefix = str(self._config_prefix).replace("sched_options", "extras")
-        # what tenken/reframe/configuration.py hands to this scheduler's partition
+        # settings from tenken/reframe/configuration.py for this scheduler's partition
         self.settings = runtime.runtime().get_option(prefix) or {}
         self.patience = Patience(**self.settings.get("patience", {}))
         self.timeout = self.get_option("job_submit_timeout")
@@ -537,7 +538,7 @@ class Patient(JobScheduler):
         self.ask_next = 0.0
 
     def ask(self, jobs: Sequence[PatientJob]) -> Answer:
-        """The scheduler's report on these jobs. Raises CommandError without an answer."""
+        """The scheduler's report on these jobs. Raises CommandError if there is no answer."""
         raise NotImplementedError
 
     def submitted(self, job: PatientJob) -> str | None:
@@ -547,12 +548,12 @@ class Patient(JobScheduler):
         return None
 
     def given_before(self, job: PatientJob) -> str | None:
-        """How the scheduler shows that another job had the number of this one; None: it does not. Never raises."""
+        """How the scheduler shows that another job had this number; None: it does not. Never raises."""
         return None
 
     def why_ended(self, job: PatientJob) -> str:
-        """Which of the nodes that a job has or was made for are not in order: its scheduler ended it, does not end or
-        does not start it. Never raises.
+        """Which of the nodes that a job has or was created for are not in order, as the reason why its scheduler ended
+        it, does not end it or does not start it. Never raises.
         """
         return ""
 
@@ -564,7 +565,7 @@ class Patient(JobScheduler):
         try:
             with osext.change_dir(job.workdir):
                 self.submit(job)
-        except (JobSchedulerError, OSError) as error:  # of a build the former is raised
+        except (JobSchedulerError, OSError) as error:  # a build raises the first of them
             self.log(f"resubmission failed: {error}", WARNING)
             job._jobid, job.scheduler_facts = former, facts
             job._state = f"LOST ({why}; resubmission failed: {error})"
@@ -576,7 +577,7 @@ class Patient(JobScheduler):
         return PatientJob(*args, **kwargs)
 
     def pin_tonight(self, job: PatientJob) -> None:
-        """Pin a job that any node would do for to the next of tonight's nodes."""
+        """Pins a job that could run on any node to the next of tonight's nodes."""
         nodes = self.settings.get("tonight") or []
         own = [*job.options, *job.cli_options]
         if job.token is None or not nodes or job.pin_nodes or num_nodes(job) != 1 or _NODE_ASKED.search(" ".join(own)):
@@ -596,12 +597,12 @@ class Patient(JobScheduler):
             self.log(f"no answer on {len(known)} jobs: {error}", WARNING)
             answer = {str(job.jobid): None for job in known}
         self.follower.deaf_until = self.deaf_until
-        # a server that takes long to answer is queried less often
+        # a slow server is queried less often
         self.ask_next = time.monotonic() + min(BREATHS * (time.monotonic() - began), 60)
         self.follower.update(known, answer)
         for job in known:
             if job.completed and job.token is None:
-                ledger.close(job)  # that of a check stays until its record is archived
+                ledger.close(job)  # the entry of a check remains until its record is archived
 
     def finished(self, job):
         return job.completed
@@ -612,12 +613,10 @@ class Patient(JobScheduler):
             time.sleep(1)
 
     def try_to_cancel(self, job: PatientJob) -> str | None:
-        """Request it once. None: accepted, or the job is already gone; otherwise the scheduler's message. Never
-        raises.
-        """
+        """Requests the end. None: accepted, or the job has gone; otherwise the scheduler's message. Never raises."""
         job.cancelled = True
         if job.forgotten_since is not None:
-            return None  # its number may be another job's by now
+            return None  # its number may belong to another job by now
         try:
             run([self.cancel_command, str(job.jobid)], min(self.timeout, 15))
         except CommandError as error:
@@ -628,7 +627,7 @@ class Patient(JobScheduler):
         return None
 
     def cancel(self, job):
-        """ReFrame's method, for a session that ends. Retried for a while, then reported; never raises."""
+        """ReFrame's method, called when a session ends. Retried for a while, then reported; never raises."""
         if job.completed:
             return
         for pause in (1, 2, 4, 0):
@@ -644,8 +643,8 @@ class Patient(JobScheduler):
             self.cancel(job)
 
     def enqueue(self, job: PatientJob, submit: Callable[[], str]) -> None:
-        """Submit; a rejection by the scheduler ends the job, not the test, so that it leaves a record with the
-        reason. For a build, which leaves none, the error is raised.
+        """Submits; a rejection by the scheduler ends the job, not the test, so that it leaves a record with the reason.
+        For a build, which has no record, the error is raised.
         """
         try:
             job._jobid = self.submit_patiently(job, submit)
@@ -674,8 +673,8 @@ class Patient(JobScheduler):
         """The result of `submit`, or the id of a job left by a submission that seemed to fail.
 
         Retried after 1, 2, 4, ... 30 s if the scheduler was only busy, until `patience.submission` is over, and every
-        30 s if it takes no more jobs of this user for now, until `patience.pending` is over; then the last CommandError
-        is raised. Before each retry the queue is searched for the job.
+        30 s if it accepts no more jobs of this user for now, until `patience.pending` is over; then the last
+        CommandError is raised. Before each retry the queue is searched for the job.
         """
         began, tries, said = clock(), 0, 0.0
         while True:

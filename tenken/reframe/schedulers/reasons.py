@@ -1,6 +1,6 @@
-"""Reasons for which a job waits, as each scheduler words them, and whether waiting helps.
+"""Reasons for which a job waits, in each scheduler's words, and whether waiting helps.
 
-The site adds these tables to docs/schedulers.md. The first entry whose words occur in the reason counts (ignoring
+The site appends these tables to docs/schedulers.md. The first entry whose words occur in the reason counts (ignoring
 case); for an unknown reason the long waiting time applies, and the reason is shown. `NODES` marks ambiguous words: then
 the states of the nodes on which the job may run decide, and it waits unless too few of them are available.
 """
@@ -98,16 +98,16 @@ _SHORT_OF = re.compile(r"Insufficient amount of resource: \S+ \(R: (\d+)\b.*?\bT
 
 
 def slurm(text: str) -> Waiting | None:
-    """The kind of a reason of squeue's; None: the states of the nodes decide."""
+    """The kind of squeue's reason; None: the states of the nodes decide."""
     return _of(SLURM, text)
 
 
-#: A reservation has a queue of its own, which is not started before it begins.
+#: A reservation has its own queue, which does not start before the reservation begins.
 _RESERVATION = re.compile(r"[RSM]\d+(\..*)?")
 
 
 def pbs(comment: str, queue: str = "") -> Waiting | None:
-    """The kind of a comment of qstat's on a job in a queue; None: the states of the nodes decide."""
+    """The kind of qstat's comment on a queued job; None: the states of the nodes decide."""
     if _RESERVATION.fullmatch(queue) and "queue not started" in comment.lower():
         return _RUNS
     numbers = _SHORT_OF.search(comment)

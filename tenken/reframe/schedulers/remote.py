@@ -1,7 +1,7 @@
 """Jobs on one host by ssh, for boards whose Python is too old for ReFrame.
 
-ReFrame's own `ssh` copies the stage folder alone, without the programs, and fetches nothing back from a job that
-fails. Here the host shares the checkout under the same path, and the script runs in its stage folder.
+ReFrame's own `ssh` copies only the stage folder, without the programs, and fetches nothing back from a failed job. Here
+the host shares the checkout under the same path, and the script runs in its stage folder.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from tenken.reframe.schedulers.polling import Answer, Patient, PatientJob, Seen
 
 NAME = "tenken-ssh"
 
-#: What `timeout` leaves with when the time is up, and ssh when it did not reach the host.
+#: Exit status of `timeout` when the time is up, and of ssh when it did not reach the host.
 _TIME_IS_UP, _NOT_REACHED = 124, 255
 
 
 class RemoteJob(PatientJob):
-    """A job and the ssh that runs it."""
+    """A job and the ssh process that runs it."""
 
     ssh: subprocess.Popen[bytes] | None = None
 
 
 @register_scheduler(NAME)
 class Remote(Patient):
-    """One ssh per job. The time limit is kept by the host, so that a lost connection leaves nothing behind."""
+    """One ssh per job. The host enforces the time limit, so that a lost connection leaves nothing running."""
 
     def make_job(self, *args, **kwargs):
         return RemoteJob(*args, **kwargs)
@@ -44,7 +44,7 @@ class Remote(Patient):
     def submit(self, job):
         host = str(self.settings["host"])
         limit = ["timeout", "-k", "10", str(int(job.time_limit))] if job.time_limit else []
-        # the script would enter the folder, but lies in it
+        # the script would enter the folder itself, but is stored in it
         enter = f"cd {shlex.quote(job.workdir)} || exit {job_exit.NO_STAGE}"
         line = f"{enter}; exec {shlex.join([*limit, 'bash', '-l', job.script_filename])}"
         with Path(job.workdir, job.stdout).open("wb") as out, Path(job.workdir, job.stderr).open("wb") as err:
@@ -75,7 +75,7 @@ class Remote(Patient):
 
 
 def seen(status: int | None) -> Seen:
-    """A job by the exit status of its ssh."""
+    """The state of a job from the exit status of its ssh."""
     if status is None:
         return Seen("RUNNING")
     if status == _TIME_IS_UP:

@@ -1,4 +1,4 @@
-"""Slurm: ReFrame's back end with what a night without anyone watching needs."""
+"""Slurm: ReFrame's back end, extended for nights without an operator."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ _ENDED = {
 _SUSPENDED = {"SUSPENDED", "STOPPED"}
 _KILLED = _ENDED - {"COMPLETED", "FAILED"}
 _FORGOTTEN = Seen("UNKNOWN (the scheduler does not know the job)", forgotten=True)
-#: What accounting has as the signal of a job whose output file could not be opened (`0:53`): the controller keeps
-#: slurmd's error 4021 in place of a wait status.
+#: Accounting's signal for a job whose output file could not be opened (`0:53`): the controller stores slurmd's error
+#: 4021 in place of a wait status.
 _NO_OUTPUT = 53
 _WHOLE = re.compile(r"[0-9]{1,18}")
-#: What others may have written as they like comes last.
+#: Fields that others may have written freely come last.
 _COLUMNS = "JobArrayID:|,State:|,exit_code:|,NodeList:|,Partition:|,RestartCnt:|,Reason:|,StartTime:|,Name:|,Comment:"
 _FIELDS = "jobid,state,exitcode,nodelist,start,jobname"
 _MARK = "tenken/"
-#: What may stand beside the state of a node that takes jobs: the cloud starts it when it is needed.
+#: State flags of a node that still takes jobs: cloud nodes start on demand.
 _NODE_FLAGS = {
     "CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE", "EXTERNAL", "POWER", "POWERED_DOWN", "POWERING_UP", "POWER_UP",
 }  # fmt: skip
-#: States of a node that runs nothing before it is repaired, as the beginning of the output of sinfo.
+#: States of a node that runs nothing until it is repaired, as the beginning of the output of sinfo.
 NODE_BROKEN = ("down", "drain", "drng", "fail", "error", "unknown", "no_respond", "power_down", "inval", "blocked")
 
 
 class SlurmJob(PatientJob):
-    """What ReFrame's Slurm code sets on a job."""
+    """Attributes that ReFrame's Slurm code sets on a job."""
 
     _is_array = False
 
@@ -57,7 +57,7 @@ class SlurmJob(PatientJob):
 
 @register_scheduler(NAME)
 class Slurm(Patient, SlurmJobScheduler):
-    """Asks the controller, and accounting for what the controller has forgotten; either may be down or missing."""
+    """Queries the controller, and accounting for what the controller has forgotten; either may be down or missing."""
 
     cancel_command = "scancel"
 
@@ -82,7 +82,7 @@ class Slurm(Patient, SlurmJobScheduler):
     def emit_preamble(self, job):
         self.pin_tonight(job)
         lines = [line for line in super().emit_preamble(job) if not re.search(r" --nodes=\d+$", line)]
-        # ReFrame rounds the nodes down; a job whose node died must fail by name, not run again on another one
+        # ReFrame rounds the nodes down; a job whose node died must fail and name it, not run again on another one
         ours = [
             f"--nodes={num_nodes(job)}",
             *([] if job.may_run_again else ["--no-requeue"]),
@@ -107,7 +107,7 @@ class Slurm(Patient, SlurmJobScheduler):
             raise CommandError(f"sbatch did not respond within {self.timeout:g} s") from None
         except SpawnedProcessError as error:
             said = error.stderr.strip()
-            # the reason comes last, hints come before it
+            # the reason comes last, after the hints
             raise CommandError(said.splitlines()[-1] if said else "sbatch failed without a message", said) from None
         found = re.search(r"Submitted batch job (\d+)", answer)
         if not found:
@@ -130,8 +130,8 @@ class Slurm(Patient, SlurmJobScheduler):
             elif told is not None:
                 # a controller that was killed has forgotten its last requests
                 said = told.get(number, _FORGOTTEN)
-                # of what it finds running in accounting when it starts without its state, it reports as cancelled,
-                # by nobody
+                # a controller that starts without its state reports jobs that accounting has as running as cancelled,
+                # by no user
                 found[number] = said if said.ended and said.facts["state"] != "CANCELLED" else _FORGOTTEN
         for job in jobs:
             one = found.get(str(job.jobid))
@@ -141,7 +141,7 @@ class Slurm(Patient, SlurmJobScheduler):
         return found
 
     def _controller(self, ids: Mapping[str, PatientJob]) -> dict[str, Seen] | None:
-        """Jobs that squeue lists; None: it gives no answer. One whose number it gave to another job is forgotten."""
+        """Jobs that squeue lists; None: it does not answer. A job whose number was reused is dropped."""
         try:
             table = run(["squeue", "-h", "-t", "all", "-j", ",".join(ids), "-O", _COLUMNS], self.timeout)
         except CommandError as error:
@@ -154,7 +154,7 @@ class Slurm(Patient, SlurmJobScheduler):
         return {**found, **dict.fromkeys(strangers, _FORGOTTEN)}
 
     def _accounting(self, ids: Mapping[str, PatientJob]) -> dict[str, Seen] | None:
-        """Jobs as accounting has them; None: it gives no answer."""
+        """Jobs from accounting; None: it does not answer."""
         try:
             table = run(["sacct", "-X", "-n", "-P", "-j", ",".join(ids), "-o", _FIELDS], self.timeout)
         except CommandError as error:
@@ -165,7 +165,7 @@ class Slurm(Patient, SlurmJobScheduler):
 
     def given_before(self, job):
         if job.scheduler_facts.get("run_count", 1) != 1:
-            return None  # a job that was started again has as many lines
+            return None  # a requeued job has one line per run
         number = str(job.jobid)
         try:
             table = run(["sacct", "-D", "-X", "-n", "-P", "-j", number, "-o", "jobid,submit"], self.timeout)
@@ -187,7 +187,7 @@ class Slurm(Patient, SlurmJobScheduler):
         return not_in_order(table)
 
     def _by_nodes(self, job: PatientJob, partition: str) -> Waiting:
-        """Whether enough of the nodes that a job may run on are in order; unheard, they are."""
+        """Whether enough of the nodes on which a job may run are in order; assumed if sinfo does not answer."""
         where = ["-n", ",".join(job.pin_nodes)] if job.pin_nodes else ["-p", partition]
         try:
             table = run(["sinfo", "-h", "-N", *where, "-o", "%N %T"], self.timeout)
@@ -210,13 +210,13 @@ def names(table: str) -> dict[str, str]:
 
 
 def whole(number: str) -> str:
-    """The id that sbatch printed: `12` of a heterogeneous job's `12+1`, of an array's `12_3` and `12_[4-9%2]`."""
+    """The id that sbatch printed: `12` for a heterogeneous job's `12+1`, and for an array's `12_3` and `12_[4-9%2]`."""
     return re.split(r"[+_]", number.strip(), maxsplit=1)[0]
 
 
 def together(parts: Sequence[Seen]) -> Seen:
-    """One state of the components of a heterogeneous job, or of the tasks of an array: the job has ended when all have,
-    and it is what the worst of them is.
+    """One state for the components of a heterogeneous job, or the tasks of an array: the job has ended when all have,
+    and has the worst of their states.
     """
     worst = min(parts, key=lambda one: (one.ended, not one.pending, not one.killed, one.state == "COMPLETED"))
     nodes = tuple(dict.fromkeys(node for one in parts for node in one.nodes))
@@ -226,13 +226,13 @@ def together(parts: Sequence[Seen]) -> Seen:
 
 
 def is_of(job: PatientJob, name: str, comment: str = "") -> bool:
-    """Whether a job that has the number of ours is ours: by its mark, else (a site may put another, and accounting
-    keeps none) by its name."""
+    """Whether a job with the number of ours is ours: by its mark, else by its name (a site may replace the mark, and
+    accounting does not keep it)."""
     return comment == tag(job) if comment.startswith(_MARK) else name == job.name
 
 
 def not_in_order(table: str) -> str:
-    """Nodes that are broken by sinfo's lines `node|state|reason`, each once, with its administrator's reason."""
+    """Broken nodes from sinfo's lines `node|state|reason`, each once, with its administrator's reason."""
     rows = [words for line in table.splitlines() if len(words := line.strip().split("|", 2)) == 3]
     broken = {node: (state, why) for node, state, why in rows if state.lower().startswith(NODE_BROKEN)}
     return ", ".join(
@@ -241,7 +241,7 @@ def not_in_order(table: str) -> str:
 
 
 def enough(table: str, needed: int) -> Waiting:
-    """From sinfo's lines `node state`: Waiting.RUNS where at least `needed` nodes are in order."""
+    """From sinfo's lines `node state`: Waiting.RUNS if at least `needed` nodes are in order."""
     states = dict(words for line in table.splitlines() if len(words := line.split(None, 1)) == 2)
     works = [state for state in states.values() if not state.lower().startswith(NODE_BROKEN)]
     return Waiting.RUNS if len(works) >= needed else Waiting.MENDED
@@ -253,7 +253,7 @@ def listed(table: str) -> dict[str, Seen]:
     for line in table.splitlines():
         number, state, status, nodes, partition, restarts, reason, start, *_ = [*line.strip().split("|"), *[""] * 7]
         raw = int(status) if _WHOLE.fullmatch(status) else None
-        # as sacct has it, a job that was ended by a signal has exit code 0
+        # as in sacct, a job that was ended by a signal has exit code 0
         one = seen(state, None if raw is None else 0 if raw & 127 else raw >> 8, nodes, reason)
         facts: dict[str, str | int] = {"state": state, "reason": reason, "nodes": nodes, "partition": partition}
         facts |= _unseen(one, 0 if raw is None else raw & 127)
@@ -277,15 +277,16 @@ def accounted(table: str) -> dict[str, Seen]:
 
 
 def _unseen(one: Seen, number: int) -> dict[str, str]:
-    """Of a job that Slurm could not start because its node has no folder for the output; `number`: of its signal."""
+    """For a job that Slurm could not start because its node lacks the folder for the output; `number`: of its
+    signal."""
     if one.state != "FAILED" or number != _NO_OUTPUT:
         return {}
     return {"unseen": f"Slurm could not open the job's output there (ExitCode 0:{number})"}
 
 
 def _began(start: str, one: Seen) -> float | None:
-    """Seconds since 1970 of a start as squeue and sacct print it, in this host's time; of one that waits it is a guess,
-    and of one that ended without any it says so."""
+    """Seconds since 1970 of a start time as squeue and sacct print it, in this host's time zone; for a waiting job it
+    is an estimate, and a job that never started has none."""
     if one.pending or not start:
         return None
     if start in ("N/A", "Unknown", "None"):
@@ -297,7 +298,7 @@ def _began(start: str, one: Seen) -> float | None:
 
 
 def seen(state: str, code: int | None, nodes: str, reason: str) -> Seen:
-    """A job by Slurm's words. Exit code 0 of a job that Slurm ended means nothing and is left out."""
+    """A job from Slurm's output. Exit code 0 of a job that Slurm ended means nothing and is left out."""
     if state in _ENDED:
         own = state in ("COMPLETED", "FAILED")
         killed = state in _KILLED
@@ -308,5 +309,5 @@ def seen(state: str, code: int | None, nodes: str, reason: str) -> Seen:
 
 
 def _named(nodes: str) -> tuple[str, ...]:
-    """Out of `nid[1-3]`; they count only where the job itself printed none."""
+    """From `nid[1-3]`; used only if the job itself printed none."""
     return tuple(expand(nodes)) if nodes and nodes not in ("None assigned", "(null)") else ()

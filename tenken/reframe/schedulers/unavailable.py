@@ -1,4 +1,4 @@
-"""The scheduler of a partition whose real one has no back end yet: it can be listed, not run on."""
+"""The scheduler of a partition that has no back end yet: its checks can be listed, not run."""
 
 from __future__ import annotations
 
