@@ -24,8 +24,8 @@ class HpcgBinary(HpcgBase):
 
     `xhpcg` or the variable TENKEN_XHPCG is the command (waived if neither is set): a path, or a container command
     such as `apptainer exec --nv hpc-benchmarks.sif ./hpcg.sh`. Size and duration are passed in the file hpcg.dat, which
-    the reference and NVIDIA's (with `--dat hpcg.dat` in `xhpcg_options`) read. The report is the file that the program
-    writes, or what it prints.
+    the binaries read; NVIDIA's script needs `--dat hpcg.dat` in `xhpcg_options`. The report is the file that the
+    program writes, or what it prints.
     """
 
     descr = "the vendor's or the site's HPCG"

@@ -1,9 +1,12 @@
 """Parser of `dcgmi diag -j`, the JSON of DCGM 3 and of DCGM 4.
 
-The format is that of public outputs: a title, `DCGM GPU Diagnostic` (3) or `DCGM Diagnostic` (4), which contains
-`test_categories`, each with `tests`, each with `results`. A result has a status (Pass, Fail, Warn, Skip, Not Run), in
-DCGM 3 `gpu_ids` or `gpu_id`, in DCGM 4 `entity_group` and `entity_id`; warnings are text, or objects with `warning`,
-`error_id`, `error_category` and `error_severity`. DCGM 4 adds a `test_summary`.
+The format is that of its sources (dcgmi/Diag.cpp, nvvs JsonResult, 2.4 to 4.5) and of public outputs: a title, `DCGM
+GPU Diagnostic` (to 3) or `DCGM Diagnostic` (4), with `test_categories`, each with `tests`, each with `results`. A
+result has a status (Pass, Fail, Warn, Skip, Not Run), to DCGM 3 `gpu_ids` or `gpu_id`, of DCGM 4 `entity_group` and
+`entity_id`; warnings are text, or objects with `warning` (`warnings` in Deployment of 3), `error_id`, `error_category`
+and `error_severity`. Lists have `null` in place of what was not run. DCGM 4 adds a `test_summary`, which has what
+belongs to no entity, and the version in `metadata` next to the title. It passes a memory test although its warnings
+have an error (NVIDIA/DCGM#284), which is a warning here.
 """
 
 from __future__ import annotations
@@ -75,45 +78,55 @@ def parse(text: str) -> Output:
     told = root.get("runtime_error") or root.get("error") or whole.get("runtime_error")
     if told:
         raise DcgmFormatError(f"it reports an error: {' '.join(str(told).split())[:120]!r}")
-    categories = root.get("test_categories")
-    tests = [test for category in _list(categories, "test_categories") for test in _category(category)]
+    tests = [
+        test for category in _list(root.get("test_categories"), "test_categories") if category
+        for test in _category(category)
+    ]  # fmt: skip
     if not tests:
         raise DcgmFormatError("no test has a result")
-    metadata = root.get("metadata") if isinstance(root.get("metadata"), dict) else {}
-    version = next(
-        (str(of[key]) for of in (metadata, root, whole) for key in ("version", "DCGM Version") if key in of), ""
-    )
+    metadata = whole.get("metadata") if isinstance(whole.get("metadata"), dict) else {}
+    version = next((str(of["version"]) for of in (metadata, root, whole) if "version" in of), "")
     return Output(version or "unknown", tuple(tests))
 
 
 def _list(found: Any, what: str) -> list[Mapping[str, Any]]:
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    """The objects of a list; empty in place of a `null`."""
+    if not isinstance(found, list) or not all(one is None or isinstance(one, dict) for one in found):
         raise DcgmFormatError(f"{what} is not a list of objects")
-    return found
+    return [one or {} for one in found]
 
 
 def _category(category: Mapping[str, Any]) -> Iterator[Test]:
     for test in _list(category.get("tests"), f"tests of {str(category.get('category'))[:40]}"):
+        if not test:
+            continue
         name = " ".join(str(test.get("name", "")).split())[:60]
         if not name:
             raise DcgmFormatError(f"a test of {str(category.get('category'))[:40]} without a name")
-        results = _list(test.get("results", []), f"results of {name}")
-        summary = test.get("test_summary")
-        if not results and isinstance(summary, dict):
-            results = [summary]
-        if not results:
-            raise DcgmFormatError(f"{name}: no result")
-        if isinstance(summary, dict) and not any(result.get("status") == summary.get("status") for result in results):
-            results = [*results, summary]  # the summary is worse than each of them, or states something else
-        for result in results:
-            said = str(result.get("status", ""))
+        for result in _results(name, test):
+            said = str(result.get("status", "")) if result else "Not Run"
             state = _STATES.get(said.strip().lower())
             if state is None:
                 raise DcgmFormatError(
                     f"{name}: status {said[:40]!r}; allowed: {', '.join(sorted(set(_STATES.values())))}"
                 )
-            code, message = _warning(result)
-            yield Test(name, _where(result), state, code, message)
+            codes, message = _warning(result)
+            state = "Warn" if state == "Pass" and codes else state
+            yield Test(name, _where(result), state, ", ".join(codes)[:60], message)
+
+
+def _results(name: str, test: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The results of a test, and its summary where that states what none of them does."""
+    summary = test.get("test_summary")
+    # DCGM 4 writes the name alone of what was not run
+    results = _list(test.get("results", [] if isinstance(summary, dict) else [None]), f"results of {name}")
+    if isinstance(summary, dict):
+        known = {code for result in results for code in _warning(result)[0]}
+        if summary.get("status") not in [one.get("status") for one in results] or set(_warning(summary)[0]) - known:
+            return [*results, summary]
+    if not results:
+        raise DcgmFormatError(f"{name}: no result")
+    return results
 
 
 def _where(result: Mapping[str, Any]) -> str:
@@ -123,12 +136,14 @@ def _where(result: Mapping[str, Any]) -> str:
     return f"GPU {gpus}" if gpus else ""
 
 
-def _warning(result: Mapping[str, Any]) -> tuple[str, str]:
-    """The vendor's error code and text, of all warnings of a result; in DCGM 3 the code may be next to them."""
+def _warning(result: Mapping[str, Any]) -> tuple[list[str], str]:
+    """The vendor's error codes and text, of all warnings of a result; in DCGM 3 the code may be next to them."""
     said = result.get("warnings", result.get("warning"))
     every = said if isinstance(said, list) else [said] if said else []
+    every = [one for one in every if one is not None]
     codes = [str(one["error_id"]) for one in every if isinstance(one, dict) and "error_id" in one]
     codes += [str(result[key]) for key in ("error_id", "error_code") if key in result]
-    words = [str(one.get("warning", "")) if isinstance(one, dict) else str(one) for one in every]
-    words += [str(result["info"])] if not words and result.get("info") else []
-    return ", ".join(dict.fromkeys(codes))[:60], " ".join("; ".join(words).split())[:160]
+    words = [str(one.get("warning", one.get("warnings", ""))) if isinstance(one, dict) else str(one) for one in every]
+    info = result.get("info") or []
+    words += [str(one) for one in (info if isinstance(info, list) else [info])] if not words else []
+    return [code for code in dict.fromkeys(codes) if code != "0"], " ".join("; ".join(words).split())[:160]

@@ -1,9 +1,10 @@
 """Parser of gpu-burn, whose exit status is 0 although a GPU computed wrongly or stopped.
 
-The format is that of its source (gpu_burn-drv.cpp): progress on one line that a carriage return overwrites, `12.3%
-proc'd: 4312 (52130 Gflop/s) - 4200 (51990 Gflop/s)   errors: 0 - 0   temps: 61 C - 60 C`, with `(DIED!)` and
-`(WARNING!)` after the errors of a GPU; at the end `Tested N GPUs:` and for each `GPU i: OK` or `FAULTY`. Rates of the
-products are in 10^9 operations/s, for each GPU since the previous report.
+The format is that of its source (gpu_burn-drv.cpp): progress on one line that a carriage return overwrites,
+`12.3%  proc'd: 4312 (52130 Gflop/s) - 4200 (51990 Gflop/s)   errors: 0 - 0   temps: 61 C - 60 C`, with `(DIED!)` and
+`(WARNING!)` behind the errors of a GPU, which then lack the blank before the hyphen; at the end `Tested N GPUs:` and
+for each `GPU i: OK` or `FAULTY`. Rates are in 10^9 operations/s, those of the products, of each GPU since the report
+before.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tenken.parsers.printed import naming_the_cause, plain
 
 _PROGRESS = re.compile(r"^\s*(\d{1,3}(?:\.\d)?)%\s+proc'd: (.{1,20000}?)\s+errors: (.{1,20000}?)\s+temps: ", re.M)
 _RATE = re.compile(r"(-?\d{1,18}) \((-?\d{1,12}|-?nan|-?inf) Gflop/s\)")
+_ERRORS = re.compile(r"\s*(-?\d{1,18})\s*(\((?:DIED|WARNING)!\))?\s*(?:- |$)")
 _TESTED = re.compile(r"^\s*Tested (\d{1,6}) GPUs:\s*$", re.M)
 _STATE = re.compile(r"^\s*GPU (\d{1,6}): (\w{1,20})\s*$", re.M)
 
@@ -52,7 +54,7 @@ def parse(text: str) -> Output:
     if not reports:
         raise GpuBurnFormatError("no line of progress (%  proc'd: ... errors: ... temps: ...)")
     for report in reports:
-        done, processed, wrong = float(report[1]), _RATE.findall(report[2]), report[3].split(" - ")
+        done, processed, wrong = float(report[1]), _RATE.findall(report[2]), _ERRORS.findall(report[3])
         if len(processed) != count or len(wrong) != count:
             raise GpuBurnFormatError(f"a line of progress of {len(processed)} GPUs; tested: {count}")
         if done < before:
@@ -66,10 +68,8 @@ def parse(text: str) -> Output:
             last[gpu] = int(number)
             if int(number) > 0 and int(rate) > 0:
                 rates[gpu].append(float(rate))
-            said = re.match(r"\s*(-?\d{1,18})", wrong[gpu])
-            if said is None:
-                raise GpuBurnFormatError(f"GPU {gpu}: {wrong[gpu][:40]!r} is not a number of errors")
-            errors[gpu] = max(errors[gpu], abs(int(said[1])))
+            # of a GPU that died the number may be anything, also 0
+            errors[gpu] = max(errors[gpu], abs(int(wrong[gpu][0])), 1 if wrong[gpu][1] else 0)
     idle = next((gpu for gpu, of in enumerate(rates) if not of and states[gpu][1] == "OK"), None)
     if idle is not None:
         raise GpuBurnFormatError(f"GPU {idle} is OK, but no report has a rate of it above 0: it computed nothing")

@@ -50,6 +50,8 @@ _YAML = re.compile(r"([ \t]{0,40})([A-Za-z][\w.+-]{0,60}) version: V?(\S{1,40})\
 _INTEL = re.compile(r"n\d+-\d+p-\d+t")
 #: Before NVIDIA's report, whose title is the reference's (its src/main.cpp).
 _NVIDIA = re.compile(r"^\s*Start of application \((?:GPU|CPU)|HPCG-NVIDIA", re.M)
+#: Its runs without the reference (--b=1), whose tests compare with nothing.
+_UNREFERENCED = re.compile(r"^[ |]{0,8}Benchmark Mode !!!! CPU reference code is not performed", re.M)
 _VERSION = re.compile(r"[\w][\w .+-]{0,40}", re.A)
 
 #: Rates that a report derives from its own operations and times, stored under these names too; printed with six digits.
@@ -149,6 +151,8 @@ def parse(text: str) -> Report:
         )
     if title == REFERENCE and not version.startswith("3."):
         raise HpcgFormatError(f"a report of version {version}; allowed: 3.0 and 3.1")
+    if _UNREFERENCED.search(text):
+        raise HpcgFormatError("benchmark mode (--b=1): its tests had no reference; required: a run without it")
     if VALID in lines and any("INVALID" in value for key, value in lines.items() if key.startswith("Final Summary::")):
         raise HpcgFormatError("the Final Summary contains both VALID and INVALID")
     if _INTEL.fullmatch(title):

@@ -1,10 +1,12 @@
 """The site's nccl-tests in addition to nccl: the same request and judgement, their binaries, a parser of their output.
 
-The format is that of nccl-tests' own sources (src/common.cu and src/util.cu, 2.0 to 2.19): a line `# nThread ...` with
-the requested parameters, one line per rank, two lines of column names, one line per size with time (us), algorithm and
-bus bandwidth (10^9 bytes/s) and wrong values, out of place and in place, and at the end the number of values out of
-bounds and the mean of all bus bandwidths. Before 2.13 a line has its largest relative error instead of wrong values,
-which only the number at the end includes. A maximum size that does not fit is announced as reduced.
+The format is that of nccl-tests' own sources (src/common.cu and src/util.cu, 2.0 to 2.19): a line `# nThread ...`
+with the requested parameters, one line per rank, two lines of column names, one line per size with time (us), algorithm
+and bus bandwidth (10^9 bytes/s) and wrong values, out of place and in place, and at the end the number of values out of
+bounds and the mean of all bus bandwidths. Before 2.13 a line has its largest relative error in place of wrong values,
+which are only in that number at the end. A maximum size that does not fit is announced as reduced. From 2.18 on -I adds
+four columns of single iterations to each mode. Out of place is blank where only the other mode ran. With `-o all` or
+`-d all` the sizes are repeated for each operation and type.
 
 A run that stopped early lacks these last lines. Values must be consistent: bandwidth with size and time, bus bandwidth
 with it and the number of ranks, the mean with all of them; each within the printed digits.
@@ -38,6 +40,9 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int], float]]] = {
 #: The fraction of the printed size that is moved in its time, if not all of it (src/hypercube.cu).
 _MOVED: dict[str, Callable[[int], float]] = {"hypercube_perf": lambda n: (n - 1) / n}
 PLACES = ("out", "in")
+_TITLES = ("out-of-place", "in-place")
+#: In place of a mode that did not run.
+_BLANK = re.compile(r"\S {30,}\S")
 #: Without an in-place mode: its columns are printed, and not compared (src/alltoall.cu, src/sendrecv.cu).
 OUT_OF_PLACE_ALONE = ("alltoall_perf", "sendrecv_perf")
 IMPLEMENTATION = "nccl-tests"
@@ -62,9 +67,12 @@ _REDUCED = re.compile(r"^[ \t]{0,80}# Reducing maxBytes to (\d{1,15}) due to mem
 _ERROR = re.compile(r"[0-9]e(?:-[0-9]{2,3}|\+00)")
 #: After a line, on request (-T).
 _TIMESTAMP = re.compile(r"\s+[0-9]{4}-[0-9]{2}-[0-9]{2}\s+[0-9]{2}:[0-9]{2}:[0-9]{2}\s*$")
-#: Columns of a mode: time, algorithm bandwidth, bus bandwidth, wrong values.
-_OF_WAY = 4
-#: size, count, type, operation and root; for some collectives the last two are blank.
+#: Columns of a mode: time, algorithm bandwidth, bus bandwidth, wrong values; of single iterations, on request (-I).
+_OF_WAY, _OF_ITERATIONS = 4, 4
+_ITERATIONS = re.compile(r"^[ \t]{0,80}#.{0,200}\bi_min\b", re.M)
+#: Times of the CPU, on request (-C), with which no rate agrees.
+_CPU_TIMES = re.compile(r"^[ \t]{0,80}#.{0,200}\bcputime\b", re.M)
+#: size, count, type, operation and root; of some collectives the last two are blank.
 _FIRST = (3, 5)
 
 
@@ -74,13 +82,15 @@ class NcclTestsFormatError(TenkenError):
 
 @dataclass(frozen=True)
 class Point:
-    """A size in bytes, `out` of place or `in`: time in us, bus bandwidth in GB/s, wrong values (None: not compared)."""
+    """A size in bytes, `out` of place or `in`: time in us, bus bandwidth in GB/s, wrong values (None: not compared);
+    type, operation and root as printed."""
 
     bytes: int
     place: str
     microseconds: float
     busbw: float
     wrong: int | None
+    kind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,12 +129,19 @@ def parse(benchmark: str, text: str) -> Output:
         raise NcclTestsFormatError(
             f"{benchmark}: {len(ranks)} lines '# Rank N ...'; its first line has {asked[1]} x {asked[2]} GPUs"
         )
-    rows = [_TIMESTAMP.sub("", line).split() for line in text[asked.end() :].splitlines()]
-    rows = [words for words in rows if like_a_row(words)]
+    if _CPU_TIMES.search(text):
+        raise NcclTestsFormatError(f"{benchmark}: times of the CPU (-C), from which its rates do not follow")
+    rows = _rows(benchmark, text[asked.end() :])
     points = [point for row in rows for point in _points(benchmark, row, len(ranks))]
     reduced = _REDUCED.search(text)
-    _all_sizes(benchmark, asked, int(reduced[1]) if reduced else int(asked[4]), [int(row[0]) for row in rows])
-    _mean(benchmark, mean[1], rows)
+    end = int(reduced[1]) if reduced else int(asked[4])
+    # a sweep for each type, operation and root, one after the other
+    sweeps: dict[tuple[str, ...], list[int]] = {}
+    for row in rows:
+        sweeps.setdefault(row.kind, []).append(row.bytes)
+    for sizes in sweeps.values() or [[]]:
+        _all_sizes(benchmark, asked, end, sizes)
+    _mean(benchmark, mean[1], [columns[2] for row in rows for columns in row.modes.values()])
     if mean[2] == "FAILED":
         raise NcclTestsFormatError(
             f"{benchmark}: the mean bus bandwidth {mean[1]} is below the minimum that its caller set"
@@ -160,20 +177,48 @@ def _once(benchmark: str, pattern: re.Pattern[str], text: str, what: str) -> re.
     return found[0]
 
 
-def _points(benchmark: str, words: Sequence[str], ranks: int) -> list[Point]:
-    """Both modes of a line. Raises NcclTestsFormatError that shows it."""
-    shown = repr(" ".join(words)[:120])
-    first = len(words) - 2 * _OF_WAY
-    if not _FIRST[0] <= first <= _FIRST[1]:
-        raise NcclTestsFormatError(
-            f"{benchmark}: line {shown} has {len(words)} columns; allowed: {_FIRST[0] + 8} to {_FIRST[1] + 8}, the "
-            "last eight of them four out of place and four in place"
-        )
-    if not re.fullmatch(r"[0-9]{1,15}", words[0]):
-        raise NcclTestsFormatError(f"{benchmark}: line {shown}: {words[0][:20]!r} is not a size in bytes")
+@dataclass(frozen=True)
+class _Row:
+    """A line of results: its first columns, and by mode time, algorithm bandwidth, bus bandwidth and wrong values."""
+
+    shown: str
+    bytes: int
+    kind: tuple[str, ...]
+    modes: dict[str, list[str]]
+
+
+def _rows(benchmark: str, text: str) -> list[_Row]:
+    """The lines of results. Raises NcclTestsFormatError that shows one that cannot be divided into columns."""
+    width = _OF_WAY + (_OF_ITERATIONS if _ITERATIONS.search(text) else 0)
+    titles = [line for line in text.splitlines() if line.lstrip().startswith("#") and "-place" in line]
+    modes = tuple(place for place, title in zip(PLACES, _TITLES, strict=True) if any(title in one for one in titles))
     found = []
-    for way, place in enumerate(PLACES):
-        columns = words[first + way * _OF_WAY :][:_OF_WAY]
+    for line in text.splitlines():
+        line = _TIMESTAMP.sub("", line)
+        words = line.split()
+        if not like_a_row(words):
+            continue
+        shown = repr(" ".join(words)[:120])
+        # only a blank as wide as a mode tells one that did not run from a line that is cut
+        places = PLACES[1:] if modes != PLACES[:1] and _BLANK.search(line.strip()) else modes or PLACES
+        first = len(words) - len(places) * width
+        if not _FIRST[0] <= first <= _FIRST[1]:
+            least, most = (count + len(places) * width for count in _FIRST)
+            raise NcclTestsFormatError(
+                f"{benchmark}: line {shown} has {len(words)} columns; allowed: {least} to {most}, the last "
+                f"{len(places) * width} of them {width} for each of {', '.join(places)}"
+            )
+        if not re.fullmatch(r"[0-9]{1,15}", words[0]):
+            raise NcclTestsFormatError(f"{benchmark}: line {shown}: {words[0][:20]!r} is not a size in bytes")
+        of_modes = {place: words[first + way * width :][:_OF_WAY] for way, place in enumerate(places)}
+        found.append(_Row(shown, int(words[0]), tuple(words[2:first]), of_modes))
+    return found
+
+
+def _points(benchmark: str, row: _Row, ranks: int) -> list[Point]:
+    """The modes of a line. Raises NcclTestsFormatError that shows it."""
+    shown, size, found = row.shown, row.bytes, []
+    for place, columns in row.modes.items():
         time, _, busbw = (_number(benchmark, shown, word) for word in columns[:3])
         wrong = None if columns[3] == "N/A" else _number(benchmark, shown, columns[3])
         if _ERROR.fullmatch(columns[3]):
@@ -182,7 +227,6 @@ def _points(benchmark: str, words: Sequence[str], ranks: int) -> list[Point]:
             raise NcclTestsFormatError(
                 f"{benchmark}: line {shown}: {columns[3]!r} wrong values; allowed: 0, 1, ... or N/A"
             )
-        size = int(words[0])
         if size > 0:
             if not time > 0:
                 raise NcclTestsFormatError(f"{benchmark}: line {shown}: times must be above 0")
@@ -195,7 +239,7 @@ def _points(benchmark: str, words: Sequence[str], ranks: int) -> list[Point]:
             _follows(f"{benchmark}: line {shown}: busbw", columns[2], bus, f"algbw x {factor:.6g} for {ranks} ranks")
             # two decimals are 0.00 for a few bytes: the rate then follows from the time
             busbw = busbw or moved / time / 1e3 * factor
-        found.append(Point(size, place, time, busbw, None if wrong is None else int(wrong)))
+        found.append(Point(size, place, time, busbw, None if wrong is None else int(wrong), row.kind))
     return found
 
 
@@ -249,11 +293,11 @@ def _all_sizes(benchmark: str, asked: re.Match[str], end: int, sizes: Sequence[i
             raise NcclTestsFormatError(f"{benchmark}: the size {size} follows {sizes[line - 2]}: two outputs are mixed")
 
 
-def _mean(benchmark: str, said: str, rows: Sequence[Sequence[str]]) -> None:
-    """Checks that the printed mean is that of all bus bandwidths of both modes."""
+def _mean(benchmark: str, said: str, rates: Sequence[str]) -> None:
+    """Checks that the printed mean is that of all bus bandwidths of all modes."""
     if not _NUMBER.fullmatch(said):
         raise NcclTestsFormatError(f"{benchmark}: the mean bus bandwidth {said[:20]!r} is not a number")
-    spans = [_span(row[-column]) for row in rows for column in (6, 2)]
+    spans = [_span(rate) for rate in rates]
     low, high = (sum(side) / len(spans) for side in zip(*spans, strict=True)) if spans else (0.0, 0.0)
     # %g prints six digits
     slack = 1e-5 * float(said)
@@ -292,6 +336,10 @@ def document(outputs: Sequence[Output], node: str, nodes: list[str], ranks: int)
     for output in outputs:
         name = BENCHMARKS[output.benchmark][0]
         ranks = output.ranks or ranks
+        kinds = list(dict.fromkeys(point.kind for point in output.points))
+        if len(kinds) > 1:
+            shown = ", ".join(" ".join(kind) for kind in kinds)[:80]
+            raise NcclTestsFormatError(f"{output.benchmark}: {len(kinds)} types or operations ({shown}); expected one")
         for one in output.points:
             at = {"bytes": one.bytes, "place": one.place}
             metrics.append(foreign.metric(name, {"ranks": ranks}, "GB/s", "higher", [one.busbw], "mean", **at))

@@ -2,8 +2,9 @@
 
 The format is that of OMB's own sources (mpi/pt2pt and mpi/collective of osu-micro-benchmarks 5.6 to 7.5): a title
 `# OSU MPI... Test v7.4`, a line of column names, then one line per size. MB are 10^6 bytes, times are means in us. With
-`-c` (from 6.0 on) each line ends in Pass or Fail. OMB-Py (OMB's folder python) and the ports among mpi4py's demos print
-the same without a version, `# OMB-Py MPI ... Test` and `# MPI ... Test`, and verify nothing.
+`-c` (from 6.0 on) each line has Pass or Fail, before its percentiles (`-z`) and its transmitted size (`-D`). OMB-Py
+(OMB's folder python) and the ports among mpi4py's demos print the same without a version, `# OMB-Py MPI ... Test` and
+`# MPI ... Test`, and verify nothing.
 
 Lines of launchers around and among them are ignored; a line of results that cannot be parsed, duplicate or unordered
 sizes, and a validation for only some sizes are rejected: what is skipped is not verified.
@@ -37,9 +38,20 @@ BENCHMARKS: dict[str, tuple[str, str, str, int]] = {
     "osu_scatter": ("osu_scatter", "us", "lower", 0),
 }
 
-#: With -c every iteration fills and compares all of its buffers. OMB's 1000 large messages of osu_latency and 20
-#: windows of 64 of osu_bibw then take minutes, so large messages are fewer here: (maximum size in bytes, None: to the
-#: end; iterations; windows of the bandwidths) for each part of the sweep.
+#: What the title of a benchmark has between `MPI` and `Test`, in small letters alone.
+_NAMED = {
+    "osu_latency": "latency", "osu_bw": "bandwidth", "osu_bibw": "bidirectional(?:bandwidth)?",
+    "osu_mbw_mr": "multiplebandwidthmessagerate", "osu_allreduce": "allreduce(?:latency)?",
+    "osu_alltoall": "alltoall(?:personalizedexchange)?(?:latency)?", "osu_bcast": "(?:broadcast|bcast)(?:latency)?",
+    "osu_allgather": "allgather(?:latency)?", "osu_reduce": "reduce(?:latency)?",
+    "osu_reduce_scatter": "reducescatter(?:latency)?", "osu_gather": "gather(?:latency)?",
+    "osu_scatter": "scatter(?:latency)?",
+}  # fmt: skip
+_ACCELERATOR = re.compile(r"MPI-[A-Za-z]{2,10}")
+
+#: With -c every iteration writes and compares each of its buffers. OMB's 1000 large messages of osu_latency and 20
+#: windows of 64 of osu_bibw take minutes by that, so that large messages are fewer here: in each part up to this size
+#: in bytes (None: to the end) so many iterations, and so many windows of the bandwidths.
 PARTS: tuple[tuple[int | None, int, int], ...] = ((8192, 1000, 100), (None, 50, 5))
 _WINDOWS = ("osu_bw", "osu_bibw", "osu_mbw_mr")
 
@@ -56,6 +68,7 @@ _IN_FULL = re.compile(
 )
 #: Bandwidths are printed with two decimals, and both columns of a line come from the same seconds.
 _PRINTED_MBS, _PRINTED = 0.01, 0.001
+_TYPE = re.compile(r"^[ \t]{0,80}# Datatype: (\S{1,60}?)\.?[ \t]*$", re.M)
 _BEGIN = re.compile(r"^TENKEN-OSU (\w+)$", re.M)
 _PART = re.compile(r"^TENKEN-OSU-PART$", re.M)
 
@@ -97,6 +110,10 @@ def parse(benchmark: str, text: str) -> Output:
     _, unit, _, column = BENCHMARKS[benchmark]
     ported = title.re is _PORT
     _hold_columns(benchmark, text[title.end() :], "us" if unit == "us" else "MB/s", ported)
+    _hold_title(benchmark, title[0])
+    types = list(dict.fromkeys(_TYPE.findall(text)))
+    if len(types) > 1:
+        raise OsuFormatError(f"{benchmark}: tables of {len(types)} types ({', '.join(types)[:80]}); expected one (-T)")
     scale = 1e-3 if unit == "GB/s" else 1.0
     in_full = _IN_FULL.search(text) is not None
     points: list[Point] = []
@@ -122,21 +139,35 @@ def parse(benchmark: str, text: str) -> Output:
     return Output(benchmark, version, tuple(points))
 
 
+def _hold_title(benchmark: str, title: str) -> None:
+    """Raises OsuFormatError if the title is that of another benchmark."""
+    words = _ACCELERATOR.sub("MPI", title.strip(" \t#"))
+    between = re.sub(r"[^a-z]", "", re.sub(r"^.*?\bMPI\b|\b(?:Test|Benchmark)\b.*", "", words).lower())
+    if not re.fullmatch(_NAMED[benchmark], between):
+        raise OsuFormatError(f"{benchmark}: the title {title.strip()[:80]!r} is that of another benchmark")
+
+
 def _hold_columns(benchmark: str, text: str, unit: str, required: bool) -> None:
-    """Raises OsuFormatError if the names of the columns state another unit, or, where `required`, none."""
+    """Raises OsuFormatError if the names of the columns state another unit, or, where `required`, none, or lack the
+    messages a second.
+    """
     columns = _COLUMNS.search(text)
     units = _UNIT.findall(columns[1]) if columns else []
     if units and unit not in units:
         raise OsuFormatError(f"{benchmark}: its columns are in {', '.join(units)}; required: {unit}")
     if required and not units:
         raise OsuFormatError(f"{benchmark}: no line '# Size' with the unit of its columns; required: {unit}")
+    if benchmark == "osu_mbw_mr" and (columns is None or "Messages/s" not in columns[1]):
+        raise OsuFormatError(f"{benchmark}: no line '# Size' with the column 'Messages/s' (options -R 0 and -V)")
 
 
 def _point(benchmark: str, words: list[str], column: int, scale: float, in_full: bool) -> Point:
     """One line of results. Raises OsuFormatError that shows it."""
     shown = repr(" ".join(words)[:80])
-    valid = {"Pass": True, "Fail": False}.get(words[-1])
-    figures = words[1:] if valid is None else words[1:-1]
+    # percentiles and the transmitted size stand behind it
+    at = next((at for at, word in enumerate(words) if at and word in ("Pass", "Fail")), None)
+    valid = None if at is None else words[at] == "Pass"
+    figures = words[1:] if at is None else [*words[1:at], *words[at + 1 :]]
     if not _SIZE.fullmatch(words[0]):
         raise OsuFormatError(f"{benchmark}: line {shown}: {words[0][:20]!r} is not a size in bytes")
     wrong = next((word for word in figures if not _NUMBER.fullmatch(word)), None)

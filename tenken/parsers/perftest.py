@@ -1,7 +1,8 @@
 """Parser of perftest's ib_*_bw and ib_*_lat: a line of columns, then a line for each size, between rulers.
 
-The format is that of its sources (src/perftest_parameters.h, RESULT_FMT*, REPORT_FMT*). Bandwidths are in MiB/s (2^20)
-or, with --report_gbits, in Gb/s (10^9 bits); latencies in us. A server and its client print the same values.
+The format is that of its sources (src/perftest_parameters.h, RESULT_FMT*, REPORT_FMT*, 2013 to 2026). Bandwidths are in
+MiB/s (2^20) or, with --report_gbits, in Gb/s (10^9 bits), with two decimals or six; latencies in us, before 2016
+without means. A server and its client print the same values.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from tenken.parsers.printed import like_a_row, naming_the_cause, plain
 
 _COLUMNS = re.compile(r"^\s*#bytes\s+#iterations\s+(.+?)\s*$", re.M)
 _BW = re.compile(r"BW peak\[(MiB/sec|Gb/sec|MB/sec)\]\s+BW average\[(MiB/sec|Gb/sec|MB/sec)\]\s+MsgRate\[Mpps\]")
-_LAT = re.compile(r"t_min\[usec\]\s+t_max\[usec\]\s+t_typical\[usec\]\s+t_avg\[usec\]\s+t_stdev\[usec\]")
+_LAT = re.compile(r"t_min\[usec\]\s+t_max\[usec\]\s+t_typical\[usec\](\s+t_avg\[usec\]\s+t_stdev\[usec\])?")
 _WRONG = re.compile(
     r"^.*(?:Couldn't|Failed to|Unable to|Completion with error|not supported|Problem|Did not detect).*$", re.M
 )
 #: GB/s of a printed unit. Old versions call 2^20 bytes MB.
 _SCALE = {"MiB/sec": 2**20 / 1e9, "MB/sec": 2**20 / 1e9, "Gb/sec": 0.125}
-#: The mean rate and the messages per second come from the same seconds; six and two decimals.
-_AGREE = 0.01
+#: The mean rate and the messages per second are of the same seconds.
+_AGREE = 0.001
 
 
 class PerftestFormatError(TenkenError):
@@ -62,11 +63,13 @@ def parse(text: str) -> tuple[Point, ...]:
             size, iterations, *figures = (float(word) for word in words)
         except ValueError:
             raise PerftestFormatError(f"line {shown}: not numbers") from None
-        if not all(math.isfinite(one) and one >= 0 for one in figures) or len(figures) < (5 if latency else 3):
+        columns_of = (5 if latency[1] else 3) if latency else 3
+        if not all(math.isfinite(one) and one >= 0 for one in figures) or len(figures) < columns_of:
             raise PerftestFormatError(f"line {shown}: finite numbers of every column are required")
         if size != int(size) or iterations < 1 or (points and size <= points[-1].bytes):
             raise PerftestFormatError(f"line {shown}: sizes must rise: two outputs in one")
-        points.append(Point(int(size), _value(shown, size, figures, unit)))
+        value = _rate(shown, size, words[3:5], unit) if unit else _latency(shown, figures[:columns_of])
+        points.append(Point(int(size), value))
     if not points:
         raise PerftestFormatError("no line of results after the line of columns")
     if not any(re.fullmatch(r"\s*-{20,}\s*", line) for line in after[1:]):
@@ -74,15 +77,25 @@ def parse(text: str) -> tuple[Point, ...]:
     return tuple(points)
 
 
-def _value(shown: str, size: float, figures: list[float], unit: re.Match[str] | None) -> float:
-    if unit is None:
-        least, most, typical, mean = figures[:4]
-        if not 0 < least <= typical <= most or not least <= mean <= most:
-            raise PerftestFormatError(f"line {shown}: the typical latency is outside of least and longest")
-        return typical
-    mean, messages = figures[1] * _SCALE[unit[2]], figures[2] * 1e6 * size / 1e9
-    if not mean > 0:
+def _latency(shown: str, figures: list[float]) -> float:
+    least, most, typical = figures[:3]
+    mean = figures[3] if len(figures) > 3 else typical
+    if not 0 < least <= typical <= most or not least <= mean <= most:
+        raise PerftestFormatError(f"line {shown}: the typical latency is outside of least and longest")
+    return typical
+
+
+def _rate(shown: str, size: float, words: list[str], unit: re.Match[str]) -> float:
+    """The mean bandwidth, which agrees with the messages a second within the printed digits of both."""
+    scale, of_message = _SCALE[unit[2]], size * 1e-3
+    (mean, half), (messages, half_message) = (
+        (float(word), 0.5 * 10.0 ** -len(word.partition(".")[2])) for word in words
+    )  # fmt: skip
+    if not messages > 0:
         raise PerftestFormatError(f"line {shown}: the mean bandwidth must be above 0")
-    if abs(messages - mean) > _AGREE * mean + 1e-6 * size / 1e3 + 1e-4:
-        raise PerftestFormatError(f"line {shown}: its messages a second are {messages:.4g} GB/s, printed: {mean:.4g}")
-    return mean
+    if abs(messages * of_message - mean * scale) > _AGREE * mean * scale + half * scale + half_message * of_message:
+        raise PerftestFormatError(
+            f"line {shown}: its messages a second are {messages * of_message:.4g} GB/s, printed: {mean * scale:.4g}"
+        )
+    # two decimals of a few bytes may be 0.00
+    return mean * scale or messages * of_message

@@ -26,7 +26,8 @@ _LABELS = tuple(
 )
 #: A word before the colon is a label only if it is the same on every line.
 _NAME = re.compile(r"([A-Za-z][\w.-]{0,62}): ?")
-#: This many lines in sequence are no coincidence.
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[mK]")
+#: This many lines in sequence are not a coincidence.
 _LEAST = 4
 
 _NUMERIC = re.compile(r"[-+]?(?:\d[\d.,]*(?:[eE][-+]?\d{0,4})?[KMGT]?i?B?|\.\d+|nan|inf)\b[\d.]*", re.I)
@@ -44,10 +45,10 @@ _EARLY = re.compile(
 
 
 def plain(text: str) -> str:
-    """The output without carriage returns and without the labels of a launcher, if every line from the first labelled
-    one to the last has one; other lines, of the job script, may precede and follow them.
+    """The output without carriage returns, colours of a terminal, and the labels of a launcher, where they are on every
+    line from the first labelled one to the last; other lines, of the job script, may be around them.
     """
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _COLOUR.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     lines = text.split("\n")
     for form in (*_LABELS, *_same_name(lines)):
         labelled = [i for i, line in enumerate(lines) if form.match(line)]

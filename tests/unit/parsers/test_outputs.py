@@ -163,6 +163,107 @@ def test_outputs_of_programs_built_for_it_are_read() -> None:
     assert stream.parse(kept("stream-built")).rates["triad"] == 3.7112
 
 
+# ---- columns that options of a program add, and modes that did not run
+
+
+def of_osu(text: str, benchmark: str = "osu_latency") -> osu.Output:
+    return osu.parse(benchmark, text)
+
+
+LATENCY = kept("osu-latency")
+PERCENTILES = LATENCY.replace("Validation", "Validation   P50 Tail Lat(us)   P90 Tail Lat(us)").replace(
+    "Pass", "Pass              3.10              9.80"
+)
+BANDWIDTH = """
+# OSU MPI-CUDA Bi-Directional Bandwidth Test v7.5
+# Send Buffer on MANAGED (MD) and Receive Buffer on MANAGED (MH)
+# Datatype: MPI_CHAR.
+# Size      Bandwidth (MB/s)        Validation    P99 Tail BW(MB/s)     Transmit Size
+1                       0.19              Pass                 0.11                 1
+4194304             44000.00              Pass             43000.00           4194304
+"""
+REDUCTION = """
+# OSU MPI Allreduce Latency Test v7.5
+# Datatype: MPI_INT.
+# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations        Validation   P99 Tail Lat(us)
+4                      10.05              9.90             10.40        1000              Pass             12.10
+"""
+
+
+def test_osu_has_its_verdict_before_percentiles_and_sizes() -> None:
+    assert of_osu(PERCENTILES) == of_osu(LATENCY)
+    assert [(one.value, one.valid) for one in of_osu(BANDWIDTH, "osu_bibw").points] == [(0.00019, True), (44.0, True)]
+    assert of_osu(REDUCTION, "osu_allreduce").points == (osu.Point(4, 10.05, True),)
+    wrong = osu.document([of_osu(PERCENTILES.replace("Pass", "Fail", 3))], "n", 2, ["n"], "host")
+    assert not wrong["verification"]["passed"] and wrong["verification"]["checks"][0]["detail"] == "1 B: Fail"
+
+
+@pytest.mark.parametrize(("benchmark", "text", "says"), [
+    ("osu_bw", BANDWIDTH, "is that of another benchmark"),
+    ("osu_bw", LATENCY, "its columns are in us; required: MB/s"),
+    ("osu_reduce", REDUCTION, "is that of another benchmark"),
+    ("osu_allreduce", REDUCTION.replace("Allreduce", "Non-blocking Allreduce"), "is that of another benchmark"),
+    ("osu_allreduce", REDUCTION + REDUCTION[REDUCTION.index("# Datatype") :].replace("INT", "FLOAT"), "2 types"),
+    ("osu_mbw_mr", "# OSU MPI Multiple Bandwidth / Message Rate Test v7.5\n# Size   MB/s\n1   4.24\n", "Messages/s"),
+    ("osu_latency", PERCENTILES.replace("9.80", "Pass"), "'Pass' is not a number"),
+])  # fmt: skip
+def test_osu_of_another_benchmark_or_type_is_refused(benchmark: str, text: str, says: str) -> None:
+    with pytest.raises(osu.OsuFormatError, match=re.escape(says)):
+        of_osu(text, benchmark)
+
+
+FROM_8 = kept("nccl-from-8-bytes")
+OF_NCCL = r"^( +\d+ +\d+ +\S+ +\S+ +\S+)( +\S+ +\S+ +\S+ +\S+)( +\S+ +\S+ +\S+ +\S+)$"
+
+
+def with_mean(text: str) -> str:
+    """The text with the mean bus bandwidth of its lines."""
+    rows = [line.split() for line in text.splitlines() if re.match(r" +\d+ +\d+ +\w+ ", line)]
+    width = 8 if "i_min" in text else 4
+    rates = [float(row[-column + 2]) for row in rows for column in range(width, len(row) - 4, width)]
+    return re.sub(r"(# Avg bus bandwidth +: )\S+", rf"\g<1>{sum(rates) / len(rates):g}", text)
+
+
+def test_nccl_has_columns_of_iterations_and_modes_that_did_not_run() -> None:
+    whole = of_nccl(FROM_8)
+    each = "   14.90   16.20   16.10    2.10"
+    found = of_nccl(re.sub(OF_NCCL, rf"\1\2{each}\3{each}", FROM_8.replace("busbw", "busbw i_min", 1), flags=re.M))
+    assert found.points == whole.points
+    # in place alone: a blank where the other mode would be, or titles of this one only
+    blank = with_mean(re.sub(OF_NCCL, rf"\1{' ' * 32}\3", FROM_8, flags=re.M))
+    bare = with_mean(re.sub(OF_NCCL, r"\1\3", FROM_8.replace("out-of-place", "            "), flags=re.M))
+    for text in (blank, bare):
+        assert of_nccl(text).points == tuple(point for point in whole.points if point.place == "in")
+    # a line that is cut before its second mode is none of these
+    with pytest.raises(nccl_tests.NcclTestsFormatError, match=r"9 columns; allowed: 11 to 13"):
+        of_nccl(re.sub(OF_NCCL, r"\1\2", FROM_8, flags=re.M))
+
+
+def test_every_operation_of_nccl_has_all_sizes() -> None:
+    sweep = "".join(re.findall(r"^ +\d.*\n", FROM_8, re.M))
+    both = FROM_8.replace(sweep, sweep + sweep.replace("   sum ", "  prod "))
+    output = of_nccl(both)
+    assert len(output.points) == 2 * len(of_nccl(FROM_8).points)
+    assert {point.kind for point in output.points} == {("float", "sum", "-1"), ("float", "prod", "-1")}
+    with pytest.raises(nccl_tests.NcclTestsFormatError, match=r"2 types or operations .float sum -1, float prod -1"):
+        nccl_tests.document([output], "n", ["n"], 2)
+    with pytest.raises(nccl_tests.NcclTestsFormatError, match="announces 18 sizes"):
+        of_nccl(with_mean(re.sub(r"^ +8 +2 +float +prod .*\n", "", both, flags=re.M)))
+    with pytest.raises(nccl_tests.NcclTestsFormatError, match="times of the CPU"):
+        of_nccl(FROM_8.replace("   time", "cputime"))
+
+
+def test_a_run_of_hpcg_without_its_reference_is_refused() -> None:
+    mode = " | Benchmark Mode !!!! CPU reference code is not performed \n"
+    with pytest.raises(hpcg.HpcgFormatError, match="benchmark mode"):
+        hpcg.parse("Start of application (GPU-Only) ...\n" + mode + kept("hpcg-reference"))
+
+
+def test_colours_of_a_terminal_are_removed() -> None:
+    whole = kept("hpl-nvidia")
+    assert hpl.parse(re.sub(r"^(.+)$", "\x1b[1;32m\\1\x1b[0m", whole, flags=re.M)) == hpl.parse(whole)
+
+
 # ---- labels of launchers
 
 

@@ -6,6 +6,7 @@ The texts have the lines of the programs' own print statements; the figures are 
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -108,6 +109,9 @@ def test_gpu_burn_gives_rates_states_and_errors_of_each_gpu() -> None:
     assert (found.states, found.errors) == (("OK", "FAULTY"), (0, 12))
     died = bad.replace("- 1124 (50300 Gflop/s)", "- -1 (0 Gflop/s)").replace("12  (WARNING!)", "-1  (DIED!)")
     assert gpu_burn.parse(died).errors == (0, 1)
+    # of a GPU that died the number is anything; behind a note the blank before the hyphen is missing
+    first = GPU_BURN.replace("errors: 0 - 0   temps: 58", "errors: 0  (DIED!)- -524288000  (WARNING!)  temps: --")
+    assert gpu_burn.parse(first).errors == (1, 524288000)
 
 
 @pytest.mark.parametrize(("old", "new", "says"), [
@@ -166,7 +170,8 @@ def of_dcgm4(**status: str) -> str:
 
     listed = [{"name": one, "results": [result(one)], "test_summary": {"status": tests[one]}} for one in tests]
     categories = [{"category": "Hardware", "tests": listed}]
-    return json.dumps({"DCGM Diagnostic": {"metadata": {"version": "4.2.3"}, "test_categories": categories}}, indent=1)
+    whole = {"DCGM Diagnostic": {"test_categories": categories}, "metadata": {"version": "4.2.3"}}
+    return json.dumps(whole, indent=1)
 
 
 @pytest.mark.parametrize(("text", "version", "failed"), [
@@ -180,6 +185,33 @@ def test_each_test_of_dcgmi_diag_has_a_state_and_the_vendors_code(text: str, ver
     found = dcgm.parse(text)
     assert (found.version, [test.told() for test in found.of("Fail")]) == (version, failed)
     assert len(found.of("Skip")) == 1 and len(found.tests) == 4
+
+
+def test_what_was_not_run_and_errors_of_passed_tests_of_dcgmi_diag_are_told() -> None:
+    """As DCGM 3 writes Deployment (`null` between tests, a warning called `warnings`), and GPUs that did not run."""
+    deployment = json.dumps([
+        {"name": "Denylist", "results": [{"gpu_ids": "0,1", "status": "PASS"}]}, None,
+        {"name": "Persistence Mode", "results": [
+            {"status": "Fail", "gpu_id": 0, "warnings": [{"error_id": 29, "warnings": "Persistence mode is off"}]}]},
+        {"name": "PCIe", "results": [None, {"gpu_id": "1", "status": "Pass", "info": ["GPU to Host: 55 GB/s"]}]},
+    ])  # fmt: skip
+    found = dcgm.parse(
+        '{"DCGM GPU Diagnostic": {"test_categories": [{"category": "Deployment", "tests": ' + deployment + "}]}}"
+    )
+    assert [test.told() for test in found.tests] == [
+        "Denylist GPU 0,1: Pass", "Persistence Mode GPU 0: Fail, error 29: Persistence mode is off",
+        "PCIe: Skip", "PCIe GPU 1: Pass: GPU to Host: 55 GB/s",
+    ]  # fmt: skip
+    # DCGM 4: a name alone was not run; an error of no entity is in the summary; a test that passed has an error
+    error = {"error_id": 3, "warning": "no memory allocated"}
+    tests = [
+        {"name": "eud"}, {"name": "memory", "results": [{"entity_group": "GPU", "entity_id": 0, "status": "Pass"}],
+                          "test_summary": {"status": "Pass", "warnings": [error]}},
+    ]  # fmt: skip
+    found = dcgm.parse(json.dumps({"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": tests}]}}))
+    assert [test.told() for test in found.tests] == [
+        "eud: Skip", "memory GPU 0: Pass", "memory: Warn, error 3: no memory allocated",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "says"), [
@@ -235,12 +267,22 @@ def test_perftest_gives_means_and_typical_latencies() -> None:
     ]  # fmt: skip
     assert perftest.parse(IN_GBITS)[1].value == pytest.approx(390.05 / 8)
     assert [(point.bytes, point.value) for point in perftest.parse(LATENCIES)] == [(2, 1.68), (4096, 2.40)]
+    # before 2016 without means; two decimals of Gb/s, lines of its clock among them, no peak (-D)
+    old = re.sub(r"    t_avg.*|(1\.68|2\.40) .*", r"\1", LATENCIES)
+    assert "t_avg" not in old and perftest.parse(old) == perftest.parse(LATENCIES)
+    timed = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n{}" + "-" * 87 + "\n"
+    clock = " Conflicting CPU frequency values detected: 1496.133000 != 1529.788000. CPU Frequency is not max.\n"
+    rows = " 8          224958464        0.00               0.48   \t\t   7.498617\n"
+    assert perftest.parse(timed.format(clock + rows))[0].value == pytest.approx(0.06)
+    slow = " 2          5000             0.00               0.00   \t\t   0.250000\n"
+    assert perftest.parse(timed.format(slow))[0].value == pytest.approx(0.0005)
 
 
 @pytest.mark.parametrize(("old", "new", "says"), [
     ("46498.11", "nan", "finite numbers of every column"),
     ("46498.11", "93498.11", "its messages a second are"),
-    ("46498.11", "0.00", "must be above 0"),
+    ("46498.11", "0.00", "its messages a second are 48.76 GB/s, printed: 0"),
+    ("7.95                   4.168089", "0.00                   0.000000", "must be above 0"),
     (" 8388608 ", " 4096 ", "sizes must rise"),
     (" 65536      5000", " 65536      0", "sizes must rise"),
     ("0.743970", "", "finite numbers of every column"),
