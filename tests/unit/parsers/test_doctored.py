@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tenken.errors import TenkenError
-from tenken.parsers import dcgm, gpu_burn, hpcg, hpl, hpl_mxp, nccl_tests, nvbandwidth, osu, perftest, stream
+from tenken.parsers import dcgm, gpu_burn, hpcg, hpl, hpl_mxp, ior, nccl_tests, nvbandwidth, osu, perftest, stream
 from tests.unit.parsers.test_outputs import kept
 from tests.unit.parsers.test_programs import GPU_BURN, NVBANDWIDTH, PERFTEST, STREAM, as_json, of_dcgm3, of_dcgm4
 
@@ -65,6 +65,11 @@ def of_perftest(text: str) -> bool:
     return [point.bytes for point in perftest.parse(text)] == [2, 65536, 8388608]
 
 
+def of_ior(text: str) -> bool:
+    found = ior.parse(text)
+    return (found.nodes, found.tasks, found.bytes, len(found.write), found.wrong) == (1, 4, 64 << 20, 3, "")
+
+
 def of_stream(text: str) -> bool:
     return len(stream.parse(text).rates) == 4
 
@@ -82,6 +87,7 @@ PROGRAMS: dict[str, tuple[str, Callable[[str], bool], str, tuple[str, str]]] = {
     "dcgmi of 3": (of_dcgm3(), of_dcgm, '"Pass"', ('"Pass"', '"Fail"')),
     "dcgmi of 4": (of_dcgm4(), of_dcgm, '"Pass"', ('"Pass"', '"Fail"')),
     "perftest": (PERFTEST, of_perftest, "46498.11", (" local address", " Failed to modify QP\n local address")),
+    "ior": (kept("ior-two-tests"), of_ior, "1143.04", ("Results:", "WARNING: Incorrect data on read (2 errors found).")),
     "stream": (STREAM, of_stream, "271500.0", ("Solution Validates", "Failed Validation")),
 }  # fmt: skip
 

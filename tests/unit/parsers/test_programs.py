@@ -11,7 +11,7 @@ import re
 import pytest
 
 from tenken.errors import TenkenError
-from tenken.parsers import dcgm, gpu_burn, nvbandwidth, perftest, stream
+from tenken.parsers import dcgm, gpu_burn, ior, nvbandwidth, perftest, stream
 from tests.unit.parsers.test_outputs import kept
 
 NVBANDWIDTH = kept("nvbandwidth-two-gpus")
@@ -343,3 +343,44 @@ def test_stream_that_is_wrong_is_refused(old: str, new: str, says: str) -> None:
         stream.parse(STREAM.replace(old, new))
     with pytest.raises(TenkenError, match="2 lines 'STREAM version"):
         stream.parse(STREAM + STREAM)
+
+
+IOR = kept("ior-two-tests")
+
+
+def test_ior_gives_every_repetition_of_all_tasks_together() -> None:
+    """64 MiB in 0.183126 s are 0.36647 GB/s; the verified read is no sample."""
+    found = ior.parse(IOR)
+    assert (found.version, found.nodes, found.tasks, found.bytes) == ("4.1.0+dev", 1, 4, 67108864)
+    assert found.write == pytest.approx((0.36647, 0.57840, 1.19856), rel=1e-4)
+    assert found.read == pytest.approx((3.36081, 6.22854, 4.21318), rel=1e-4)
+
+
+@pytest.mark.parametrize(("old", "new", "says"), [
+    ("IOR-4.1.0+dev:", "IOR-3.3.0:", None),
+    ("IOR-4.1.0+dev: MPI", "IOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O\nIOR-4.1.0+dev: MPI", "2 lines 'IOR-"),
+    ("nodes               : 1\n", "", "the same number of nodes and of tasks"),
+    ("read      2285.14", "remove    2285.14", "0 rows in the second test; 1 of reading"),
+    ("read      5940 ", "write     5940 ", "4 rows of writing and 2 of reading"),
+    ("0.055991   2", "0.155991   2", "in its time 4 tasks moved"),
+    ("16384      4096       0.007146", "32768      4096       0.007146", "in its time 4 tasks moved"),
+    ("read      3205.12    ", "read      ", "numbers under the columns"),
+    ("Finished   ", "Killed     ", "no line 'Finished'"),
+])  # fmt: skip
+def test_ior_that_is_wrong_is_refused(old: str, new: str, says: str | None) -> None:
+    assert old in IOR
+    text = IOR.replace(old, new, 1)
+    if says is None:
+        assert ior.parse(text).version == "3.3.0"
+        return
+    with pytest.raises(TenkenError, match=says):
+        ior.parse(text)
+
+
+@pytest.mark.parametrize("line", [
+    "WARNING: Incorrect data on read (2 errors found).",
+    "[1] FAILED comparison of buffer containing 8-byte ints:",
+    "WARNING: Expected aggregate file size       = 67108864",
+])  # fmt: skip
+def test_data_that_ior_found_wrong_are_said(line: str) -> None:
+    assert ior.parse(IOR.replace("read      2285.14", f"{line}\nread      2285.14")).wrong == " ".join(line.split())
