@@ -82,6 +82,8 @@ class Campaign:
     unit: str | None = None
     pin: str | None = None
     between: Between | None = None
+    #: Variables of checks, as `reframe -S` takes them.
+    variables: Mapping[str, str] = field(default_factory=dict)
     #: Address of a node's BMC, containing {node}; the CA file of its certificate; whether the certificate is verified.
     bmc: str | None = None
     bmc_ca: Path | None = None
@@ -171,7 +173,7 @@ def parse(name: str, document: Document, folder: Path) -> Campaign:
     return Campaign(
         name=name, system=data["system"], partition=data["partition"], nodes=kept, seconds=60.0 * data["minutes"],
         title=data.get("title", ""), paths=tuple(checks.get("paths", ("checks",))),
-        names=tuple(checks.get("names", ())), mode=checks.get("mode", ""),
+        names=tuple(checks.get("names", ())), variables=dict(checks.get("set", {})), mode=checks.get("mode", ""),
         environments=tuple(checks.get("environments", ())), rounds=data.get("rounds", 1),
         concurrency=data.get("concurrency", 256), budget_node_hours=data.get("budget_node_hours"),
         wait_seconds=3600.0 * data.get("wait_hours", 24), attempts=data.get("attempts", 2),

@@ -49,6 +49,7 @@ def commands(
     reframe = ["reframe", *(word for path in campaign.paths for word in ("-c", path)), "-r", "--system",
                f"{campaign.system}:{campaign.partition}", *(w for n in names for w in ("-n", n)),
                *(["--mode", campaign.mode] if campaign.mode else []),
+               *(w for name, value in campaign.variables.items() for w in ("-S", f"{name}={value}")),
                *(w for e in campaign.environments for w in ("-p", e))]  # fmt: skip
     if not campaign.in_phase:
         reframe += ["--exec-order", "random"]

@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,7 @@ READINGS = "hardware-readings.jsonl"
 #: Limits: seconds per node; seconds, bytes and redirects per answer. Nodes at once.
 _SECONDS, _ONE_SECONDS, _BYTES, _HOPS, _AT_ONCE = 300.0, 10.0, 4 << 20, 5, 32
 _REDIRECTS = (301, 302, 303, 307, 308)
+_SHORT_SECONDS = 20.0
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _ROOT = "/redfish/v1"
 #: Parts by label: their place below a chassis since 2020, and the list that contains them in older BMCs.
@@ -254,11 +255,33 @@ def read(bmc: Bmc) -> Hardware:
     return Hardware(items, sorted(faults), "; ".join(dict.fromkeys(bmc.unread)), readings)
 
 
+def power(bmc: Bmc, places: Sequence[str] = ()) -> tuple[float, tuple[str, ...]]:
+    """The power of a node in W, and the resources that state it, for the next reading. Raises BmcError."""
+    if places:
+        found = [(place, list(_watts_in(bmc.get(place) or {}))) for place in places]
+    else:
+        links = [
+            link
+            for chassis in bmc.members(bmc.get(f"{_ROOT}/Chassis"))
+            for link in (chassis.get("EnvironmentMetrics"), chassis.get("Power"))
+        ]
+        paths = [str(link["@odata.id"]) for link in links if isinstance(link, dict) and "@odata.id" in link]
+        found = [(path, list(_watts_in(bmc.follow({"@odata.id": path}) or {}))) for path in paths]
+    stated = [(place, watts) for place, watts in found if watts]
+    if not stated:
+        raise BmcError("; ".join(["no chassis states its power", *bmc.unread[:1]]))
+    return max(max(watts) for _, watts in stated), tuple(place for place, _ in stated)
+
+
 def _watts(bmc: Bmc, chassis: Mapping[str, Any]) -> Iterator[float]:
     """Power that a chassis draws, in W. The node's reading is that of its largest chassis: parts report separately."""
     now = bmc.follow(chassis.get("EnvironmentMetrics")) or {}
-    older = bmc.follow(chassis.get("Power")) or {} if not now else {}
-    readings = [now.get("PowerWatts"), *(one.get("PowerConsumedWatts") for one in _list(older.get("PowerControl")))]
+    yield from _watts_in(now or bmc.follow(chassis.get("Power")) or {})
+
+
+def _watts_in(resource: Mapping[str, Any]) -> Iterator[float]:
+    controls = (one.get("PowerConsumedWatts") for one in _list(resource.get("PowerControl")))
+    readings = [resource.get("PowerWatts"), *controls]
     for reading in readings:
         value = reading.get("Reading") if isinstance(reading, dict) else reading
         if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e6:
@@ -345,6 +368,14 @@ def collect(
 
     with ThreadPoolExecutor(min(_AT_ONCE, max(len(nodes), 1))) as pool:
         return dict(pool.map(one, nodes))
+
+
+def connector(address: str, ca: Path | None, verify: bool) -> Callable[[str], Bmc]:
+    """Makes the connection to a node's BMC for one short reading. Raises RedfishError without user and password, or
+    where the file of the CA cannot be read.
+    """
+    login, made = credentials(), context(ca, verify) if address.startswith("https") else None
+    return lambda node: Bmc(address.replace("{node}", node), login, made, _SHORT_SECONDS)
 
 
 def context(ca: Path | None, verify: bool) -> ssl.SSLContext:

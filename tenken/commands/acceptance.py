@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 from tenken import paths
 from tenken.archive import records as archive
+from tenken.campaign import power, redfish
 from tenken.commands import accept, contract
 from tenken.errors import TenkenError
 from tenken.machines.model import System
@@ -60,8 +62,8 @@ def register(subparsers: Any) -> None:
         "the decision. Exit status: as `tenken accept`.",
     )  # fmt: skip
     one.add_argument("contract", metavar="CONTRACT", help="name of a contract in reports/contracts/, or a file")
-    one.add_argument("--hours", type=float, default=4.0, metavar="H",
-                     help="no round begins that would end later (default: 4)")  # fmt: skip
+    one.add_argument("--hours", type=float, metavar="H", help="no round begins that would end later (default: 4, and "
+                     "the hours of the clauses)")  # fmt: skip
     one.add_argument("--nodes", metavar="NODES", help="of a cluster, such as n[0001-0064] (default: those delivered)")
     one.add_argument("--mode", default="", help="default: the contract's first mode, else acceptance")
     one.add_argument("--checks", type=Path, default=Path("checks"), metavar="DIR", help="default: checks")
@@ -89,12 +91,15 @@ def run(arguments: argparse.Namespace) -> int:
         print(line, flush=True)
     if arguments.plan:
         return 0
-    until = time.monotonic() + 3600 * arguments.hours
-    if single := _of_nodes(machine.system, arguments.nodes, agreed):
-        state.sessions = campaign(agreed, found, offered, mode, single, state)
+    hours = 4 + sum(one.repetitions * (one.hours or 0) for one in agreed.clauses)
+    until = time.monotonic() + 3600 * (hours if arguments.hours is None else arguments.hours)
+    single = _of_nodes(machine.system, arguments.nodes, agreed)
+    for batch in remaining.of_single_nodes(agreed.clauses, offered, mode) if single else ():
+        state.sessions = campaign(agreed, batch, single, state)
         state.keep()
         found = decided(agreed, root, state.sessions)
-    found = rounds(agreed, found, offered, mode, arguments.checks, state, until, root)
+    with watched(agreed, single or [os.uname().nodename], folder / redfish.READINGS):
+        found = rounds(agreed, found, offered, mode, arguments.checks, state, until, root)
     now = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M UTC}"
     if not state.sessions:
         raise RunError("no session was run: there is nothing to report")
@@ -135,9 +140,8 @@ def plan(agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: 
     lines = [
         f"{agreed.name}: {len(agreed.clauses)} clauses on {agreed.system}, mode {mode}; {remaining.progress(found)}"
     ]
-    for batch in remaining.batches(found, offered):
-        over = f" over {batch.nodes} nodes together" if batch.nodes else ""
-        lines.append(f"{runs} rounds of {len(batch.names)} checks{over}: {', '.join(batch.names)}")
+    for batch in remaining.batches(found, offered, mode):
+        lines.append(f"up to {runs} rounds of {len(batch.names)} checks{batch.words}: {', '.join(batch.names)}")
     return lines
 
 
@@ -153,10 +157,11 @@ def rounds(
         if why := list(remaining.lost(found)):
             print(f"ends early, since no further run can change the decision: {'; '.join(why)}", flush=True)
             break
-        batches = remaining.batches(found, offered)
+        batches = remaining.batches(found, offered, mode)
         if not batches:
             break
-        if time.monotonic() + state.longest > until:
+        least = max(state.longest, sum(3600 * (batch.hours or 0) for batch in batches))
+        if time.monotonic() + least > until:
             print("the time is over: what is open is INCONCLUSIVE; the same command continues", flush=True)
             break
         start, before = time.monotonic(), remaining.open_clauses(found)
@@ -164,7 +169,8 @@ def rounds(
             name = archive.new_session()
             state.sessions.append(name)
             state.keep()  # before the next one: results left by a kill count
-            session(agreed.system, mode, checks, batch, name)
+            session(agreed.system, batch.mode or mode, checks, batch, name)
+            power.archived(root, [name], state.file.parent / redfish.READINGS)
         state.longest = max(state.longest, time.monotonic() - start)
         state.keep()
         found = decided(agreed, root, state.sessions)
@@ -182,9 +188,7 @@ def session(system: str, mode: str, checks: Path, batch: remaining.Batch, name: 
     """Runs one session of ReFrame; its status does not matter, since the archive has its results. A signal ends all."""
     command = [str(Path(sys.prefix) / "bin" / "reframe"), "-c", str(checks), "-r", "--system", system, "--mode", mode]
     command += [word for pattern in batch.patterns for word in ("-n", pattern)]
-    if batch.nodes:
-        bases = dict.fromkeys(one.split(" ")[0] for one in batch.names)
-        command += [word for base in bases for word in ("-S", f"{base}.num_nodes={batch.nodes}")]
+    command += [word for variable, value in batch.variables.items() for word in ("-S", f"{variable}={value}")]
     environment = {
         **os.environ, "TENKEN_SESSION": name, "TENKEN_TERMINAL": "brief",
         "RFM_CONFIG_PATH": os.environ.get("RFM_CONFIG_PATH", "config"),
@@ -228,19 +232,15 @@ def _of_nodes(system: System, asked: str | None, agreed: Contract) -> list[str]:
     return nodes
 
 
-def campaign(
-    agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: str, nodes: Sequence[str], state: State
-) -> list[str]:
-    """Runs a campaign over the nodes, with as many rounds as the clauses need; returns its sessions and earlier
-    ones."""
+def campaign(agreed: Contract, batch: remaining.Batch, nodes: Sequence[str], state: State) -> list[str]:
+    """Runs a campaign of a batch over the nodes, with as many rounds as its clauses need; returns its sessions and
+    earlier ones."""
     from tenken.campaign import file, journal
     from tenken.commands import campaign as command
 
-    alone = [clause for clause in agreed.clauses if not (clause.nodes and clause.nodes > 1)]
-    names = sorted({one.name for clause in alone for one in remaining.checks_of(clause, offered)})
-    if not names:
-        return state.sessions
-    name = f"acceptance-{archive.safe_name(agreed.name)}"[:40]
+    alone = [one for one in agreed.clauses if not (one.nodes and one.nodes > 1) and one.hours == batch.hours]
+    suffix = f"-{batch.hours:g}h".replace(".", "_") if batch.hours else ""
+    name = f"acceptance-{archive.safe_name(agreed.name)}"[: 40 - len(suffix)] + suffix
     place = file.home() / f"{name}.yaml"
     if not place.exists():
         partitions = {clause.partition for clause in alone if clause.partition}
@@ -248,8 +248,12 @@ def campaign(
         partition = partitions.pop() if len(partitions) == 1 else next(iter(system.partitions))
         text = {
             "system": agreed.system, "partition": partition, "nodes": list(nodes),
-            "checks": {"mode": mode, "names": remaining.Batch(tuple(names)).patterns},
-            "rounds": max(clause.repetitions for clause in alone), "minutes": 45,
+            "checks": {
+                **({"mode": batch.mode} if batch.mode else {}), "names": batch.patterns,
+                **({"set": batch.variables} if batch.variables else {}),
+            },
+            "rounds": max(clause.repetitions for clause in alone), "minutes": 45 + 60 * (batch.hours or 0),
+            **({"redfish": dict(agreed.redfish)} if agreed.redfish else {}),
         }  # fmt: skip
         place.parent.mkdir(parents=True, exist_ok=True)
         archive.write_file(place, json.dumps(text, indent=1) + "\n")  # which is YAML too
@@ -262,3 +266,19 @@ def campaign(
         raise RunError(f"campaign {name} cannot continue")
     done = [a.gathered["session"] for a in journal.read(file.home() / name).attempts.values() if a.gathered]
     return list(dict.fromkeys([*state.sessions, *done]))
+
+
+@contextlib.contextmanager
+def watched(agreed: Contract, nodes: Sequence[str], readings: Path) -> Iterator[None]:
+    """Reads the power of the nodes meanwhile, where a clause is on it. Raises a TenkenError without a password."""
+    if not any(clause.program == power.PROGRAM for clause in agreed.clauses):
+        yield
+        return
+    from tenken.campaign import file
+
+    names = [name for one in nodes for name in file.expand(one)]
+    ca, verify = agreed.redfish.get("ca"), agreed.redfish.get("verify", True)
+    connect = redfish.connector(agreed.redfish["address"], Path(ca) if ca else None, verify)
+    readings.parent.mkdir(parents=True, exist_ok=True)
+    with power.Watch(lambda: names, connect, readings, print):
+        yield

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -14,7 +15,7 @@ from typing import Any
 
 from tenken import counters, paths
 from tenken.archive import records as archive
-from tenken.campaign import file, journal, plan, redfish, runner
+from tenken.campaign import file, journal, plan, power, redfish, runner
 from tenken.campaign.alive import Alive
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import Chosen, State, Unit
@@ -105,11 +106,32 @@ def _run(campaign: Campaign, folder: Path, arguments: argparse.Namespace, fresh:
     root = paths.archive_root()
     archive.check_writable(root)
     one = _runner(campaign, folder, root, arguments)
-    whole = one.run()
+    with _power(campaign, folder, one):
+        whole = one.run()
+    sessions = [str(a.gathered["session"]) for a in one.state.attempts.values() if a.gathered]
+    if count := power.archived(root, sessions, folder / redfish.READINGS):
+        print(f"power during checks: {count} records of nodes")
     for unit in one.lost():
         tried = one.state.tried(unit)
         print(f"no result: {unit.node} ({unit.purpose} {unit.number}): {tried[-1].ended if tried else 'never begun'}")
     return 0 if whole else 3
+
+
+@contextlib.contextmanager
+def _power(campaign: Campaign, folder: Path, one: runner.Runner) -> Iterator[None]:
+    """Reads the power of nodes whose jobs are in the queue or running, where the file names their BMCs."""
+    try:
+        connect = redfish.connector(campaign.bmc, campaign.bmc_ca, campaign.bmc_verify) if campaign.bmc else None
+    except redfish.RedfishError as error:
+        print(f"the power of nodes is not read: {error}", file=sys.stderr)
+        connect = None
+    if connect is None:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    there = partial(print, file=sys.stderr, flush=True)
+    with power.Watch(lambda: {a.unit.node for a in one.state.open()}, connect, folder / redfish.READINGS, there):
+        yield
 
 
 def _runner(campaign: Campaign, folder: Path, root: Path, arguments: argparse.Namespace) -> runner.Runner:

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tenken.archive import packed, records
 from tenken.commands import accept
 from tenken.commands.accept import known, systems
 from tenken.machines import loader
-from tenken.machines.model import System
+from tenken.machines.model import OF_MODE, System
 from tenken.model.catalogue import load_catalogue
 from tenken.model.record import Record
 from tenken.report import contracts
@@ -79,9 +80,10 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 
 def checked(name: str, mode: str = "", checks: Path = Path("checks")) -> Machine:
-    """A system with the checks that ReFrame selects on it, in a mode; without the folder of checks (a report may be
-    written far from the machine) clauses are not compared with checks, and a line states so. Raises ContractError if
-    ReFrame fails.
+    """A system with the checks that ReFrame selects on it, as a mode has them.
+
+    Without their folder (a report is written far from the machine) clauses are not compared with checks, and a line
+    states it. Raises ContractError where ReFrame fails.
     """
     if not (paths.ROOT / checks).is_dir():
         print(
@@ -89,16 +91,26 @@ def checked(name: str, mode: str = "", checks: Path = Path("checks")) -> Machine
         )
         return known(name)
     command = [str(Path(sys.prefix) / "bin" / "reframe"), "-c", str(checks), "--system", name, "--describe"]
-    command += ["--mode", mode] if mode else []
+    # at the sizes of the mode, but with the checks of the others: a burn-in belongs to a contract too
+    command += ["-S", f"tenken_mode={mode}"] if mode else []
+    paths.archive_root().mkdir(parents=True, exist_ok=True)  # where the third-party programs are remembered
     done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False)
     begin = done.stdout.find("[\n")
     if done.returncode or begin < 0:
         lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
         raise ContractError(f"the checks of system '{name}' cannot be listed: {lines[-1]}")
     told = [one for one in json.loads(done.stdout[begin:]) if isinstance(one, dict) and one.get("program")]
-    return Machine(known(name).system, tuple(
-        Offered(one["display_name"], one["@class"], one["program"], int(one.get("num_nodes") or 1)) for one in told
-    ))  # fmt: skip
+    return Machine(known(name).system, tuple(map(_offered, told)))
+
+
+def _offered(one: Mapping[str, Any]) -> Offered:
+    """A check as ReFrame describes it."""
+    metrics, lasting = one.get("metrics"), f"{one['program']}_seconds"
+    return Offered(
+        one["display_name"], one["@class"], one["program"], int(one.get("num_nodes") or 1),
+        tuple(sorted(set(one.get("tags") or ()) & set(OF_MODE))), lasting if lasting in one else "",
+        tuple(one.get("subjects") or ()), None if metrics is None else tuple(metrics),
+    )  # fmt: skip
 
 
 def _measured(system: System, archive: Path | None, session: str) -> list[Record]:

@@ -20,6 +20,8 @@ A section of metrics.yaml each, read by `read` and compared with a result by ten
     on_gpu: {openacc_device: device}     of these, what they report where the kernels ran on a GPU
     watched_by: first rank               the GPUs of other ranks are read before and after the run alone
     timed: true                          its samples make up most of the timed part: too short ones are wrong
+    lasts: seconds                       the parameter with the requested seconds of a run; its check has the variable
+                                         PROGRAM_seconds
 """
 
 from __future__ import annotations
@@ -196,6 +198,8 @@ class Contract:
     watched_by: str = ""
     #: Whether the samples must make up most of the timed part; far shorter ones are wrong.
     timed: bool = False
+    #: The parameter with the seconds that a run lasts, of a program that runs as long as asked.
+    lasts: str = ""
 
     @cached_property
     def _named(self) -> dict[str, int]:
@@ -222,7 +226,7 @@ class Contract:
 
 KEYS = (
     "defaults", "defaults_if_stated", "libraries", "points", "verifications", "paths", "by_compiler", "counts",
-    "on_gpu", "watched_by", "timed",
+    "on_gpu", "watched_by", "timed", "lasts",
 )  # fmt: skip
 
 
@@ -251,6 +255,7 @@ def read(
         _values_by_name(_a(dict, raw.get("on_gpu") or {}, f"{where}: on_gpu")),
         str(raw.get("watched_by", "")),
         bool(raw.get("timed", False)),
+        str(raw.get("lasts", "")),
     )
 
 

@@ -36,6 +36,7 @@ _KINDS: Mapping[str, Mapping[str, float]] = {
 #: For each unit its kind and factor.
 _FACTORS: Mapping[str, tuple[str, float]] = {
     **{f"{prefix}{kind}": (kind, factor) for kind, prefixes in _KINDS.items() for prefix, factor in prefixes.items()},
+    "h": ("s", 3600.0),
     "%": ("1", 0.01),
 }
 
@@ -49,7 +50,7 @@ def allowed() -> str:
         f"{kind} with {', '.join(p for p in prefixes if p)}" if len(prefixes) > 1 else kind
         for kind, prefixes in _KINDS.items()
     ]
-    return "; ".join([*said, "%"])
+    return "; ".join([*said, "h", "%"])
 
 
 def known(unit: object) -> bool:

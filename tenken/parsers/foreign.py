@@ -29,12 +29,19 @@ def metric(name: str, subject: Mapping[str, int], unit: str, direction: str, sam
 
 
 def sampled_metric(
-    name: str, subject: Mapping[str, int], unit: str, direction: str, samples: Sequence[float], statistic: str
+    name: str,
+    subject: Mapping[str, int],
+    unit: str,
+    direction: str,
+    samples: Sequence[float],
+    statistic: str,
+    **at: Any,
 ) -> dict[str, Any]:
     """A metric of the document with samples in printed order. ValueError for a statistic that cannot be computed
     from them, or a sample that is not finite."""
     kind, number = next(iter(subject.items()))
-    ident = f"{name}.{'host' if kind == 'host' else f'{kind}{number}'}"
+    where = "host" if kind == "host" else f"{kind}{number}"
+    ident = ".".join([name, where, *(f"{key}={at[key]}" for key in sorted(at))])
     if not all(math.isfinite(sample) for sample in samples):
         raise ValueError(f"{ident}: a sample is not finite")
     ordered = sorted(samples)
@@ -46,9 +53,10 @@ def sampled_metric(
     if statistic == "total" and len(ordered) > 1:
         raise ValueError(f"{ident}: a total is one value, not {len(ordered)}")
     return {
-        "id": ident, "name": name, "subject": dict(subject), "unit": unit, "direction": direction,
-        "statistic": statistic, "value": {**figures, "mean": mean, "total": mean}[statistic], **figures,
-        "count": len(samples), "clock": "host", "samples": list(samples),
+        "id": ident, "name": name, "subject": dict(subject), **({"at": at} if at else {}), "unit": unit,
+        "direction": direction, "statistic": statistic,
+        "value": {**figures, "mean": mean, "total": mean}[statistic], **figures, "count": len(samples), "clock": "host",
+        "samples": list(samples),
     }  # fmt: skip
 
 

@@ -274,7 +274,7 @@ def _take(
 ) -> None:
     contract, result = found.contract, record.result
     node = result.node if result is not None else ", ".join(record.nodes)
-    clauses = [c for c in contract.clauses if _concerns(c, record)]
+    clauses = [c for c in contract.clauses if _concerns(c, record) and _long_enough(c, record, catalogue)]
     about = Counted(record.check, node, record.session, record.time, file, "")
     uuids = [d.uuid for d in result.devices if d.uuid] if result is not None else []
     agreed = [excluded(contract, c.id, node, uuids, record.session) for c in clauses]
@@ -352,6 +352,16 @@ def _concerns(clause: Clause, record: Record) -> bool:
         and clause.nodes in (None, _together(record))
         and (record.result is None or any(_is_of(clause, m) for m in record.result.metrics))
     )
+
+
+def _long_enough(clause: Clause, record: Record, catalogue: Mapping[str, Program]) -> bool:
+    """Whether a run was to last the hours of a clause. One without a result counts, whatever it was to be."""
+    if clause.hours is None:
+        return True
+    stated = record.result.parameters if record.result is not None else {}
+    asked = record.request.parameters if record.request is not None else {}
+    seconds = {**asked, **stated}.get(catalogue[clause.program].contract.lasts)
+    return record.result is None if seconds is None else float(seconds) >= 3600 * clause.hours * (1 - 1e-9)
 
 
 def _together(record: Record) -> int:

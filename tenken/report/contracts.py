@@ -10,11 +10,14 @@ could only be decided wrongly: for a sweep without a size, above the physical li
 from __future__ import annotations
 
 import json
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tenken.campaign import power
+from tenken.campaign.redfish import fault_of_address
 from tenken.errors import TenkenError
 from tenken.judge import rejudge
 from tenken.machines import facts, limits, validation, yamlfile
@@ -22,7 +25,7 @@ from tenken.machines.errors import SystemFileError
 from tenken.machines.model import Partition, Reference, System
 from tenken.machines.yamlfile import Document, KeyPath
 from tenken.model import units
-from tenken.model.catalogue import Metric, Program
+from tenken.model.catalogue import Metric, Program, load_catalogue
 from tenken.model.contract import Counted
 from tenken.model.record import Record
 from tenken.model.result import MetricValue, Result
@@ -57,8 +60,8 @@ class Clause:
 
     The value of a run is `statistic` of its samples, that of a device the median over its runs. At least the fraction
     `share` of the devices must meet it. A device with fewer than `repetitions` runs is inconclusive; `retests` are the
-    runs that may be INVALID and run again (None: any number). Only runs over `nodes` nodes together count, if given;
-    `over` states which point of a sweep counts if `at` leaves it open.
+    runs that may be INVALID and run again (None: any number). Only runs over `nodes` nodes together and of at least
+    `hours` count, if given; `over` states which point of a sweep counts if `at` leaves it open.
     """
 
     id: str
@@ -77,6 +80,7 @@ class Clause:
     at: Mapping[str, Any] = field(default_factory=dict)
     over: str = WORST
     nodes: int | None = None
+    hours: float | None = None
     tolerance: float = 0.0
     rule: str = INTERVAL
     share: float = 1.0
@@ -104,12 +108,26 @@ class Clause:
 
 @dataclass(frozen=True)
 class Offered:
-    """A check that a system selects: its full name, its class, its program and its number of nodes."""
+    """A check that a system selects: its full name, its class, its program and its number of nodes.
+
+    `modes` are those that select it; `lasting` is the variable with its seconds, if it runs as long as asked.
+    `subjects` and `metrics` are those that it must report (empty, None: not known).
+    """
 
     name: str
     base: str
     program: str
     nodes: int = 1
+    modes: tuple[str, ...] = ()
+    lasting: str = ""
+    subjects: tuple[str, ...] = ()
+    metrics: tuple[str, ...] | None = None
+
+    def must_report(self, clause: Clause) -> bool:
+        """Whether the clause's metric and subject are among those that it must report, or those are not known."""
+        return (not self.subjects or clause.subject in self.subjects) and (
+            self.metrics is None or clause.metric in self.metrics
+        )
 
 
 @dataclass(frozen=True)
@@ -195,6 +213,8 @@ class Contract:
     punch_list: tuple[Item, ...] = ()
     replaced: tuple[Replaced, ...] = ()
     stability: Stability | None = None
+    #: Of the nodes' BMCs, as in a campaign file: where the power of a node is read.
+    redfish: Mapping[str, Any] = field(default_factory=dict)
     #: Whether records without a seal (docs/seal.md) may be accepted.
     allow_unsealed: bool = False
     text: str = field(default="", repr=False)
@@ -259,10 +279,15 @@ def parse(
 ) -> Contract:
     """A contract from a parsed file. Raises SystemFileError with every error."""
     problems = validation.shape(document, SCHEMA)
+    held = None
+    if not problems and machine is not None and document.data["system"] in systems:
+        # before its clauses are read: where checks are listed, third-party programs become known
+        held = machine(document.data["system"])
+        catalogue = ChainMap(dict(catalogue), dict(load_catalogue()))
     if not problems:
         problems = _meaning(document, catalogue, systems)
-    if not problems and machine is not None:
-        problems = _undecidable(document, catalogue, machine(document.data["system"]))
+    if not problems and held is not None:
+        problems = _undecidable(document, catalogue, held)
     if problems:
         raise SystemFileError(problems)
     data = document.data
@@ -282,14 +307,14 @@ def parse(
         ),
         replaced=tuple(Replaced(**one) for one in data.get("replaced", ())),
         stability=None if stability is None else Stability(float(stability["hours"]), float(stability["least"])),
-        allow_unsealed=data.get("allow_unsealed", False), text=text,
+        redfish=dict(data.get("redfish", {})), allow_unsealed=data.get("allow_unsealed", False), text=text,
     )  # fmt: skip
 
 
 def _clause(raw: Mapping[str, Any], data: Mapping[str, Any], catalogue: Mapping[str, Program]) -> Clause:
     program, _, metric = raw["metric"].partition(".")
     about = catalogue[program].metrics[metric]
-    own = ("text", "check", "environ", "partition", "at", "over", "nodes", "tolerance", "severity")
+    own = ("text", "check", "environ", "partition", "at", "over", "nodes", "hours", "tolerance", "severity")
     shared = ("rule", "share", "repetitions", "retests")
     given = {key: raw[key] for key in own if key in raw}
     given |= {key: raw.get(key, data.get(key)) for key in shared if key in raw or key in data}
@@ -335,6 +360,8 @@ def _meaning(document: Document, catalogue: Mapping[str, Program], systems: Coll
             wrong(("replaced", index, "item"), f"unknown item '{one['item']}' of the punch list; {known}")
         if one["by"] == one["uuid"] or old.count(one["uuid"]) > 1:
             wrong(("replaced", index, "uuid"), f"GPU '{one['uuid']}' is replaced twice, or by itself")
+    if "redfish" in data and (fault := fault_of_address(data["redfish"]["address"])):
+        wrong(("redfish", "address"), f"'redfish.address' {fault}")
     listed: set[str] = set()
     for index, one in enumerate(data.get("scope", {}).get("delivered", ())):
         if one["uuid"] in listed:
@@ -369,11 +396,32 @@ def _check_clause(
             (*path, "direction"),
             f"wrong direction '{clause['direction']}' in {shown}; of {clause['metric']} {metric.direction} is better",
         )
+    _check_length(path, shown, clause, catalogue, metric, wrong)
     if metric.statistic == "total" and clause.get("statistic", "total") != "total":
         wrong((*path, "statistic"), f"wrong statistic '{clause['statistic']}' in {shown}; allowed: total")
     runs = clause.get("repetitions", data.get("repetitions", REPETITIONS))
     if clause.get("rule", data.get("rule", INTERVAL)) == INTERVAL and runs < 2:
         wrong(path, f"{shown} decides by the interval of {runs} run; set 'repetitions' to at least 2, or 'rule: value'")
+
+
+def _check_length(
+    path: KeyPath, shown: str, clause: Mapping[str, Any], catalogue: Mapping[str, Program], metric: Metric, wrong: Any
+) -> None:
+    """Refuses hours of a program that does not run as long as asked, and a target beyond the run's end."""
+    program = clause["metric"].partition(".")[0]
+    hours = clause.get("hours", 0)
+    if not catalogue[program].contract.lasts:
+        if hours:
+            others = ", ".join(sorted(name for name, one in catalogue.items() if one.contract.lasts))
+            wrong((*path, "hours"), f"{shown}: '{program}' takes no requested time; 'hours' is for {others}")
+        return
+    try:
+        seconds = clause["target"] * units.factor(clause["unit"], metric.unit)
+    except ValueError:
+        return
+    if metric.unit == "s" and metric.direction == "higher" and seconds > 3600 * hours:
+        needed = f"set 'hours' to at least {seconds / 3600:.4g}"
+        wrong((*path, "target"), f"{shown}: {seconds:g} s are longer than the run; {needed}")
 
 
 # ---- clauses that could only be decided wrongly ----------------------------------------------------------
@@ -441,20 +489,60 @@ def _undecidable(document: Document, catalogue: Mapping[str, Program], machine: 
         if limit is not None and metric.direction == "higher" and target > limit.value:
             wrong("target", f"{shown}: {target:g} {limit.unit} is above the physical limit, {limit.value:g} "
                   f"{limit.unit} ({limit.basis})")  # fmt: skip
-        if machine.checks is not None:
-            _unmeasured(clause, shown, program, machine.checks, wrong)
-    nodes = data.get("scope", {}).get("nodes")
-    there = [p.node.count for p in machine.system.partitions.values()]
-    if nodes and None not in there and nodes > sum(filter(None, there)):
-        total = sum(filter(None, there))
+        if none := _no_points(catalogue[program], name, clause.get("at", {})):
+            wrong("at", f"{shown}: {none}")
+        if machine.checks is not None and program == power.PROGRAM:
+            _unread(clause, shown, data, machine.checks, wrong)
+        elif machine.checks is not None:
+            _unmeasured(clause, shown, program, machine.checks, data.get("modes", ()), wrong)
+        total = _nodes_of(machine.system, clause.get("partition"))
+        if clause.get("nodes", 0) > (total or clause.get("nodes", 0)):
+            wrong("nodes", f"{shown}: {clause['nodes']} nodes together; there are {total}")
+    nodes, total = data.get("scope", {}).get("nodes"), _nodes_of(machine.system, None)
+    if nodes and total and nodes > total:
         what = f"{nodes} nodes are delivered; system '{machine.system.name}' has {total}"
         problems.append(document.problem(("scope", "nodes"), what))
     return sorted(problems, key=lambda problem: (problem.line or 0, problem.what))
 
 
-def _unmeasured(clause: Mapping[str, Any], shown: str, program: str, checks: tuple[Offered, ...], wrong: Any) -> None:
-    """Refuses a check that does not exist there, a metric that no check measures, and a number of nodes that none
-    uses."""
+def _nodes_of(system: System, partition: str | None) -> int | None:
+    """The nodes of a partition, or of all; None if not known."""
+    counts = [one.node.count for one in system.partitions.values() if partition in (None, one.name)]
+    return None if None in counts else sum(filter(None, counts))
+
+
+def _no_points(program: Program, metric: str, at: Mapping[str, Any]) -> str:
+    """Why no value of a metric has these coordinates; empty if one may."""
+    points = [one.at for one in program.contract.points if metric in one.metrics]
+    known = sorted({name for one in points for name in one})
+    for name, value in at.items() if points else ():
+        if name not in known:
+            return f"{program.name}.{metric} has no '{name}'; {validation.choices(name, known) if known else 'no at'}"
+        values = [one[name] for one in points if name in one]
+        allowed = sorted({str(one) for given in values if isinstance(given, tuple) for one in given})
+        if all(isinstance(given, tuple) for given in values) and str(value) not in allowed:
+            return f"{program.name}.{metric} has no {name} '{value}'; {validation.choices(str(value), allowed)}"
+    return ""
+
+
+def _unread(
+    clause: Mapping[str, Any], shown: str, data: Mapping[str, Any], checks: tuple[Offered, ...], wrong: Any
+) -> None:
+    """Refuses the power of a node without its BMC, or without the check that loads it meanwhile."""
+    if "redfish" not in data:
+        wrong("metric", f"{shown}: is read from the BMC of each node; set 'redfish: {{address: ...}}' of the contract")
+    bases = sorted({one.base for one in checks})
+    during = str(clause.get("at", {}).get(power.DURING, ""))
+    if during not in bases:
+        known = validation.choices(during, bases) if during else "such as BurnNode"
+        wrong("at" if "at" in clause else "metric", f"{shown}: state the check that loads the node, "
+              f"'at: {{{power.DURING}: CHECK}}'; {known}")  # fmt: skip
+
+
+def _unmeasured(
+    clause: Mapping[str, Any], shown: str, program: str, checks: tuple[Offered, ...], modes: Sequence[str], wrong: Any
+) -> None:
+    """Refuses a check that does not exist there, a metric that none measures, and nodes or modes that none uses."""
     asked = str(clause.get("check") or "")
     named = [one for one in checks if asked in ("", one.name, one.base)]
     if not named:
@@ -468,9 +556,15 @@ def _unmeasured(clause: Mapping[str, Any], shown: str, program: str, checks: tup
         wrong("metric", f"{shown}: {whose} {measures} {clause['metric']}")
         return
     together = sorted({one.nodes for one in fitting})
-    if clause.get("nodes") and together == [1]:
-        wrong("nodes", f"{shown}: {', '.join(sorted({one.base for one in fitting}))} run on one node each, not on "
-              f"{clause['nodes']} together")  # fmt: skip
+    bases = ", ".join(sorted({one.base for one in fitting}))
+    if clause.get("nodes", 0) > 1 and together == [1]:
+        wrong("nodes", f"{shown}: {bases} run on one node each, not on {clause['nodes']} together")
+    elif clause.get("nodes") == 1 and 1 not in together:
+        wrong("nodes", f"{shown}: {bases} run on {together[0]} nodes or more, not on one")
+    theirs = sorted({mode for one in fitting for mode in one.modes})
+    if modes and theirs and not set(modes) & set(theirs):
+        wrong("check" if asked else "metric", f"{shown}: {bases} run in mode {', '.join(theirs)}, which 'modes' does "
+              "not list")  # fmt: skip
 
 
 # ---- drafting --------------------------------------------------------------------------------------------

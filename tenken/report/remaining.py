@@ -7,9 +7,11 @@ can change that.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
+from tenken.campaign import power
 from tenken.report.acceptance import NOT_MET, Acceptance, Requirement, Value, decide_requirement
 from tenken.report.contracts import ESSENTIAL, Clause, Offered
 
@@ -21,27 +23,58 @@ ENDLESS = 1e30
 
 @dataclass(frozen=True)
 class Batch:
-    """Checks of one session: names as ReFrame lists them, over `nodes` nodes together (None: the checks' own
-    number)."""
+    """Checks of one session: names as ReFrame lists them, over `nodes` nodes together and for `hours` each (None: as
+    the checks have it), in a mode that selects them.
+    """
 
     names: tuple[str, ...]
     nodes: int | None = None
+    hours: float | None = None
+    mode: str = ""
+    #: The variable with the seconds of checks that run as long as asked.
+    lasting: str = ""
 
     @property
     def patterns(self) -> list[str]:
         """For `reframe -n`, which compares names without spaces."""
         return [f"^{name.replace(' ', '').replace('.', '[.]')}$" for name in self.names]
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """For `reframe -S`."""
+        found = {}
+        for base in dict.fromkeys(name.split(" ")[0] for name in self.names):
+            if self.nodes:
+                found[f"{base}.num_nodes"] = str(self.nodes)
+            if self.hours:
+                found[f"{base}.{self.lasting}"] = str(ceil(3600 * self.hours))
+        return found
 
-def checks_of(clause: Clause, offered: Iterable[Offered]) -> list[Offered]:
-    """The checks that measure a clause, each case by its full name."""
-    return [
+    @property
+    def words(self) -> str:
+        """What is asked of them, for people."""
+        return (f" over {self.nodes} nodes together" if self.nodes else "") + (
+            f" of {self.hours:g} h" if self.hours else ""
+        )
+
+
+def checks_of(clause: Clause, offered: Iterable[Offered], mode: str = "") -> list[Offered]:
+    """The checks that measure a clause, each case by its full name: of those that the mode selects, otherwise of all.
+
+    Where the clause names none, those that must report its metric and subject, if there are any.
+    """
+    during = str(clause.at.get(power.DURING)) if clause.program == power.PROGRAM else None
+    found = [
         one
         for one in offered
-        if one.program == clause.program
+        if (one.base == during if during else one.program == clause.program)
         and clause.check in (None, one.name, one.base)
-        and (one.nodes > 1) == bool(clause.nodes and clause.nodes > 1)
+        and (bool(during) or (one.nodes > 1) == bool(clause.nodes and clause.nodes > 1))
     ]
+    found = [one for one in found if not mode or mode in one.modes] or found
+    if clause.check or during:
+        return found
+    return [one for one in found if one.must_report(clause)] or found
 
 
 def missing_runs(requirement: Requirement) -> int:
@@ -66,15 +99,35 @@ def open_clauses(found: Acceptance) -> dict[str, int]:
     return {name: runs for name, runs in lacking.items() if runs > 0}
 
 
-def batches(found: Acceptance, offered: Iterable[Offered]) -> list[Batch]:
-    """The sessions of the next round: what the open clauses need, single-node ones first."""
+def batches(found: Acceptance, offered: Iterable[Offered], mode: str = "") -> list[Batch]:
+    """The sessions of the next round: what the open clauses need, those of single nodes first, of hours last."""
     there, wanted = list(offered), open_clauses(found)
-    by_nodes: dict[int | None, dict[str, None]] = {}
-    for clause in found.contract.clauses:
-        if clause.id in wanted:
-            nodes = clause.nodes if clause.nodes and clause.nodes > 1 else None
-            by_nodes.setdefault(nodes, {}).update(dict.fromkeys(one.name for one in checks_of(clause, there)))
-    return [Batch(tuple(by_nodes[n]), n) for n in sorted(by_nodes, key=lambda n: n or 0) if by_nodes[n]]
+    return _batches([clause for clause in found.contract.clauses if clause.id in wanted], there, mode)
+
+
+def of_single_nodes(clauses: Iterable[Clause], offered: Iterable[Offered], mode: str) -> list[Batch]:
+    """What runs on each node by itself."""
+    there = list(offered)
+    return [one for one in _batches(clauses, there, mode) if not one.nodes]
+
+
+def _batches(clauses: Iterable[Clause], offered: Sequence[Offered], mode: str) -> list[Batch]:
+    names: dict[tuple[float, int, str, str], dict[str, None]] = {}
+    for clause in clauses:
+        for one in checks_of(clause, offered, mode):
+            nodes = max(clause.nodes or 1, one.nodes if clause.program == power.PROGRAM else 1)
+            theirs = mode if mode in one.modes or not one.modes else one.modes[0]
+            key = (clause.hours or 0, nodes if nodes > 1 else 0, theirs, one.lasting if clause.hours else "")
+            names.setdefault(key, {})[one.name] = None
+    # a longer run of a check counts for clauses on a shorter one
+    for key, asked in names.items():
+        longer = {
+            name for other, more in names.items() if other[1:3] == key[1:3] and other[0] > key[0] for name in more
+        }
+        names[key] = {name: None for name in asked if name not in longer}
+    return [
+        Batch(tuple(names[key]), key[1] or None, key[0] or None, key[2], key[3]) for key in sorted(names) if names[key]
+    ]
 
 
 def lost(found: Acceptance) -> Iterator[str]:

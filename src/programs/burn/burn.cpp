@@ -357,6 +357,7 @@ class Burn : public tenken::Program {
         done_[index].copy_rate = place.copy_rate(std::min(0.5, visit_seconds_));
         if (compare_seconds_ > 0) compare(index, here);
         done_[index].sensors.clear();
+        everybody.wait();
         const double begin = tenken::now_seconds() - before_.seconds;
         bool more = true;
         for (std::uint32_t round = before_.rounds; more; ++round) {
@@ -556,7 +557,9 @@ class Burn : public tenken::Program {
             document.add(check);
         }
         const Done& done = done_[index];
-        add(place, "clean", {}, {done.clean_until > 0 ? done.clean_until : done.seconds});
+        // all places pass the rounds together, and the first one decides their end: by its clock no other place, which
+        // began a moment later, falls short of the seconds that were asked for
+        add(place, "clean", {}, {done.clean_until > 0 ? done.clean_until : done_.front().seconds});
         const std::pair<const char*, tenken::Optional<double> Sensors::*> read[] = {
             {"temperature", &Sensors::temperature_c},
             {"draw", &Sensors::power_w},

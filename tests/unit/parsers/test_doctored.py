@@ -87,7 +87,7 @@ PROGRAMS: dict[str, tuple[str, Callable[[str], bool], str, tuple[str, str]]] = {
     "dcgmi of 3": (of_dcgm3(), of_dcgm, '"Pass"', ('"Pass"', '"Fail"')),
     "dcgmi of 4": (of_dcgm4(), of_dcgm, '"Pass"', ('"Pass"', '"Fail"')),
     "perftest": (PERFTEST, of_perftest, "46498.11", (" local address", " Failed to modify QP\n local address")),
-    "ior": (kept("ior-two-tests"), of_ior, "1143.04", ("Results:", "WARNING: Incorrect data on read (2 errors found).")),
+    "ior": (kept("ior-two-tests"), of_ior, "1143.04", ("Results:", "WARNING: Incorrect data on read (2 errors).")),
     "stream": (STREAM, of_stream, "271500.0", ("Solution Validates", "Failed Validation")),
 }  # fmt: skip
 

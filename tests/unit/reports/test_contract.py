@@ -119,7 +119,8 @@ CHECKS = (
         ("nccl.all_reduce, subject: ranks, target: 380, unit: GB/s",
          "c.yaml:5: clause 1 (C): nccl.all_reduce has several values of bytes; state which counts: "
          "'at: {bytes: ...}', 'over: worst' or 'over: best'"),
-        ("nccl.all_reduce, subject: ranks, target: 380, unit: GB/s, over: best, nodes: 64", None),
+        ("nccl.all_reduce, subject: ranks, target: 380, unit: GB/s, over: best, nodes: 64",
+         "clause 1 (C): 64 nodes together; there are 1"),
         ("hpl.hpl, subject: ranks, target: 350, unit: TFLOP/s, over: best",
          "350 TFLOP/s is above the physical limit, 268 TFLOP/s (4 x 67 TFLOP/s, data sheet: fp64, H200-SXM"),
         ("hpl.hpl, subject: ranks, target: 0.2, unit: PFLOP/s, over: best", None),

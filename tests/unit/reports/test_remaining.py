@@ -197,13 +197,37 @@ def test_of_a_cluster_the_single_nodes_are_a_campaign_of_as_many_rounds(monkeypa
     text = SIX.replace("system: h200", "system: alps")
     (tmp_path / "deal.yaml").write_text(text)
     agreed = runs.contracts.load(str(tmp_path / "deal.yaml"), runs.load_catalogue(), ["alps"])
-    found = command.decided(agreed, tmp_path / "none", [])
     state = command.State(tmp_path / "run.json", "")
-    assert command.campaign(agreed, found, OFFERED, "acceptance", ["nid[001-004]"], state) == []
+    (batch,) = remaining.of_single_nodes(agreed.clauses, OFFERED, "acceptance")
+    assert command.campaign(agreed, batch, ["nid[001-004]"], state) == []
     assert asked == [("run", "acceptance-deal")]
     written = file.load("acceptance-deal")
     assert (written.rounds, written.mode, len(written.nodes)) == (6, "acceptance", 4)
     assert written.names == ("^StreamCuda$", "^StreamHost$") and written.partition == "gpu"
+
+
+def test_a_burn_in_is_a_campaign_of_its_own_of_its_hours_with_the_bmcs(monkeypatch, tmp_path):
+    from tenken.campaign import file, nodejob
+    from tenken.campaign.journal import Unit
+    from tenken.commands import campaign as campaigns
+
+    monkeypatch.setenv("TENKEN_CAMPAIGNS", str(tmp_path / "campaigns"))
+    monkeypatch.setattr(campaigns, "run", lambda given: 0)
+    text = SIX.replace("system: h200", 'system: alps\nredfish: {address: "https://{node}-bmc"}') + (
+        "  - {id: B1, metric: burn.clean, subject: gpu, hours: 0.5, target: 1800, unit: s, source: o, rule: value,\n"
+        "     repetitions: 1}\n"
+    )
+    (tmp_path / "deal.yaml").write_text(text)
+    agreed = runs.contracts.load(str(tmp_path / "deal.yaml"), runs.load_catalogue(), ["alps"])
+    burn = Offered("BurnNode", "BurnNode", "burn", 1, ("burn-in",), "burn_seconds")
+    _, batch = remaining.of_single_nodes(agreed.clauses, (*OFFERED, burn), "acceptance")
+    command.campaign(agreed, batch, ["nid[001-004]"], command.State(tmp_path / "run.json", ""))
+    written = file.load("acceptance-deal-0_5h")
+    assert (written.rounds, written.mode, written.seconds, written.bmc) == (
+        1, "burn-in", 60.0 * 75, "https://{node}-bmc",
+    )  # fmt: skip
+    job = "\n".join(nodejob.commands(written, Unit("nid001", "round", 1), "t", tmp_path, tmp_path, "b", 0, tmp_path))
+    assert "--mode burn-in -S BurnNode.burn_seconds=1800" in job
 
 
 def test_the_nodes_of_a_cluster_must_be_known(tmp_path):
