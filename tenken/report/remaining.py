@@ -7,7 +7,7 @@ can change that.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -101,20 +101,26 @@ def open_clauses(found: Acceptance) -> dict[str, int]:
 
 def batches(found: Acceptance, offered: Iterable[Offered], mode: str = "") -> list[Batch]:
     """The sessions of the next round: what the open clauses need, those of single nodes first, of hours last."""
-    there, wanted = list(offered), open_clauses(found)
-    return _batches([clause for clause in found.contract.clauses if clause.id in wanted], there, mode)
+    wanted = open_clauses(found)
+    measured: dict[str, set[str]] = {}
+    for one in found.requirements:
+        measured.setdefault(one.clause.id, set()).add(one.check)
+    return _batches([one for one in found.contract.clauses if one.id in wanted], list(offered), mode, measured)
 
 
 def of_single_nodes(clauses: Iterable[Clause], offered: Iterable[Offered], mode: str) -> list[Batch]:
     """What runs on each node by itself."""
-    there = list(offered)
-    return [one for one in _batches(clauses, there, mode) if not one.nodes]
+    return [one for one in _batches(clauses, list(offered), mode, {}) if not one.nodes]
 
 
-def _batches(clauses: Iterable[Clause], offered: Sequence[Offered], mode: str) -> list[Batch]:
+def _batches(
+    clauses: Iterable[Clause], offered: Sequence[Offered], mode: str, measured: Mapping[str, Collection[str]]
+) -> list[Batch]:
+    """`measured`: by clause, further checks that measured it without having to, which need their runs too."""
     names: dict[tuple[float, int, str, str], dict[str, None]] = {}
     for clause in clauses:
-        for one in checks_of(clause, offered, mode):
+        too = [one for one in offered if one.name in measured.get(clause.id, ())]
+        for one in [*checks_of(clause, offered, mode), *too]:
             nodes = max(clause.nodes or 1, one.nodes if clause.program == power.PROGRAM else 1)
             theirs = mode if mode in one.modes or not one.modes else one.modes[0]
             key = (clause.hours or 0, nodes if nodes > 1 else 0, theirs, one.lasting if clause.hours else "")

@@ -557,8 +557,8 @@ class Burn : public tenken::Program {
             document.add(check);
         }
         const Done& done = done_[index];
-        // all places pass the rounds together, and the first one decides their end: by its clock no other place, which
-        // began a moment later, falls short of the seconds that were asked for
+        // all places pass the rounds together, and the first one decides their end: by its clock no other
+        // place, which began a moment later, falls short of the seconds that were asked for
         add(place, "clean", {}, {done.clean_until > 0 ? done.clean_until : done_.front().seconds});
         const std::pair<const char*, tenken::Optional<double> Sensors::*> read[] = {
             {"temperature", &Sensors::temperature_c},

@@ -206,6 +206,19 @@ def test_of_a_cluster_the_single_nodes_are_a_campaign_of_as_many_rounds(monkeypa
     assert written.names == ("^StreamCuda$", "^StreamHost$") and written.partition == "gpu"
 
 
+def test_a_check_that_measured_a_clause_without_having_to_needs_its_runs_too(tmp_path):
+    """StreamHost must report the host alone; once it reported a GPU, it has a requirement of its own."""
+    offered = (
+        Offered("StreamCuda", "StreamCuda", "stream", subjects=("gpu",)),
+        Offered("StreamHost", "StreamHost", "stream", subjects=("host",)),
+    )
+    assert [one.names for one in remaining.batches(runs.answer(tmp_path, [], SIX), offered)] == [("StreamCuda",)]
+    (tmp_path / "b").mkdir()
+    other = {**stream(0, {0: 4400, 1: 4400}), "check": "StreamHost", "base_check": "StreamHost"}
+    found = runs.answer(tmp_path / "b", [other], SIX)
+    assert [one.names for one in remaining.batches(found, offered)] == [("StreamCuda", "StreamHost")]
+
+
 def test_a_burn_in_is_a_campaign_of_its_own_of_its_hours_with_the_bmcs(monkeypatch, tmp_path):
     from tenken.campaign import file, nodejob
     from tenken.campaign.journal import Unit
