@@ -1,8 +1,6 @@
 """The site of the documentation: `make site` builds it with Sphinx, from README, CONTRIBUTING, CHANGELOG and docs/.
 
-The source folder is the root of the checkout, so that the links of a page are the same here and where the repository
-is shown.
-"""
+The source folder is the root of the checkout, so that links work both here and in the repository's web view."""
 
 from __future__ import annotations
 
@@ -25,13 +23,13 @@ version = release
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 source_suffix = {".md": "markdown"}
 root_doc = "docs/index"
-# what git ignores: archives and outputs of a site
+# files that git ignores: archives and outputs of a site
 exclude_patterns = [
     ".*", "perflogs/[!R]*", "campaigns/*/*", "stage", "output", "dist", "build", "kit*", "*.egg-info",
     "docs/site", "**/__pycache__",
 ]  # fmt: skip
 
-# anchors as they are where the repository is shown
+# anchors as in the repository's web view
 myst_heading_anchors = 4
 
 # docstrings put code between single backticks, and `--option` is not a dash
@@ -48,12 +46,12 @@ html_extra_path = ["site"]
 
 
 def unlisted(index: str, pages: set[str]) -> str:
-    """Those of `pages` that the index does not list by name, a line each."""
+    """Pages that the index does not list by name, one line each."""
     return "\n".join(sorted(page for page in pages if not re.search(rf"^(.* <)?{re.escape(page)}>?$", index, re.M)))
 
 
 def list_pages(_app: Any, docname: str, source: list[str]) -> None:
-    """A new benchmark and a new page are in the navigation without a line written for them."""
+    """A new benchmark or page appears in the navigation automatically."""
     if docname != root_doc:
         return
     sections = (file.read_text(encoding="utf-8") for file in (ROOT / "src" / "programs").glob("*/metrics.yaml"))
@@ -74,7 +72,8 @@ def list_publications(_app: Any, docname: str, source: list[str]) -> None:
 
 
 def list_faults(_app: Any, docname: str, source: list[str]) -> None:
-    """Every tested fault and every reason for which a job waits; only the site shows these long tables."""
+    """The tables of all tested faults and of reasons for which a job waits are too long for the pages; only the site
+    shows them."""
     if docname != "docs/schedulers":
         return
     from tenken.reframe.schedulers import reasons

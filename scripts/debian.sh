@@ -1,6 +1,6 @@
 #!/bin/sh
-# debian.sh PACKAGE...: installs Debian packages that some tests need, where root may. Does nothing where all are there
-# already; otherwise exits with 1 and prints the command for root.
+# debian.sh PACKAGE...: installs Debian packages that some tests need, if root may. Does nothing if all are installed;
+# otherwise exits with 1 and prints the command for root.
 missing=""
 for package in "$@"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' || missing="$missing $package"

@@ -7,7 +7,7 @@ uv build -q --out-dir "$1"
 tools=.cache/release
 [ -x $tools/bin/python ] || uv venv -q --python "$(command -v python)" $tools
 uv pip sync -q --require-hashes --python $tools/bin/python requirements-release.lock
-# its warning: a lock has no graph of dependencies
+# suppresses its warning that a lock has no dependency graph
 $tools/bin/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --mc-type application --spec-version 1.6 --output-reproducible \
     --output-format JSON --output-file "$1/tenken-$version.cdx.json" requirements.lock
 ls "$1"/tenken-"$version"*

@@ -1,7 +1,7 @@
 #!/bin/sh
-# driver.sh [NVCC]: refuse a CUDA toolkit that the driver of this machine cannot run, before anything is built.
-# From CUDA 11 on, a driver runs every toolkit of its own major version (minor version compatibility, CUDA documentation);
-# before that it runs toolkits up to its own version. Says nothing where there is no driver (a login node) or no nvcc.
+# driver.sh [NVCC]: refuse a CUDA toolkit that the driver of this machine cannot run, before anything is built. From
+# CUDA 11 on, a driver runs every toolkit of its own major version (minor version compatibility, CUDA documentation);
+# before that it runs toolkits up to its own version. Silent if there is no driver (a login node) or no nvcc.
 nvcc=${1:-nvcc}
 # as the build finds it (src/cmake/tenken_cuda.cmake)
 for home in "$CUDA_HOME" "$CUDA_PATH" /usr/local/cuda; do

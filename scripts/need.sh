@@ -1,5 +1,5 @@
 #!/bin/sh
-# need.sh PYTHON venv|build: is what a newcomer's machine must bring there? Names the package that brings it.
+# need.sh PYTHON venv|build: checks for what a newcomer's machine must provide. Names the missing package.
 python=$1
 missing=""
 need() { # COMMAND PACKAGE
@@ -21,12 +21,12 @@ venv)
 build)
     need "${CXX:-g++}" g++
     need flock util-linux
-    # those of the virtual environment will do
+    # the virtual environment's tools will do
     [ -x .venv/bin/cmake ] || need cmake cmake
     [ -x .venv/bin/ninja ] || need make make ;;
 esac
 if [ -z "$missing" ]; then
-    # a path that ReFrame cannot run from is refused before anything is made
+    # a path that ReFrame cannot run from is refused before anything is created
     ! command -v "$python" >/dev/null 2>&1 || exec "$python" -I tenken/paths.py
     exit 0
 fi

@@ -1,7 +1,7 @@
 #!/bin/sh
-# nvcc.sh: where this machine has an NVIDIA GPU and no CUDA compiler, bring one from PyPI into .cache and print its folder.
-# The release follows the driver: 13.0 for drivers of CUDA 13, 12.4 for older ones. Prints nothing where none is needed.
-# Where none can be brought it says what would help and fails: a run that leaves out the GPUs must be asked for, by
+# nvcc.sh: if this machine has an NVIDIA GPU and no CUDA compiler, installs one from PyPI into .cache and prints its
+# folder. The release follows the driver: 13.0 for drivers of CUDA 13, 12.4 for older ones. Prints nothing if none is
+# needed. If none can be installed it prints what would help and fails: a run without the GPUs must be requested with
 # TENKEN_NO_CUDA=1.
 [ -z "$TENKEN_NO_CUDA" ] || exit 0
 nvidia-smi -L 2>/dev/null | grep -q '^GPU ' || exit 0

@@ -1,7 +1,7 @@
 #!/bin/sh
-# run.sh SYSTEM MODE [REFRAME OPTIONS]: what `make run` does, inside the activated virtual environment.
-# The run is ReFrame's own command; the report fails if nothing was run. V=1 prints all output of ReFrame,
-# which else goes to output/reframe.log alone, with one line a check here.
+# run.sh SYSTEM MODE [REFRAME OPTIONS]: what `make run` does, inside the activated virtual environment. The run is
+# ReFrame's own command; the report fails if nothing was run. V=1 prints all output of ReFrame, which otherwise goes
+# only to output/reframe.log, with one line per check here.
 system=$1
 mode=$2
 shift 2
@@ -30,10 +30,10 @@ if [ "$system" = local ]; then
 fi
 case $system in local | h200) . scripts/mpi.sh ;; esac
 [ -n "$TENKEN_TERMINAL" ] || tenken systems describe "$system" || leave 2
-# what it is, what does not apply here, and check files that do not import: the page has all three
+# description of the machine, checks that do not apply, and check files that do not import: the page shows all three
 tenken checks --system "$system" --mode "$mode" --save || leave 2
 echo "+ reframe -c checks -r --system $system --mode $mode $*"
-# past TENKEN_LIMIT reframe is ended: it cancels its jobs, and what ran is reported
+# after TENKEN_LIMIT reframe is ended: it cancels its jobs, and what ran is reported
 ${TENKEN_LIMIT:+timeout -k 5m "$TENKEN_LIMIT"} reframe -c checks -r --system "$system" --mode "$mode" "$@" &
 child=$!
 stopped=

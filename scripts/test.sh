@@ -2,18 +2,19 @@
 # test.sh [PYTEST OPTIONS]                  what `make test` runs: linters, then all tests but those of a part
 # test.sh --parts 'NAMES' [PYTEST OPTIONS]  what `make test-all` runs: the tests of all parts, or of those named
 set -e
-# Several builds of the same sources are tested. With ccache a source is compiled once for all that compile it alike;
-# without (no root, no Debian) the tests do the same and take longer. CCACHE_DIR may name a cache that outlives a clone.
+# Several builds of the same sources are tested. With ccache each source is compiled once for all identical builds;
+# without it (no root, no Debian) the tests do the same and take longer. CCACHE_DIR may name a cache that outlives a
+# clone.
 if command -v ccache >/dev/null || sh scripts/debian.sh ccache >/dev/null; then
     CCACHE_DIR=${CCACHE_DIR:-$PWD/.cache/ccache}
-    # The builds of a clone and of this checkout differ in the folder, and in whether a warning is an error: a warning
-    # comes out of the cache with the object, and tests/programs/conftest.py refuses every one.
+    # Builds of a clone and of this checkout differ in the folder, and in whether warnings are errors: ccache replays a
+    # warning with the object, and tests/programs/conftest.py refuses every one.
     CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_IGNOREOPTIONS=-Werror
     CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
     export CCACHE_DIR CCACHE_BASEDIR CCACHE_NOHASHDIR CCACHE_IGNOREOPTIONS
     export CMAKE_CXX_COMPILER_LAUNCHER CMAKE_CUDA_COMPILER_LAUNCHER
 fi
-# Every process would compile the same Python again where images and CI forbid to keep what is compiled.
+# Images and CI may forbid writing bytecode, and every process would compile the same Python again.
 unset PYTHONDONTWRITEBYTECODE
 if [ "$1" = --parts ]; then
     parts=$(echo "$2" | sed 's/^ *//; s/ *$//; s/  */ or /g')
@@ -23,7 +24,7 @@ if [ "$1" = --parts ]; then
     exec pytest -n "${TENKEN_TEST_WORKERS:-4}" --dist loadgroup -m "${parts:-part}" "$@" \
         $(python -m tests.support.parts --files)
 fi
-# The build has the second core while the linters, which are quick and come first, have one.
+# The build uses the second core while the linters, which are quick and come first, use one.
 python -m tests.programs.conftest &
 build=$!
 sh scripts/lint.sh || { kill $build; exit 1; }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# tmpdir.sh: sourced before pip, compilers and MPI, which fill it: where the folder of temporary files cannot be written
-# or is nearly full, one in the checkout takes its place.
+# tmpdir.sh: sourced before pip, compilers and MPI, which fill TMPDIR: if that cannot be written or is nearly full, a
+# folder in the checkout replaces it.
 tenken_tmp=${TMPDIR:-/tmp}
 tenken_free=$(df -Pk "$tenken_tmp" 2>/dev/null | awk 'NR == 2 { print $4 }')
 if [ ! -w "$tenken_tmp" ] || [ "${tenken_free:-0}" -lt 262144 ]; then

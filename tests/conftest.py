@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Settings for all tests."""
 
 import atexit
 import os
@@ -12,25 +12,25 @@ import pytest
 from tenken.paths import ROOT
 from tests.support import parts, skips
 
-# A shell that runs the tests in the background, or nohup, has them and every program they start ignore these.
+# A shell that runs the tests in the background, or nohup, makes them and their children ignore these signals.
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, usual)
 
-# Tests run side by side and would wait for each other's measurements: each worker has its own locks.
+# Tests run concurrently and would wait for each other's measurements: each worker has its own locks.
 os.environ["TENKEN_LOCKS"] = tempfile.mkdtemp(prefix="tenken-locks-")
 atexit.register(shutil.rmtree, os.environ["TENKEN_LOCKS"], ignore_errors=True)
 
-# More threads than cores wait for each other here: one that spins while it waits takes the core that it waits for.
+# There are more threads than cores: a spinning thread would take the core that it waits for.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-# Checks that only tests have import each other as tests.*: the suite itself is installed as tenken alone.
+# Checks used only by tests import each other as tests.*: only tenken itself is installed.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 @pytest.fixture(autouse=True)
 def same_environment() -> Iterator[None]:
-    """What runs in this process leaves the environment as it was: `tenken node` empties it."""
+    """Code that runs in this process must leave the environment unchanged. `tenken node` empties it."""
     before = dict(os.environ)
     yield
     if os.environ != before:
@@ -65,8 +65,8 @@ def mark_the_parts(items: list[pytest.Item]) -> None:
 
 
 def keep_groups_together(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of one xdist_group must meet in one worker: pytest 9.2 renames no item, and pytest-xdist 3.8 then spreads
-    them over all workers, each of which builds, dry-runs and starts Slurm for itself, in each other's way."""
+    """Tests of one xdist_group must run in one worker: pytest 9.2 renames no item, and pytest-xdist 3.8 then spreads
+    them over all workers, each of which builds, dry-runs and starts Slurm separately."""
     if getattr(config.option, "loadgroup", False):
         spread = [i.nodeid for i in items if i.get_closest_marker("xdist_group") and "@" not in i.nodeid]
         if spread:
@@ -77,10 +77,10 @@ def keep_groups_together(config: pytest.Config, items: list[pytest.Item]) -> Non
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where CI runs, a skip that tests/support/skips.py does not list is a failure."""
+    """In CI, a skip that tests/support/skips.py does not list is a failure."""
     report = yield
     if report.skipped and skips.in_ci():
-        # an expected failure has no place and line
+        # an expected failure has no file and line
         said = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         why = skips.refused(item.nodeid.split("@")[0], said.removeprefix("Skipped: "))
         if why:

@@ -1,4 +1,4 @@
-"""The suite in environments that are not ours: languages, homes, folders, Python versions, MPIs, missing tools."""
+"""The suite in other environments: languages, homes, folders, Python versions, MPIs, missing tools."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_an_older_python_is_refused_with_what_to_do(tmp_path):
 def test_any_language_is_borne(env):
     done = tenken("systems", "describe", "no-such-system-\N{MULTIPLICATION SIGN}", **env)
     assert done.returncode == 2 and "unknown system" in done.stderr, done.stderr[-500:]
-    # the output contains a character that no ASCII terminal has
+    # the output contains a character that an ASCII terminal lacks
     said = "import sys; from tenken import cli; cli.build_parser = lambda *a: exit(print('4 \\N{DEGREE SIGN} H200'))"
     done = subprocess.run(
         [sys.executable, "-c", f"{said}; cli.main([])"], cwd=ROOT, capture_output=True, text=True, check=False,
@@ -200,7 +200,7 @@ def stand_in(folder: Path, name: str, text: str) -> None:
 
 @pytest.mark.parametrize(("headers", "brought"), [(True, False), (False, True)])
 def test_an_mpi_that_cannot_build_is_passed_over_for_one_that_can(tmp_path, headers, brought):
-    """Whose it is does not matter: `mpicxx -E` either finds mpi.h or not."""
+    """The vendor does not matter: `mpicxx -E` either finds mpi.h or not."""
     stand_in(tmp_path, "mpirun", "exit 0")
     stand_in(tmp_path, "mpicxx", f"exit {int(not headers)}")
     stand_in(tmp_path, "python", 'echo "$@" > asked')
@@ -255,7 +255,7 @@ def test_the_hdf5_that_h5py_brought_is_found(tmp_path, python, named, found):
 
 @pytest.mark.parametrize("nvcc", [True, False])
 def test_a_gpu_without_nvcc_is_described_and_what_has_it_is_named(tmp_path, nvcc):
-    """scripts/nvcc.sh brings one or ends the run; a user who describes such a machine is told why nothing is built for
+    """scripts/nvcc.sh installs one or ends the run; a user who describes such a machine sees why nothing is built for
     it."""
     there = {"g++", "nvidia-smi", *(["nvcc"] if nvcc else [])}
     row = "0, GPU-0, NVIDIA H100 80GB HBM3, 9.0, 81559, 5, 16, Disabled\n"

@@ -35,8 +35,8 @@ MAY_KNOW = {
     "commands": BETWEEN | {"reframe", "history", "campaign", "report"},
 }
 EVERYBODYS = {"errors", "paths", "cli", "counters", "venv"}
-#: Checks are written with `tenken.reframe`; a check of a foreign program or with checks of its own between numbers uses
-#: the pure parts directly.
+#: Checks are written with `tenken.reframe`; a check of a foreign program, or one that compares numbers itself, uses the
+#: pure parts directly.
 CHECKS_MAY_KNOW = {"reframe", "judge", "parsers", "model"}
 OUTSIDE = ("checks", "config", "reports", "systems", "perflogs", "tests", "tools", "toolchains")
 
@@ -81,7 +81,7 @@ def test_arrows_go_one_way() -> None:
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    """No circle among modules, neither in a function nor under TYPE_CHECKING."""
+    """No import cycle among modules, neither in a function nor under TYPE_CHECKING."""
     modules = {
         ".".join(f.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): f for f in files("tenken")
     }
@@ -181,7 +181,7 @@ def test_a_check_outside_of_the_checkout_runs(tmp_path: Path) -> None:
     (folder / "ours.py").write_text(OUTSIDE_CHECK)
     outcome = reframe("-r", "--system", "local", folder=tmp_path, checks=str(folder))
     (record,) = outcome.records
-    # on a loaded machine a measurement may be void: the check ran, and was judged
+    # on a loaded machine a measurement may be INVALID: the check ran, and was judged
     assert record.check == "OurDaxpy" and record.verdict in ("PASS", "RECORDED", "INVALID"), outcome.output
 
 

@@ -23,7 +23,7 @@ FILES = {
 
 
 def make(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """`make` of a checkout whose virtual environment is the one that these tests run in."""
+    """`make` of a checkout with the virtual environment of these tests."""
     return subprocess.run(
         ["make", "-o", ".venv/.stamp-dev", *arguments], cwd=folder, capture_output=True, text=True, check=False,
         env={**os.environ, **env},
@@ -75,12 +75,12 @@ def test_make_dev_installs_what_the_tests_need(tmp_path: Path) -> None:
 def test_make_golden_asks_for_all_systems_or_for_one(checkout: Path) -> None:
     command = "python -m tests.reframe.config.golden"
     assert f"{command} h200\n" in make(checkout, "-n", "golden", "ONLY=h200").stdout
-    # `make -n` inside another make adds lines of its own
+    # `make -n` inside another make adds its own lines
     assert command in [line.rstrip() for line in re.split(r"\n|&& ", make(checkout, "-n", "golden").stdout)]
 
 
 def test_golden_scripts_are_those_of_shipped_systems_and_of_one_that_is_named(tmp_path, monkeypatch, capsys) -> None:
-    """Systems added by a site are held by `tenken systems validate` alone, until it requests golden scripts."""
+    """Systems added by a site are only validated by `tenken systems validate`, until it requests golden scripts."""
     shipped = {path.stem for path in (ROOT / "systems").glob("*.yaml")} - {"hardware"}
     known = {path.name for path in golden.FOLDER.iterdir() if path.is_dir()}
     assert set(golden.SYSTEMS) == known & shipped

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.run, pytest.mark.slow, pytest.mark.build, pytest.mark.
 
 
 def clean_environment(**changes: str) -> dict[str, str]:
-    """The environment of somebody who has not activated anything."""
+    """The environment of a user who has not activated anything."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_", "VIRTUAL_ENV", "PYTHON"))}
     venv = str(ROOT / ".venv")
     path = os.pathsep.join(p for p in kept.get("PATH", "").split(os.pathsep) if not p.startswith(venv))
@@ -34,16 +34,16 @@ def clone(tmp_path_factory) -> Path:
 
 
 def make(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # what ccache has of this checkout serves the clone, if both are its base
+    # ccache's objects of this checkout serve the clone, if both have the same base
     there = {"CCACHE_BASEDIR": str(clone)} if "CCACHE_DIR" in os.environ else {}
     return subprocess.run(
         ["make", *arguments], cwd=clone, env=clean_environment(**there), capture_output=True, text=True, check=False,
-        timeout=1800,  # of a run that hangs: how long one takes depends on what else runs here
+        timeout=1800,  # limit for a run that hangs: the normal duration depends on other load
     )  # fmt: skip
 
 
 def cpu_seconds() -> float:
-    """What every child of this process that has ended used of CPU, in seconds, its own children included."""
+    """CPU seconds of all finished children of this process, including their children."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -53,10 +53,10 @@ def test_make_run_ends_with_verdicts_and_a_page(clone):
     done = make(clone, "run")
     used = cpu_seconds() - before
     output = done.stdout + done.stderr
-    # a shared machine may void a measurement, one that hides its memory channels has no limit to hold STREAM against:
-    # those are verdicts too, never a failure of the suite
+    # a shared machine may void a measurement, and one that hides its memory channels has no limit for STREAM: those are
+    # verdicts too, never a failure of the suite
     assert done.returncode in (0, 1, 2), output
-    assert not re.search(r"^FAIL ", output, re.M), output  # of the table of verdicts: ReFrame says FAIL of INVALID too
+    assert not re.search(r"^FAIL ", output, re.M), output  # of the table of verdicts: ReFrame reports INVALID as FAIL
     assert re.search(r"^(PASS|RECORDED|INVALID) +StreamHost ", output, re.M), output
     assert re.search(r"^(PASS|RECORDED|INVALID) +Daxpy ", output, re.M), output
     # one line per check, and the table: messages about slow work depend on the machine
@@ -68,8 +68,8 @@ def test_make_run_ends_with_verdicts_and_a_page(clone):
     text = page.read_text()
     assert "StreamHost" in text and "Host memory, triad" in text
     assert not re.search(r'(src|href)="https?://', text)
-    # set-up and build included. Two quiet cores use 313 s and take 3 min 28 s; alongside another worker's compilations
-    # the same run has taken 11 min, which says nothing of the run
+    # set-up and build included. On two quiet cores it uses 313 s of CPU and takes 3 min 28 s; next to another worker's
+    # compilations the same run has taken 11 min, which is not the suite's
     assert used < 600, f"{used:.0f} s of CPU"
 
 

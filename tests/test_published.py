@@ -1,4 +1,5 @@
-"""The list of published results: complete against the references, and each row selected where it was measured."""
+"""The list of published results: complete compared with the references, and each row selected on the machine where it
+was measured."""
 
 from __future__ import annotations
 
@@ -99,8 +100,7 @@ def test_a_reference_cites_its_publication_and_its_metric_names_the_group() -> N
 
 
 def test_no_published_reference_accepts_anything() -> None:
-    """A bound of 0 is not one for a value that is never below it; a range ten times as wide as its middle is
-    meaningless."""
+    """A bound of 0 is meaningless for a value that is never below it; so is a range ten times as wide as its middle."""
     for name, system in loader.load_all().items():
         for reference in system.references:
             low, high = reference.bounds
@@ -166,7 +166,7 @@ def test_a_job_with_size_and_layout_as_printed_meets_its_row() -> None:
 
 
 def test_a_job_that_requests_other_subjects_than_the_reference_does_not_meet_its_row() -> None:
-    """As a figure of a GPU would be missing from a result in which those of the host were requested."""
+    """As if a GPU's figure were missing from a result in which those of the host were requested."""
     found = command.unmet(TWO_NODES, [job(subjects=["host"])], {"gpu"})
     assert found == "HplOtherPublished requests values of host, not of gpu"
 
@@ -208,7 +208,7 @@ def test_the_command_lists_every_row(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_row_is_measured_runnable_or_described_and_names_its_record(tmp_path: Path) -> None:
-    """Of what two H200 measured: a copy with the published size; a map without GPUDirect Storage."""
+    """From measurements of two H200: a copy with the published size; a map without GPUDirect Storage."""
     rows = [row for row in KNOWN.rows if row.row in ("T1", "G3", "R10", "R5") and not row.fact]
     rows += [row for row in KNOWN.rows if row.reason == "k40"][:1]
     archives = [kept.MODES, kept.FILE]
@@ -299,7 +299,7 @@ def test_a_wrong_list_is_refused_and_says_where(tmp_path: Path, before: str, aft
 
 
 def test_the_settings_of_figure_7_reach_the_job_and_nothing_else_does() -> None:
-    """R5 and R6 were measured by two MPIs: the one that a user names is loaded, and its limits are set where given."""
+    """R5 and R6 were measured with two MPIs: the one that a user names is loaded, and its limits are set if given."""
     machine = loader.load("reedbush-h")
     plain = machine.expand({}, strict=False).environments["cuda"]
     assert plain.modules == ("cuda9/9.2.148", "openmpi") and plain.prepare == ()

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.release, pytest.mark.slow, pytest.mark.xdist_group("re
 
 
 def without_the_checkout(**more: str) -> dict[str, str]:
-    """An environment in which nothing of this checkout is found; the tools of the tests are."""
+    """An environment in which nothing of this checkout is found, except the tools of the tests."""
     left_out = ("TENKEN_", "RFM_", "PYTHON", "VIRTUAL_ENV")
     given = {k: v for k, v in os.environ.items() if not k.startswith(left_out)}
     return {**given, "PATH": f"{Path(sys.executable).parent}:{given['PATH']}", **more}
@@ -42,7 +42,7 @@ def done(command: list[str], folder: Path, **env: str) -> str:
 
 
 def sources() -> list[str]:
-    """The files that git knows of this checkout, so that no left-over of a build gets into a release."""
+    """The files of this checkout that git knows, so that no build leftovers get into a release."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, capture_output=True, text=True, check=True,
@@ -75,7 +75,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Dist:
 
 @pytest.fixture(scope="module")
 def installed(dist: Dist, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment into which the wheel was installed from its file, and nothing else."""
+    """The programs of an environment into which only the wheel was installed from its file."""
     venv = tmp_path_factory.mktemp("empty") / "venv"
     python = venv / "bin" / "python"
     done(["uv", "venv", "-q", "--python", sys.executable, str(venv)], venv.parent)
@@ -131,7 +131,7 @@ def test_every_pin_of_a_lock_has_its_hashes(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
 def test_nothing_makes_each_start_of_reframe_slow(name: str) -> None:
-    """jsonschema imports it where it is there, which takes 1.3 s of CPU time: three times the start of ReFrame."""
+    """jsonschema imports it if it exists, which takes 1.3 s of CPU time: three times the start of ReFrame."""
     assert not re.findall(r"^rfc3987-syntax==.*", (ROOT / name).read_text(), re.M)
     assert re.findall(r"^rfc3987-syntax==.*", (ROOT / "requirements-release.lock").read_text(), re.M)
 
@@ -139,7 +139,7 @@ def test_nothing_makes_each_start_of_reframe_slow(name: str) -> None:
 # -- installed from the file into an empty environment --
 
 
-#: Nothing of the checkout is there, and nothing that the tests have; catalogue and data sheets travel in the wheel.
+#: Neither the checkout nor the tests' packages are available; catalogue and data sheets are in the wheel.
 ALONE = """
 import importlib.util, sys, tenken
 from tenken.cli import main
@@ -175,7 +175,7 @@ def test_it_judges_a_record(installed: Path, tmp_path: Path) -> None:
 
 
 #: Commands of the documentation that are run here, unchanged, in this order, each with its exit status: the archive
-#: holds FAILs (1), and two sessions are too few nights for the gate (3).
+#: contains FAILs (1), and two sessions are too few nights for the gate (3).
 RUN = {
     "tenken systems new my-cluster": 0,
     "tenken systems describe my-cluster": 0,
@@ -199,7 +199,7 @@ print("SAMPLES", len(samples(frame.iloc[0], "perflogs")), len(frame))
 
 
 def test_commands_of_the_documentation_run(installed: Path, tmp_path: Path) -> None:
-    """On a site's folder: its systems, contracts and archive, and no checkout."""
+    """In a site's folder, with its systems, contracts and archive, and without a checkout."""
     documented = {shlex.join(c.words): c for c in commands.documented()[0]}
     assert not sorted(set(RUN) - set(documented)), "no longer in the documentation"
     for name in ("systems", "reports"):

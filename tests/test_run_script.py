@@ -1,4 +1,4 @@
-"""The work of `make run` around ReFrame: how it ends, and what a signal leaves. ReFrame and tenken are stand-ins."""
+"""What `make run` does around ReFrame: how it ends, and what a signal leaves. ReFrame and tenken are stand-ins."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_signal_cancels_the_jobs_and_writes_the_page_of_what_there_is(command,
 
 
 def test_make_hands_a_signal_on(command, tmp_path):
-    """`make run` itself is what a batch system ends."""
+    """A batch system ends `make run` itself."""
     venv, running = tmp_path / "venv", tmp_path / "running"
     (venv / "bin").mkdir(parents=True)
     (venv / "bin" / "activate").write_text(f"PATH={tmp_path}:$PATH\n")

@@ -1,4 +1,4 @@
-"""A toolkit that the driver cannot run is refused before anything is built; a missing one is brought."""
+"""A toolkit that the driver cannot run is refused before anything is built; a missing one is installed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_gpu_without_compiler_gets_the_release_of_its_driver(tmp_path, able, r
 
 
 def test_a_gpu_without_compiler_and_network_is_no_green_run(tmp_path):
-    """What would help is named; leaving the GPUs out must be requested."""
+    """The remedy is named; leaving the GPUs out must be requested."""
     machine(tmp_path, "580.1", "13.0", None)
     (tmp_path / "python").write_text("#!/bin/sh\necho 'cannot fetch nvidia-cuda-nvcc' >&2\nexit 1\n")
     (tmp_path / "python").chmod(0o755)

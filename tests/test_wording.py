@@ -41,7 +41,7 @@ def test_terms_of_the_glossary_are_found() -> None:
 
 
 def test_every_kind_of_text_is_read() -> None:
-    """A sentence put into a text of each kind is found at its line, and the same in code or a comment is not."""
+    """A bad sentence in a text of each kind is found with its line, and is ignored in code or a comment."""
     bad, anew = "one\nthe driver tells no clock\n", r"\btells\b"
     assert re.search(anew, wording.markdown(bad)) and not re.search(
         anew, wording.markdown("`tells`\n```\ntells\n```\n    tells\n")

@@ -4,8 +4,7 @@ CUDA 13.0 is put together from wheels alone. CUDA 12.4 takes nvcc from a Debian 
 contains it, and headers and libraries from wheels. What the wheels lack is added: unversioned names of libraries for
 the linker, link stubs of the driver's libraries, ``lib64``, and for 12.4 the static runtime.
 
-The folder is made next to its final place and renamed when it is complete: a half-made one is never used.
-"""
+The folder is created next to its final place and renamed when it is complete: an incomplete one is never used."""
 
 from __future__ import annotations
 
@@ -30,10 +29,10 @@ from toolchains.wheels import Target, ToolchainError
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 
-#: Folder that everything fetched is kept in; the variable moves it (for example to a disk shared by CI runs).
+#: Folder for all downloads; the variable moves it (for example to a disk shared by CI runs).
 CACHE_VARIABLE = "TENKEN_CACHE"
 
-#: Written last into a finished home: version, components, pins. Its absence means that the folder is not ours.
+#: Written last into a finished home: version, components, pins. If it is missing, the folder is not ours.
 MARKER = ".tenken-cuda-home.json"
 
 #: What every program needs: the compiler, the runtime, CCCL (cuda_fp16.h requires <nv/target>), NVML's header.
@@ -42,7 +41,7 @@ BASE = ("nvcc", "cudart", "cccl", "nvml")
 
 @dataclass(frozen=True)
 class Toolkit:
-    """One CUDA version: wheels of each component, and the Debian package that holds nvcc where no wheel does."""
+    """One CUDA version: wheels of each component, and the Debian package that contains nvcc if no wheel does."""
 
     version: str
     components: dict[str, tuple[str, ...]]
@@ -57,7 +56,7 @@ class Toolkit:
         return list(dict.fromkeys(name for component in components for name in self.components[component]))
 
 
-#: A component lists all that it needs to link: cuSPARSE and cuSOLVER need nvJitLink, cuSOLVER also cuBLAS.
+#: A component lists everything that it needs to link: cuSPARSE and cuSOLVER need nvJitLink, cuSOLVER also cuBLAS.
 TOOLKITS = {
     "13.0": Toolkit(
         "13.0",
@@ -99,7 +98,7 @@ TOOLKITS = {
     ),
 }
 
-#: nvcc's own settings, relative to the folder of nvcc; the Debian package's name its installed places instead.
+#: nvcc's own settings, relative to the folder of nvcc; those of the Debian package name its installed places instead.
 NVCC_PROFILE = """\
 TOP = $(_HERE_)/..
 CICC_PATH = $(TOP)/nvvm/bin
@@ -117,10 +116,9 @@ def cache() -> Path:
 
 
 def parse_components(text: str, toolkit: Toolkit) -> tuple[str, ...]:
-    """Components of "base", "all" or a list with commas; nvcc and cudart always belong to it.
+    """Components of "base", "all" or a comma-separated list; nvcc and cudart are always included.
 
-    Raises ToolchainError naming what is allowed.
-    """
+    Raises ToolchainError naming what is allowed."""
     chosen: list[str] = []
     for name in filter(None, (part.strip() for part in text.split(","))):
         if name == "base":
@@ -138,10 +136,10 @@ def parse_components(text: str, toolkit: Toolkit) -> tuple[str, ...]:
 
 
 def make(version: str, components: str = "base", home: Path | None = None, wheelhouse: Path | None = None) -> Path:
-    """A CUDA_HOME of ``version`` with at least ``components``; made unless it is there.
+    """A CUDA_HOME of ``version`` with at least ``components``; created if it does not exist.
 
-    ``home`` is the folder to make (default: cuda-VERSION in the cache). ``wheelhouse`` holds wheels (and the .deb
-    of 12.4) already fetched, for a machine without network. Raises ToolchainError.
+    ``home`` is the folder to create (default: cuda-VERSION in the cache). ``wheelhouse`` contains wheels (and the .deb
+    of 12.4) that were fetched before, for a machine without network. Raises ToolchainError.
     """
     if version not in TOOLKITS:
         raise ToolchainError(f"CUDA {version!r} is not known; allowed: {', '.join(TOOLKITS)}")
@@ -173,14 +171,14 @@ def components_of(home: Path, toolkit: Toolkit) -> tuple[str, ...]:
 
 
 def _pins(toolkit: Toolkit, components: Sequence[str]) -> list[str]:
-    """What the lock file states about ``components``: a home is outdated when that has changed."""
+    """The lock file's entries for ``components``: a home is outdated when they have changed."""
     names = toolkit.wheels_of(components)
     return sorted(f"{pin.name}=={pin.version}" for pin in wheels.read_lock(toolkit.lock) if pin.name in names)
 
 
 @contextmanager
 def _only_one(path: Path) -> Iterator[None]:
-    """Two processes that want the same home make it once; the second waits for the first."""
+    """Two processes that need the same home create it once; the second waits for the first."""
     with open(path, "w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
@@ -235,7 +233,7 @@ def _packaged(wheelhouse: Path, pin: debian.DebianPin) -> Path:
 
 
 def _merge_wheel(wheel: Path, home: Path) -> None:
-    """Bring the folders of a wheel (nvidia/cu13/... or nvidia/<library>/...) together under ``home``."""
+    """Merges the folders of a wheel (nvidia/cu13/... or nvidia/<library>/...) into ``home``."""
     scratch = home / ".unpacked"
     wheels.unpack(wheel, scratch)
     for package in sorted((scratch / "nvidia").iterdir()):
@@ -245,7 +243,7 @@ def _merge_wheel(wheel: Path, home: Path) -> None:
 
 
 def _move_into(source: Path, destination: Path) -> None:
-    """Move a tree onto another one; existing files are replaced, Python's own are left out."""
+    """Moves a tree onto another one; existing files are replaced, Python's own are left out."""
     destination.mkdir(exist_ok=True)
     for path in sorted(source.iterdir()):
         if path.name in ("__init__.py", "__pycache__", ".metadata"):
@@ -282,7 +280,7 @@ def _merge_debian_nvcc(package: Path, home: Path) -> None:
 
 
 def _mend(home: Path) -> None:
-    """Add what the wheels lack; the module's docstring has the list."""
+    """Adds what the wheels lack; the module's docstring has the list."""
     lib = home / "lib"
     (lib / "stubs").mkdir(parents=True, exist_ok=True)
     # nvcc 13 looks in lib, CMake's FindCUDAToolkit in lib64.

@@ -1,7 +1,7 @@
 """NVIDIA DALI and the imports of its readers, from wheels: ``python -m toolchains.dali 13 FOLDER`` prints TENKEN_DALI.
 
-The folder goes in front of PYTHONPATH; nothing is installed. nvImageCodec and nvCOMP, which only its decoders need, are
-left out. A finished folder is used again.
+The folder must precede others in PYTHONPATH; nothing is installed. nvImageCodec and nvCOMP, which only its decoders
+need, are left out. A finished folder is used again.
 """
 
 from __future__ import annotations

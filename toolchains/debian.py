@@ -21,16 +21,16 @@ from toolchains.wheels import ToolchainError
 #: Where Debian and Ubuntu keep the keys of Debian's archive.
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
-#: Overrides the mirror, for a machine whose apt knows none of Debian's (Ubuntu) or that has to use another.
+#: Overrides the mirror, for a machine whose apt has none of Debian's (Ubuntu) or that must use another.
 MIRROR_VARIABLE = "TENKEN_DEBIAN_MIRROR"
 
-#: By the machine name of uname; sources belong to none.
+#: By uname's machine name; sources have none.
 DEBIAN_ARCH = {"x86_64": "amd64", "aarch64": "arm64", "source": "source"}
 
 
 @dataclass(frozen=True)
 class DebianPin:
-    """One line of debian.lock. Of a source package (arch ``source``) the hash is that of the upstream archive."""
+    """One line of debian.lock. For a source package (arch ``source``) the hash is that of the upstream archive."""
 
     suite: str
     component: str
@@ -80,10 +80,10 @@ def mirror() -> str:
 
 
 def fetch_package(pin: DebianPin, directory: Path) -> Path:
-    """Download ``pin`` into ``directory`` and return the path of the .deb; one that already exists is kept.
+    """Downloads ``pin`` into ``directory`` and returns the path of the .deb; an existing one is kept.
 
-    apt checks the archive's signature. A package whose hash is not the locked one (Debian replaces versions in
-    point releases) is taken with a warning, as long as it is the same upstream version. Raises ToolchainError.
+    apt checks the archive's signature. A package with another hash than the locked one (Debian replaces versions in
+    point releases) is accepted with a warning, if the upstream version is the same. Raises ToolchainError.
     """
     directory.mkdir(parents=True, exist_ok=True)
     upstream = pin.version.split("~")[0].split("-")[0]
@@ -113,10 +113,9 @@ def fetch_package(pin: DebianPin, directory: Path) -> Path:
 
 
 def fetch_source(pin: DebianPin, directory: Path) -> Path:
-    """Download the upstream archive of the source package ``pin`` into ``directory``; returns its path.
+    """Downloads the upstream archive of the source package ``pin`` into ``directory``; returns its path.
 
-    Raises ToolchainError, also when it is not the locked one: upstream sources do not change with revisions.
-    """
+    Raises ToolchainError, also if it differs from the locked one: upstream sources do not change with revisions."""
     directory.mkdir(parents=True, exist_ok=True)
     options = _private_apt(pin, directory / "apt")
     _apt(["apt-get", *options, "update"], f"no source list of {pin.suite} from {mirror()}")
@@ -154,7 +153,7 @@ def unpack_package(deb: Path, directory: Path) -> None:
 
 
 def _private_apt(pin: DebianPin, state: Path) -> list[str]:
-    """Make apt's folders under ``state``; returns the options that confine apt to them."""
+    """Creates apt's folders under ``state``; returns the options that confine apt to them."""
     for folder in ("lists/partial", "cache/archives/partial", "sources"):
         (state / folder).mkdir(parents=True, exist_ok=True)
     signed = f"Signed-By: {KEYRING}\n" if KEYRING.exists() else ""

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Make the virtual environment of Tenken from this kit, without network and without root.
-# usage: kit/install.sh [VENV]      (from anywhere; VENV: default .venv in the checkout that holds the kit)
-# PYTHON=/path/to/python3 chooses the Python; TENKEN_CACHE the folder that a compiler in the kit is put into.
+# Creates the virtual environment of Tenken from this kit, without network and without root.
+# usage: kit/install.sh [VENV]      (from anywhere; VENV: default .venv in the checkout that contains the kit)
+# PYTHON=/path/to/python3 chooses the Python; TENKEN_CACHE the folder for a compiler in the kit.
 set -eu
 
 kit=$(cd "$(dirname "$0")" && pwd)
@@ -57,7 +57,7 @@ else
 fi
 venv=$(cd "$venv" && pwd)
 
-# -I and --isolated: neither PYTHONPATH nor the user's pip settings reach into the installation.
+# -I and --isolated: neither PYTHONPATH nor the user's pip settings affect the installation.
 pip() {
     "$venv/bin/python" -I "$pip_program" --isolated install --quiet --disable-pip-version-check --no-cache-dir \
         --root-user-action=ignore --no-index --no-deps "$@"

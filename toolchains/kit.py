@@ -1,8 +1,8 @@
 """``make kit``: write a folder from which the suite runs on a machine without network.
 
-The kit holds wheels (ReFrame and what the checks need), an MPI with CUDA transports, ``install.sh`` that makes the
-virtual environment from them, MANIFEST (hash and size of every file) and REVISION (the commit, because the machine
-that it goes to has no .git). docs/kit.md says how to make, carry and use one.
+The kit contains wheels (ReFrame and what the checks need), an MPI with CUDA transports, ``install.sh`` that creates the
+virtual environment from them, MANIFEST (hash and size of every file) and REVISION (the commit, because the target
+machine has no .git). docs/kit.md describes how to make, carry and use one.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ LEFT_OUT = frozenset({"polars", "polars-runtime-32"})
 #: In addition to Tenken's dependencies, from kit.lock.
 TOOLS = ("setuptools", "pip")
 
-#: The extra `build`, part of every kit: without it nothing runs on a machine without cmake.
+#: The extra `build`, part of every kit: nothing runs without it on a machine without cmake.
 BUILDERS = ("cmake", "ninja")
 
-#: CUDA release that a kit for drivers of that major version brings a compiler of.
+#: CUDA release whose compiler a kit for drivers of that major version contains.
 CUDA_RELEASE = {"12": "12.4", "13": "13.0"}
 
-#: NVSHMEM's bitcode is for compilers other than nvcc and three quarters of the wheel.
+#: NVSHMEM's bitcode is for compilers other than nvcc and makes up three quarters of the wheel.
 NVSHMEM_LEFT_OUT = re.compile(r"\.(?:bc|ltoir|py|pyc)$|/RECORD$")
 
 
@@ -59,7 +59,7 @@ class Settings:
 
     @classmethod
     def of(cls, environment: dict[str, str]) -> Settings:
-        """Settings of the KIT_* variables. Raises ToolchainError naming the variable and what it may be."""
+        """Settings of the KIT_* variables. Raises ToolchainError with the variable and the allowed values."""
         known = {"KIT_PYTHON", "KIT_ARCH", "KIT_CUDA", "KIT_REPORTS", "KIT_NVCC", "KIT_NVSHMEM"}
         for name in environment:
             if name.startswith("KIT_") and name not in known:
@@ -107,7 +107,7 @@ def _distribution(requirement: str) -> str:
 
 
 def requires(wheel: Path) -> list[str]:
-    """Names that a wheel's metadata asks for, those of its extras left out."""
+    """Names that a wheel's metadata requires, without its extras."""
     with zipfile.ZipFile(wheel) as archive:
         metadata = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         head = archive.read(metadata).decode().split("\n\n")[0]
@@ -116,10 +116,10 @@ def requires(wheel: Path) -> list[str]:
 
 
 def fetch_closure(names: Iterable[str], pins: Sequence[Pin], target: Target, directory: Path) -> None:
-    """Fetch wheels of ``names`` and of all that they require.
+    """Fetches wheels of ``names`` and of everything that they require.
 
-    The lock file was resolved for every Python and platform: what a wheel asks for and the lock does not hold for
-    this target is not needed there.
+    The lock file was resolved for every Python and platform: a requirement that it does not contain for this target is
+    not needed there.
     """
     locked = {pin.name for pin in pins if pin.applies_to(target)} - LEFT_OUT
     done: set[str] = set()
@@ -132,7 +132,7 @@ def fetch_closure(names: Iterable[str], pins: Sequence[Pin], target: Target, dir
 
 
 def write_kit(settings: Settings, directory: Path) -> None:
-    """Write the kit to ``directory`` (generated again; replaced when it is complete). Raises ToolchainError."""
+    """Writes the kit to ``directory`` (regenerated; replaced when it is complete). Raises ToolchainError."""
     half = directory.with_name(f".{directory.name}.half")
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
@@ -163,7 +163,7 @@ def _add_compiler(settings: Settings, directory: Path) -> None:
 
 
 def write_nvshmem(settings: Settings, directory: Path) -> None:
-    """Write NVSHMEM without its bitcode (about 50 MB) to a separate folder, which a run can do without."""
+    """Writes NVSHMEM without its bitcode (about 50 MB) to a separate folder, which a run can do without."""
     half = directory.with_name(f".{directory.name}.half")
     shutil.rmtree(half, ignore_errors=True)
     names = settings.toolkit.components["nvshmem"]
@@ -176,7 +176,7 @@ def write_nvshmem(settings: Settings, directory: Path) -> None:
 
 
 def revision() -> str:
-    """The commit of this checkout, "-dirty" behind it when files differ; "unknown" outside a checkout."""
+    """The commit of this checkout, followed by "-dirty" when files differ; "unknown" outside a checkout."""
     try:
         commit = subprocess.run(
             ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
@@ -192,12 +192,12 @@ def revision() -> str:
 
 
 def files_of(directory: Path) -> list[Path]:
-    """All files of a kit but MANIFEST itself, sorted."""
+    """All files of a kit except MANIFEST, sorted."""
     return sorted(path for path in directory.rglob("*") if path.is_file() and path.name != "MANIFEST")
 
 
 def _finish(half: Path, directory: Path) -> None:
-    """Write MANIFEST (sha256, bytes, path) and put the folder in its place."""
+    """Writes MANIFEST (sha256, bytes, path) and puts the folder in its place."""
     shutil.rmtree(half / "cuda/apt", ignore_errors=True)
     lines = [
         f"{hashlib.sha256(path.read_bytes()).hexdigest()} {path.stat().st_size} {path.relative_to(half)}\n"

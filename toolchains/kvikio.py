@@ -1,7 +1,7 @@
 """KvikIO and its dependencies, from wheels: ``python -m toolchains.kvikio 12 FOLDER`` prints the CMake option.
 
-The wheels hold headers, libraries and CMake's own files; CMake 4.0 or newer reads these. A
-finished folder is used again.
+The wheels contain headers, libraries and CMake's own files; CMake 4.0 or newer reads these. A finished folder is used
+again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Put an MPI that takes device pointers into a virtual environment: Open MPI's wheel with NVIDIA's UCX in front.
+"""Installs an MPI that accepts device pointers into a virtual environment: Open MPI's wheel together with NVIDIA's UCX.
 
 ``python3 -m toolchains.mpi .venv`` fetches both; with ``--kit DIR`` they come out of a kit. They go to VENV/mpi and
-VENV/ucx, out of the way of a site's own MPI; VENV/bin/tenken-mpi.env turns them on.
+VENV/ucx, separate from a site's own MPI; VENV/bin/tenken-mpi.env enables them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ fi
 
 
 def fetch(target: Target, cuda: str, directory: Path) -> None:
-    """Write the two archives of a kit into ``directory``: Open MPI and UCX for drivers of CUDA ``cuda``.
+    """Writes the two archives of a kit into ``directory``: Open MPI and UCX for drivers of CUDA ``cuda``.
 
     Raises ToolchainError.
     """
@@ -81,7 +81,7 @@ def fetch(target: Target, cuda: str, directory: Path) -> None:
 
 
 def repack(wheel: Path, archive: Path, wanted: Callable[[str], object]) -> None:
-    """Copy the files of ``wheel`` whose name ``wanted`` accepts into the zip ``archive``, modes and all.
+    """Copies the files of ``wheel`` whose name ``wanted`` accepts into the zip ``archive``, with their modes.
 
     Raises ToolchainError when there is none.
     """

@@ -2,7 +2,7 @@
 
 A lock file is a pip requirements file with hashes (``name==version ; marker --hash=sha256:...``), made by ``uv pip
 compile --universal --generate-hashes`` from the ``.in`` file next to it. One lock serves all Python versions and both
-architectures; markers are judged for the *target*, not for the Python that runs this.
+architectures; markers are evaluated for the *target*, not for the Python that runs this.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NEWEST_GLIBC = 28
 
 
 class ToolchainError(Exception):
-    """Something that a user can act on; the text is one line: what, where, what to do."""
+    """An error that a user can act on; the text is one line: what, where, what to do."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Pin:
         }[match[1]]
 
     def requirement(self) -> str:
-        """The line for pip; without the marker, which pip would judge for the Python that runs it."""
+        """The line for pip, without the marker, which pip would evaluate for the Python that runs it."""
         return " ".join([f"{self.name}=={self.version}", *(f"--hash={h}" for h in self.hashes)])
 
 
@@ -127,11 +127,11 @@ def find_pip() -> list[str]:
 
 
 def fetch(pins: Sequence[Pin], target: Target, directory: Path, at_once: int = 1) -> list[Path]:
-    """Bring the wheels of ``pins`` for ``target`` into ``directory``; returns their paths in the same order.
+    """Fetches the wheels of ``pins`` for ``target`` into ``directory``; returns their paths in the same order.
 
-    pip runs twice at a time, each for ``at_once`` wheels: 1 for large wheels, so that what has arrived stays if a
-    later one fails (pip leaves alone what is there with the right hash); many for small ones, where pip's own start
-    costs most. Raises ToolchainError with pip's own last words.
+    pip runs for ``at_once`` wheels at a time: 1 for large wheels, so that completed ones stay if a later one fails (pip
+    keeps files with the right hash); many for small ones, for which pip's own start costs most. Raises ToolchainError
+    with pip's own last words.
     """
     directory.mkdir(parents=True, exist_ok=True)
     pip = find_pip()

@@ -1,7 +1,7 @@
 """The pictures of the documentation: ``make pictures`` draws them from kept records, in light and dark.
 
-Needs a headless Chromium. A digest of the templates is stored with the pictures, so that a test sees without a browser
-that one of them has changed since.
+Needs a headless Chromium. A digest of the templates is stored with the pictures, so that a test detects without a
+browser that one has changed since.
 """
 
 from __future__ import annotations

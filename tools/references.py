@@ -1,25 +1,26 @@
-"""References with a value for each point of a sweep, out of kept sessions, as a fragment of a system file.
+"""References with a value for each point of a sweep, from kept sessions, as a fragment of a system file.
 
     python -m tools.references SYSTEM ARCHIVE|DOCUMENT... > fragment.yaml
     python -m tools.references --leave-out SYSTEM ARCHIVE|DOCUMENT...
 
-A point that at least two sessions measured becomes a reference, its tolerance the end of a prediction interval: of one
-more session, one value in 10,000 lies beyond. Two sessions alone contain almost no information about their scatter, so
-the variance of the logarithms is that of all sizes of the metric in the same kind of memory, moderated by a prior: four
-machines' worth of 2 %. A machine counts once, by the median of its sessions, which lie closer together than two
-machines (on one the launch of a kernel took 1.8 us more in every session). The degrees of freedom are at most the
-machines less one, for sizes of one machine move together. The required width of the interval is rounded up to 10, 15,
-20 or 25 %; beyond that a loss of 30 % would pass, and the point is rejected. Ratios have 25 % always. A session that
-failed by references alone counts like any other: left out, it would keep every tolerance as narrow as it was.
+A point that at least two sessions measured becomes a reference, with the end of a prediction interval as tolerance: one
+value in 10,000 of a further session is beyond it. Two sessions alone contain almost no information about their scatter,
+so the variance of the logarithms is that of all sizes of the metric in the same kind of memory, moderated by a prior:
+four machines' worth of 2 %. A machine counts once, by the median of its sessions, which are closer to each other than
+those of two machines (on one the launch of a kernel took 1.8 us more in every session). The degrees of freedom are at
+most the number of machines less one, since sizes of one machine move together. The required width of the interval is
+rounded up to 10, 15, 20 or 25 %; beyond that a loss of 30 % would pass, and the point is rejected. Ratios have 25 %
+always. A session that failed only by references counts like any other: leaving it out would keep every tolerance as
+narrow as it was.
 
-A record that two archives hold counts once. A session of `local` counts where its GPUs are the system's; a document
-(.json) that a program wrote by hand is a separate session. Values of the host, of the CPU's work on a GPU's memory and
-of storage are left out: they belong to the borrowed machine or disk, and sessions that agreed were contradicted by the
-next one. So are accuracy and shares of one total. Sizes between the points of a sweep are included where no kept value
-misses the value between the points (`between`). The rest is reported on standard error, by metric and reason.
+A record in two archives counts once. A session of `local` counts if its GPUs are the system's; a document (.json) that
+a program wrote outside of a session is a separate session. Values of the host, of the CPU's work on a GPU's memory and
+of storage are left out: they depend on the borrowed machine or disk, and differed in later sessions. So are accuracy
+and shares of one total. Sizes between the points of a sweep are included if no kept value misses the value between the
+points (`between`). The rest is reported on standard error, by metric and reason.
 
 --leave-out: the points of all machines but one, applied to that one's runs, for each in turn: runs that would fail, and
-what shares of the values miss when they are 10, 15, 20 and 30 % worse. The first archive contains sessions on many
+which share of the values misses when they are 10, 15, 20 and 30 % worse. The first archive contains sessions on many
 machines, every other file those of one.
 """
 
@@ -51,7 +52,7 @@ from tenken.model.verdicts import FAIL, INVALID
 #: GPUs of one model differ by some percent, and so do releases of a driver: a tolerance below 10 % is too narrow.
 TOLERANCES = (0.1, 0.15, 0.2, 0.25)
 LEAST_SESSIONS, MOST_TOLERANCE = 2, TOLERANCES[-1]
-#: The probability of one more measurement beyond a bound; what is assumed about a scatter before it is known.
+#: The probability of a further measurement beyond a bound; what is assumed about a scatter before it is known.
 BEYOND, PRIOR_DOF, PRIOR_SCATTER = 1e-4, 4, 0.02
 #: Work of a CPU, although the value is reported for a GPU.
 BY_CPU = {
@@ -62,7 +63,7 @@ BY_CPU = {
     "hpcg": ("setup", "optimise"),
 }
 STORAGE = ("snapshot_io", "storage_map", "overlap", "data_loading")
-#: Figures that are no speed: verified, or bounded together by the total that they are shares of.
+#: Figures that are no speeds: verified, or bounded together by the total that they are shares of.
 NO_SPEED = {
     "hpl": {"residual": "accuracy", "difference": "accuracy"},
     # phases overlap: with an update 6 % faster `ahead` became 40 % longer at the same rate
@@ -97,8 +98,8 @@ class Defect:
         )
 
 
-#: Each by name. Every session of `SLOW_DGEMM` has a launch that took the algorithm with tile 15 (path `algorithm.*`),
-#: which reaches 0.9 of the others at the power cap; the program has compared algorithms alone since.
+#: Each by name. In every session of `SLOW_DGEMM` a launch used the algorithm with tile 15 (path `algorithm.*`), which
+#: reaches 0.9 of the others at the power cap; the program has compared algorithms one at a time since.
 SLOW_DGEMM = (
     "20261122T191720Z-18ff9f", "20261122T192751Z-h200quick", "20261122T221030Z-h200five1", "20261122T221511Z-h200five2",
     "20261122T222554Z-h200lot3", "20261122T222726Z-h200lot4", "20261122T222855Z-h200lot5", "20261122T223046Z-h200cv",
@@ -146,7 +147,7 @@ class Run:
 
 
 def runs(system: System, arguments: Iterable[str]) -> Iterator[Run]:
-    """All results of the system, of `local` on the system's GPUs, and of documents alone."""
+    """All results of the system, of `local` on the system's GPUs, and of single documents."""
     described = next((name, one) for name, one in system.partitions.items() if one.node.gpu is not None)
     partition, sheet = described[0], described[1].node.gpu
     assert sheet is not None
@@ -174,7 +175,7 @@ def runs(system: System, arguments: Iterable[str]) -> Iterator[Run]:
 
 
 def _too_slow(record: Record) -> bool:
-    """Whether a run failed by nothing but references: its values are as good as any."""
+    """Whether a run failed only by references: its values are as good as any."""
     return all(finding.kind == REFERENCE for finding in record.findings if finding.verdict == FAIL)
 
 
@@ -183,7 +184,7 @@ def _names(result: Result) -> list[str]:
 
 
 def refusal(program: str, metric: MetricValue, devices: bool = True) -> str:
-    """Why a value can be no reference; empty: it can. `devices`: whether the run had a GPU."""
+    """Why a value cannot be a reference; empty: it can. `devices`: whether the run had a GPU."""
     if metric.kind == "host" or not devices or metric.at.get("buffers") == "host":
         return "of the host"
     if program in STORAGE:
@@ -194,7 +195,7 @@ def refusal(program: str, metric: MetricValue, devices: bool = True) -> str:
 
 
 def parameters_of(program: Program, result: Result, metric: MetricValue) -> dict[str, Any]:
-    """What a run must have for its value to be the same quantity on the same kind of machine."""
+    """What must be equal for a value to be the same quantity on the same kind of machine."""
     named = facts.run_of(result, metric)
     wanted = ("ranks",) if metric.kind == "ranks" else ()
     asked = {name: named[name] for name in (*program.identity, *wanted) if named.get(name) is not None}
@@ -231,8 +232,7 @@ def _defect(run: Run, metric: MetricValue) -> str:
 
 
 def family(key: Key) -> tuple[str, ...]:
-    """What scatters alike: a metric at all its sizes, separated by memory, kernel and everything else that is not a
-    number."""
+    """What scatters alike: a metric at all its sizes, separated by memory, kernel and all other text coordinates."""
     parameters = json.loads(key[5])
     return (*key[:3], *(f"{k}={v}" for k, v in sorted(parameters.items()) if isinstance(v, (str, bool))))
 
@@ -262,7 +262,8 @@ def scatters(values: dict[Key, list[Seen]]) -> dict[tuple[str, ...], tuple[int, 
 
 @cache
 def student(dof: int, beyond: float) -> float:
-    """What Student's t exceeds with probability `beyond`; t is sqrt(dof) tan(a), the density of a is cos(a)^(dof-1)."""
+    """The value that Student's t exceeds with probability `beyond`; t is sqrt(dof) tan(a), the density of a is
+    cos(a)^(dof-1)."""
     angles = np.linspace(-math.pi / 2, math.pi / 2, 200_002)[1:-1]
     density = np.cos(angles) ** (dof - 1)
     above = np.cumsum(density[::-1])[::-1] / density.sum()
@@ -270,7 +271,7 @@ def student(dof: int, beyond: float) -> float:
 
 
 def tolerance_of(unit: str, direction: str, sessions: int, dof: int, variance: float) -> float | None:
-    """The tolerance of a point by the scatter of its family; None: one more session may be further off than 25 %."""
+    """The tolerance of a point by the scatter of its family; None: a further session may be off by more than 25 %."""
     reach = student(dof, BEYOND) * math.sqrt(variance * (1 + 1 / sessions))
     asked = 1 - math.exp(-reach) if direction == "higher" else math.exp(reach) - 1
     rounded = next((one for one in TOLERANCES if asked <= one), None)
@@ -326,7 +327,7 @@ def sweep_of(head: tuple[Any, ...], found: list[Any], values: dict[Key, list[See
 
 
 def fragment(good: dict[tuple[Any, ...], list[Any]], values: dict[Key, list[Seen]]) -> list[str]:
-    """Lines of YAML: one reference for all points that have everything but the place in common."""
+    """Lines of YAML: one reference for all points that differ only in the coordinate."""
     lines = ["references:"]
     for head, found in sorted(good.items(), key=lambda pair: tuple(map(str, pair[0]))):
         program, metric, kind, partition, environ, unit, direction, statistic, tolerance, driver = head
@@ -373,7 +374,7 @@ def made(system: System, arguments: Iterable[str]) -> tuple[list[str], Counter[s
 
 @dataclass
 class LeftOut:
-    """Runs of machines compared with the points of all others: those that fail, and values that a loss would miss."""
+    """Runs of machines compared with the points of all others: those that fail, and values that would detect a loss."""
 
     runs: int = 0
     failed: list[str] = field(default_factory=list)

@@ -3,9 +3,9 @@
     python -m tools.sensitivity > table.md
     python -m tools.sensitivity --left-out > table.md
 
-Every rate of a run is multiplied by a factor, and every time divided by it: consistently, as a slow GPU does. The run
-is judged as on a machine that no file describes, without references. The table has, for each program and kind of GPU,
-the largest factor at which it FAILs, for all GPUs and for the second of two alone. `never`: not at 1/50 either.
+Every rate of a run is multiplied by a factor, and every time divided by it, consistently, as on a slow GPU. The run is
+judged as on a machine that no file describes, without references. The table has, for each program and kind of GPU, the
+largest factor at which it FAILs, for all GPUs and for the second of two alone. `never`: not at 1/50 either.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tenken.model.subject import Subject
 from tenken.model.verdicts import FAIL
 from tenken.paths import ROOT
 
-#: Factors that are tried: a hundredth apart, and half, a tenth and a fiftieth.
+#: Factors that are tried: in steps of a hundredth, and a half, a tenth and a fiftieth.
 FACTORS = (*(one / 100 for one in range(99, 59, -1)), 0.5, 0.1, 0.02)
-#: Units of rates, which a slow GPU lowers, and of times, which it raises; power, shares and counts stay.
+#: Units of rates, which a slow GPU lowers, and of times, which it raises; power, shares and counts are unchanged.
 RATES = ("GB/s", "GFLOP/s", "TFLOP/s", "Gcell/s", "samples/s", "messages/s", "GFLOP/s/W", "GB/s/W", "Gcell/s/W")
 TIMES = ("s", "ms", "us", "ns")
 #: What programs report of rates next to their values.
@@ -176,13 +176,13 @@ def margins(kept: Iterable[Record]) -> Margins:
 
 
 def without(by_session: dict[str, float], session: str) -> float:
-    """The rise of a threshold that is the same share of the slowest session, when a session is left out."""
+    """The rise of a threshold, as the same share of the slowest session, when a session is left out."""
     others = [margin for name, margin in by_session.items() if name != session]
     return min(others) / min(by_session.values()) if others else 1.0
 
 
 def left_out(found: Margins) -> list[str]:
-    """Lines of Markdown: how much floors depend on one session, and which sessions would FAIL without themselves."""
+    """Lines of Markdown: how much floors depend on one session, and which sessions would FAIL if they were left out."""
     lines = [
         "| figure | GPU | sessions | slowest | floor without it | FAIL at, each left out | healthy FAIL |",
         "|---|---|---|---|---|---|---|",

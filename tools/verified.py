@@ -25,7 +25,7 @@ from tenken.report.rows import rows_of
 
 PAGE = ROOT / "docs" / "verified.md"
 DATA = ROOT / "tests" / "data"
-#: What hides what differs in a command line: where ReFrame was, and what every run has.
+#: Parts of a command line that do not distinguish runs: ReFrame's path, and common options.
 _LEFT_OUT = {"-c", "checks", "-r"}
 
 HEAD = """\
@@ -126,7 +126,7 @@ def in_table(seen: Seen) -> str:
 
 
 def figures(all_of_them: Iterable[Seen]) -> Iterator[str]:
-    """Rows: GPUs, figure, sessions, least, median and greatest value of a session's median."""
+    """Rows: GPUs, figure, sessions, lowest, median and highest value of a session's median."""
     by: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for seen in all_of_them:
         if seen.gpus != "host" and "," not in seen.gpus:

@@ -7,7 +7,7 @@ from tenken.reframe.foreign import Figure, ForeignCheck
 
 @rfm.simple_test
 class FioRead(ForeignCheck):
-    """Sequential reading past the page cache, a second a run."""
+    """Sequential reading that bypasses the page cache, one second per run."""
 
     descr = "fio: sequential reading of a file"
     program = "fio_read"

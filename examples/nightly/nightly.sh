@@ -1,8 +1,8 @@
 #!/bin/sh
 # nightly.sh SYSTEM [REFRAME OPTIONS]: one night on a machine: run, report, gate, post. For cron, scrontab and systemd.
 #
-#   TENKEN_LIMIT   the hard limit of a night (default 6h); then jobs are cancelled, and the page shows what there is
-#   TENKEN_POST    a command that is given the page, the log and exit status of the night, then the folder and the exit
+#   TENKEN_LIMIT   maximum time of a night (default 6h); then jobs are cancelled, and the page shows what is complete
+#   TENKEN_POST    a command that receives the page, log and exit status of the night, then the folder and exit
 #                  status of the gate (see post-mail.sh)
 #   TENKEN_MODE    default nightly
 #   TENKEN_NODES   nodes of each partition that a night measures (default 1); the next night takes others
@@ -16,7 +16,7 @@ shift
 cd "$(dirname "$0")/../.." || exit
 . .venv/bin/activate || exit
 
-# Inside a job (scrontab) what Slurm told this job must not reach the ones that it submits.
+# Inside a job (scrontab), Slurm's variables of this job must not reach the jobs that it submits.
 for name in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
     [ "$name" = SLURM_CONF ] || unset "$name"
 done
@@ -28,7 +28,7 @@ if ! flock -n 9; then
     holder=$(sed -n 's/^process \([0-9]*\) on .*/\1/p' "$lock")
     here=$(hostname)
     if grep -q " on $here since" "$lock" && ! kill -0 "$holder" 2>/dev/null; then
-        # the script was killed, ReFrame goes on: it holds the lock until it has ended
+        # if the script was killed, ReFrame continues and holds the lock until it ends
         echo "nightly: process $holder of the last night of $system is gone, but the ReFrame that it started still" \
             "runs; this one is left out (pgrep -af reframe; tenken jobs)" >&2
     else
@@ -37,7 +37,7 @@ if ! flock -n 9; then
     exit 75
 fi
 : >"$lock"
-# a night whose log cannot be written would tell nobody what it found
+# if the log cannot be written, nobody would see the findings
 { echo "process $$ on $(hostname) since $(date -u +%FT%TZ)" >&9; } 2>/dev/null || {
     free=$(df -Pk output | awk 'END { print $4 }')
     echo "nightly: $PWD/$lock cannot be written: is its disk full ($free KiB are free)? Nothing was started" >&2
@@ -48,9 +48,9 @@ TENKEN_SESSION=$(date -u +%Y%m%dT%H%M%SZ)-$(od -An -N3 -tx1 /dev/urandom | tr -d
 TENKEN_LIMIT=${TENKEN_LIMIT:-6h}
 export TENKEN_SESSION TENKEN_LIMIT
 log=output/nightly/$TENKEN_SESSION.log
-# what a killed night left in the queue would measure beside this one
+# jobs left in the queue by a killed night would disturb this one
 tenken jobs --cancel >"$log" 2>&1
-# which nodes the checks measure that any node would do for
+# nodes for the checks that could run on any node
 TENKEN_TONIGHT=$(tenken systems tonight "$system" --nodes "${TENKEN_NODES:-1}" --kept "output/nightly/$system.nodes" 2>>"$log")
 export TENKEN_TONIGHT
 sh scripts/run.sh "$system" "${TENKEN_MODE:-nightly}" "$@" >>"$log" 2>&1 &
@@ -63,7 +63,7 @@ while kill -0 $child 2>/dev/null; do
     wait $child
     status=$?
 done
-# what got worse against the nights before, also after a night that failed: the archive has what there is
+# regressions since the previous nights, also after a failed night: the archive has what was measured
 gate=output/gate/$system
 tenken gate --system "$system" --output "$gate" >"$gate.log" 2>&1
 gated=$?

@@ -1,6 +1,6 @@
 #!/bin/sh
-# post-mail.sh PAGE LOG STATUS GATE_FOLDER GATE_STATUS: mail what the gate says of the night and the table of verdicts to
-# $TENKEN_MAILTO, with the pages that exist attached. Quiet when both went well.
+# post-mail.sh PAGE LOG STATUS GATE_FOLDER GATE_STATUS: mails the gate's report of the night and the table of verdicts
+# to $TENKEN_MAILTO, with the existing pages attached. Sends nothing if both succeeded.
 set -eu
 page=$1 log=$2 status=$3 gate=$4 gated=$5
 [ "$status" = 0 ] && [ "$gated" = 0 ] && exit 0
@@ -22,7 +22,7 @@ set --
 for file in "$page" "$gate/nightly.html"; do
     [ ! -f "$file" ] || set -- "$@" -a "$file"
 done
-# the last table of verdicts, with what is missing; a night that ended before it has the end of its log
+# the last table of verdicts, with what is missing; for a night that ended earlier, the end of its log
 table=$(awk '/^Verdict +Check /{ text = ""; on = 1 } on { text = text $0 "\n" } /^Page:/{ on = 0 } END { printf "%s", text }' "$log")
 {
     if [ -f "$gate/summary.md" ]; then cat "$gate/summary.md"; elif [ -f "$gate.log" ]; then cat "$gate.log"; fi

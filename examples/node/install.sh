@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs the node check for root: nothing of it lies where a user can write. As root, on each node or in its image:
+# Installs the node check for root, entirely in places where no other user can write. As root, on each node or in its
+# image:
 #     install.sh WHEEL [FOLDER with the built programs]
 # Removed by: rm -r /opt/tenken /etc/tenken /var/lib/tenken
 set -eu
@@ -9,7 +10,7 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin
 wheel=${1:?usage: install.sh WHEEL [FOLDER of programs]}
 here=$(dirname "$(readlink -f "$0")")
 
-# folders above must not let anybody put others in their place
+# nobody else may be able to replace the folders above
 for folder in / /opt /etc /var /var/lib; do
     [ "$(stat -c %u "$folder")" = 0 ] && [ -z "$(find "$folder" -maxdepth 0 -perm /022)" ] ||
         { echo "install.sh: $folder is not root's alone" >&2; exit 1; }
@@ -19,7 +20,7 @@ for folder in /opt/tenken /etc/tenken /var/lib/tenken; do
 done
 
 python3 -m venv /opt/tenken
-# the check needs the standard library alone: no dependency comes to a compute node
+# the check needs only the standard library: a compute node gets no dependencies
 /opt/tenken/bin/python -m pip install --quiet --no-index --no-deps --force-reinstall "$wheel"
 install -d -m 755 /opt/tenken/programs /opt/tenken/hooks /etc/tenken /var/lib/tenken
 if [ $# -gt 1 ]; then

@@ -4,8 +4,8 @@
 #     qmgr -c "import hook tenken application/x-python default /opt/tenken/hooks/pbs_hook.py"
 #
 # The alarm (30 s by default) must be above the 40 s after which node-check ends itself; beyond it PBS rejects the job.
-# It imports nothing of ours, and is written for any Python 3. PBS takes an exception for a rejection: whatever fails
-# here lets the job start.
+# It imports none of our modules, and runs on any Python 3. PBS treats an exception as a rejection, so any failure here
+# lets the job start.
 import contextlib
 import subprocess
 
@@ -39,6 +39,6 @@ try:
 except Exception:
     line = None
 if line and event.type != pbs.EXECHOST_PERIODIC:
-    # puts the job back into the queue; after event.job.rerun() OpenPBS would run it again each time that it ended
+    # requeues the job; after event.job.rerun() OpenPBS would run it again each time that it ended
     event.reject(line)
 event.accept()

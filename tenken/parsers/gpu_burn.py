@@ -2,9 +2,8 @@
 
 The format is that of its source (gpu_burn-drv.cpp): progress on one line that a carriage return overwrites,
 `12.3%  proc'd: 4312 (52130 Gflop/s) - 4200 (51990 Gflop/s)   errors: 0 - 0   temps: 61 C - 60 C`, with `(DIED!)` and
-`(WARNING!)` behind the errors of a GPU, which then lack the blank before the hyphen; at the end `Tested N GPUs:` and
-for each `GPU i: OK` or `FAULTY`. Rates are in 10^9 operations/s, those of the products, of each GPU since the report
-before.
+`(WARNING!)` after the errors of a GPU, which then lack the blank before the hyphen; at the end `Tested N GPUs:` and for
+each `GPU i: OK` or `FAULTY`. Rates of the products are in 10^9 operations/s, for each GPU since the previous report.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A campaign of all host checks over the four nodes of the tests' Slurm, or of the PBS stand-in: killed three times at
-random moments, resumed, one node really slow.
+random moments and resumed, with one node that is really slow.
 
     python -m tests.cluster.allchecks [slurm|pbs] [--names CHECK ...] [--factor F] [--seed N] [--keep FOLDER]
 
-The programs are built and run; in those of one node time passes more slowly than on the others (slow_node.c). Exit
-status 1 unless each node was tested once, the slow one is reported with its command, and no other one. All nodes are
-this machine, so that they run one at a time. With --keep the same command continues after an interruption.
+The programs are built and run; on one node their time passes more slowly than on the others (slow_node.c). Exit status
+1 unless each node was tested once and only the slow one is reported, with its command. All nodes are this machine, so
+they run one at a time. With --keep the same command continues after an interruption.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.cluster.standins.cluster import Cluster
 KILLS = 3
 #: Seconds between two lines of progress of this driver.
 PROGRESS_S = 30.0
-#: Of what a campaign needs of a checkout all but the systems.
+#: What a campaign needs of a checkout, except the systems.
 PARTS = ("checks", "config", "scripts", "src", "tenken", "tests", "toolchains")
 SYSTEM = """\
 title: Four nodes of a test
@@ -87,7 +87,7 @@ class Progress:
 
 
 def lay_out(folder: Path, scheduler: str, names: Sequence[str], factor: float) -> None:
-    """A root that is this checkout but for its systems, and the campaign `small`."""
+    """A root that equals this checkout except for its systems, and the campaign `small`."""
     access, more, nodes, slow = SITES[scheduler]
     root, home = folder / "root", folder / "campaigns"
     (root / "systems").mkdir(parents=True)
@@ -99,7 +99,7 @@ def lay_out(folder: Path, scheduler: str, names: Sequence[str], factor: float) -
     library = folder / "slow_node.so"
     source = Path(__file__).with_name("slow_node.c")
     subprocess.run(["gcc", "-O2", "-shared", "-fPIC", str(source), "-o", str(library), "-ldl"], check=True)
-    # threads that wait leave their core to what else runs here: otherwise a barrier takes ten times as long at times
+    # waiting threads yield their core to other processes: otherwise a barrier occasionally takes ten times as long
     shared = ", OMP_WAIT_POLICY: passive"
     # a compiler cache, where one is set up
     cache = {name: value for name, value in os.environ.items() if name.startswith(("CCACHE_", "CMAKE_"))}
@@ -114,7 +114,7 @@ def lay_out(folder: Path, scheduler: str, names: Sequence[str], factor: float) -
 
 
 class Watched:
-    """One command of the campaign: its lines are kept, and some of them printed as they come."""
+    """Runs one command of the campaign: its lines are stored, and some of them printed as they come."""
 
     def __init__(self, small: Small, progress: Progress, *words: str) -> None:
         self.small, self.progress = small, progress
@@ -136,7 +136,7 @@ class Watched:
                 print(f"{self.lines[-1]}; {on_node(self.small)}", flush=True)
 
     def ended(self, seconds: float | None = None) -> bool:
-        """Waits until it has ended, at most so long."""
+        """Waits until it has ended, at most this long."""
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -144,14 +144,14 @@ class Watched:
         return True
 
     def over(self, folder: Path) -> None:
-        """Takes down what was printed, and how long it took."""
+        """Stores what was printed, and how long it took."""
         self.reader.join(10)
         self.progress.seconds += time.monotonic() - self.began
         self.progress.keep(folder / "driver.json")
 
 
 def on_node(small: Small) -> str:
-    """What ReFrame printed last on the nodes that are measured now."""
+    """ReFrame's last output on the nodes that are measured now."""
     state = journal.read(small.folder / "campaigns" / "small")
     found = []
     for attempt in state.open():
@@ -183,7 +183,7 @@ def survives(small: Small, seed: int, progress: Progress) -> tuple[int, str]:
 
 
 def faults(small: Small, scheduler: str, status: int, output: str) -> list[str]:
-    """What is not as it must be."""
+    """Deviations from what is required."""
     slow = SITES[scheduler][3]
     wrong = [] if status == 0 else [f"`resume` ended with {status}: {output[-2000:]}"]
     done = subprocess.run(
@@ -212,7 +212,7 @@ def faults(small: Small, scheduler: str, status: int, output: str) -> list[str]:
 
 
 def slurm_of(progress: Progress, folder: Path, place: Path) -> MiniSlurm:
-    """A new one, whose jobs have other numbers than those of the last one, of which nothing is left."""
+    """A new cluster with other job numbers than the previous one, from which nothing is left."""
     if progress.folder and Path(progress.folder).is_dir():
         end(MiniSlurm(Path(progress.folder), progress.port))
         progress.number += 10000
@@ -224,7 +224,7 @@ def slurm_of(progress: Progress, folder: Path, place: Path) -> MiniSlurm:
 
 def end(cluster: MiniSlurm) -> None:
     cluster.slurm("scancel", "-f", "-u", getpass.getuser())
-    time.sleep(5)  # of its jobs nothing is to be left when their daemons are gone
+    time.sleep(5)  # nothing of its jobs may be left when their daemons are gone
     cluster.down()
 
 
@@ -244,7 +244,7 @@ def main(arguments: list[str]) -> int:
         if given.scheduler == "slurm":
             (Path(name) / "s").mkdir()
             cluster = slurm_of(progress, folder, Path(name) / "s")
-        # the stand-in's daemons are the processes of its jobs: those that still run are found again
+        # the stand-in's daemons are the processes of its jobs: running ones are found again
         commands = ("qsub", "qstat", "qdel", "pbsnodes")
         environment = cluster.environment if cluster else Cluster(folder / "cluster").create("pbs", commands)
         try:

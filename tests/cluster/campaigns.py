@@ -1,4 +1,4 @@
-"""Lays out a small campaign of host probes whose documents the test makes, and runs its commands."""
+"""Sets up a small campaign of host probes whose documents the test creates, and runs its commands."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Small:
         return process.returncode, output
 
     def killed_when(self, words: Sequence[str], ready: str, timeout: float = 60) -> None:
-        """kill -9 as soon as the journal holds an event of that kind more than before."""
+        """kill -9 as soon as the journal contains one more event of that kind."""
         before = self.events().count(ready)
         process = self.start(*words)
         until = time.time() + timeout
@@ -111,7 +111,7 @@ class Small:
 
 
 def scaled(whole: dict, factor: float) -> dict:
-    """A document all of whose figures that count for the better when larger are smaller by a factor."""
+    """A document in which all figures for which higher is better are smaller by a factor."""
     made = json.loads(json.dumps(whole))
     for metric in made["metrics"]:
         if metric["direction"] == "higher":

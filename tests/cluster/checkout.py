@@ -13,7 +13,7 @@ from tenken.paths import ROOT
 
 
 class Checkout:
-    """Below the checkout that is tested, as deep as `.cache/tests-src-build`: what that compiled is in ccache."""
+    """Below the tested checkout, at the same depth as `.cache/tests-src-build`, so that ccache has its objects."""
 
     def __init__(self, root: Path, cluster: Mapping[str, str], login: Mapping[str, str]) -> None:
         """`cluster`: variables of the cluster's commands; `login`: the environment of a login node."""

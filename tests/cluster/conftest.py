@@ -27,12 +27,12 @@ SITES: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
     "gridengine": ("tsubame3", {"TENKEN_GROUP": "gz00"}, ("qsub", "qstat", "qacct", "qdel")),
 }
 
-#: A test must not wait for what a person would wait for.
+#: Tests use short waiting times, not those for production.
 IMPATIENT = "output=00:00:05,submission=00:00:06,cancel=00:00:10,blocked=00:00:03,silence=00:00:20"
 
 
 def document(ranks: int = 1) -> dict[str, Any]:
-    """A good result of daxpy on a node with cores enough for any system."""
+    """A good result of daxpy on a node with enough cores for any system."""
     found = host_document("daxpy")
     cpus = list(range(256))
     found["placement"] |= {"ranks": ranks, "allowed_cores": 256, "threads": 256, "allowed_cpus": cpus}
@@ -88,7 +88,7 @@ def site(tmp_path: Path) -> Callable[..., Site]:
     return make
 
 
-#: A session that only has to end; what it leaves of the small disk is listed behind its output.
+#: A session that only has to end; files left on the small disk are listed after its output.
 _SCRIPT = """
 small=$1; now=$2; shift 2
 mkdir -p "$small" && mount -t tmpfs -o size=96k none "$small" || exit 99
@@ -100,14 +100,14 @@ exit $status
 
 
 def on_a_small_disk(small: Path, now: bool) -> list[str]:
-    """Words that start a command with a full disk at `small`, or one that the command fills itself."""
+    """Words that start a command with a full disk at `small`, or with one that the command itself fills."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     return ["unshare", *user, "--mount", "sh", "-c", _SCRIPT, "sh", str(small), "now" if now else "later"]
 
 
 @pytest.fixture(scope="session")
 def small_disks() -> None:
-    """Skips where the kernel lets us mount nothing."""
+    """Skips if the kernel does not allow mounting."""
     probe = subprocess.run([*on_a_small_disk(Path("/tmp"), False), "true"], capture_output=True, check=False)
     if probe.returncode:
         pytest.skip("no mount namespace here: unshare --mount and mount -t tmpfs must work")
@@ -122,7 +122,7 @@ def started(tmp_path_factory) -> Iterator[MiniSlurm]:
 
 
 def bring_up(folder: Path, first_number: int = 1) -> MiniSlurm:
-    """On the first ports that are free: another checkout may be tested on this machine. `first_number`: of a job."""
+    """Uses the first free ports: another checkout may be tested on this machine. `first_number`: of a job."""
     asked = os.environ.get("TENKEN_TEST_PORT")
     ports = [int(asked)] if asked else range(PORT, PORT + 2000, 100)
     taken: PortTakenError | None = None
@@ -163,7 +163,8 @@ def run(slurm: MiniSlurm, tmp_path: Path) -> Callable[..., Outcome]:
 
 @pytest.fixture(autouse=True)
 def row(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    """Holds a test of the matrix against its rows: sessions leave records with their verdict, by node and reason."""
+    """Compares a test of the matrix with its rows: sessions leave records with the row's verdict, naming node and
+    reason."""
     yield
     name = f"{request.module.__name__.rpartition('.')[2]}::{request.node.originalname}"
     rows = [one for one in matrix.of_test(name) if not one.own]

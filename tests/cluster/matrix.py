@@ -1,8 +1,8 @@
-"""What happens on bad days, which test shows it on which scheduler, and what an operator then sees: matrix.yaml.
+"""What can go wrong in operation, which test shows it on which scheduler, and what an operator then sees: matrix.yaml.
 
-The site shows this table (`python -m tests.cluster.matrix` prints it). The fixture `row` of conftest.py
-holds every test named here against it: each session leaves records with the verdict of its row, each of which names
-node and reason, so that no healthy node fails and nothing broken passes.
+The site shows this table (`python -m tests.cluster.matrix` prints it). The fixture `row` of conftest.py compares every
+test named here with it: each session leaves records with the verdict of its row, each naming node and reason, so that
+no healthy node fails and nothing broken passes.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ FAIL, INVALID, HEALTHY, NONE = "FAIL", "INVALID", "RECORDED", "none"
 
 @dataclass(frozen=True)
 class Row:
-    """One thing that happens. `tests`: `file::test` by the letters of the schedulers that it is shown on. `verdict`:
-    of the run that it happens to; HEALTHY: the run goes on as if nothing had happened, NONE: it leaves no record,
-    because its session ended. `beside`: healthy runs in the same session pass. `real`: only a real PBS shows it, the
-    stand-in answers as one was recorded to. `own`: the test looks at its records itself."""
+    """One thing that happens. `tests`: `file::test` by the letters of the schedulers on which it is shown. `verdict`:
+    of the affected run; HEALTHY: the run continues as if nothing had happened, NONE: it leaves no record, because its
+    session ended. `beside`: healthy runs in the same session pass. `real`: only a real PBS shows it, while the stand-in
+    replays a recorded answer. `own`: the test checks its records itself."""
 
     what: str
     tests: Mapping[str, str]
@@ -64,7 +64,7 @@ def of_test(name: str) -> list[Row]:
 
 
 def against(rows: Sequence[Row], records: Sequence[Record]) -> list[str]:
-    """What the records of a test's sessions show otherwise than its rows say; empty: nothing."""
+    """Differences between the records of a test's sessions and its rows; empty: none."""
     must = {row.verdict for row in rows} - {NONE}
     may = must | ({HEALTHY} if any(row.beside for row in rows) else set())
     wrong = [f"no record is {verdict}" for verdict in sorted(must - {record.verdict for record in records})]
@@ -72,7 +72,7 @@ def against(rows: Sequence[Row], records: Sequence[Record]) -> list[str]:
         reason = " ".join(finding.message for finding in record.findings)
         if record.verdict not in may:
             wrong.append(f"{record.nodes}: {record.verdict}: {reason}")
-        # a document that a test hands out names a node of its own
+        # a document that a test provides has its own node name
         named = (",".join(record.nodes) or "any ", *([record.result.node] if record.result else ()))
         if record.verdict not in GOOD and not reason.startswith(named):
             wrong.append(f"{record.nodes} are not named: {reason}")
@@ -82,7 +82,7 @@ def against(rows: Sequence[Row], records: Sequence[Record]) -> list[str]:
 
 
 def table() -> str:
-    """The table of every tested fault, which the site adds to docs/schedulers.md."""
+    """The table of every tested fault, which the site appends to docs/schedulers.md."""
     lines = ["| what happens | on | verdict | message and other effects |", "|---|---|---|---|"]
     for row in ROWS:
         on = " ".join(
@@ -94,7 +94,7 @@ def table() -> str:
 
 
 def counted() -> str:
-    """The sentence over the table."""
+    """The sentence above the table."""
     found = list(shown())
     of = {letter: sum(one == letter for _, one, _ in found) for letter in WHERE}
     numbers = ", ".join(f"{of[letter]} on {words} (**{letter}**)" for letter, words in WHERE.items() if of[letter])

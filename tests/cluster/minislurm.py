@@ -3,9 +3,9 @@
     python -m tests.cluster.minislurm up DIR      then: export SLURM_CONF=DIR/etc/slurm.conf
     python -m tests.cluster.minislurm down DIR
 
-Debian's packages bring it (tests/support/debian.py); nothing of theirs is started or changed. All nodes are daemons of
-this host and share its files, each with a host name of its own where the kernel lets us (a UTS namespace); a node's
-four GPUs are resources of Slurm without a device behind.
+It comes from Debian's packages (tests/support/debian.py); their services are neither started nor changed. All nodes are
+daemons of this host and share its files, each with its own host name if the kernel allows (a UTS namespace); a node's
+four GPUs are resources of Slurm without a device.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-#: slurmctld, slurmdbd, then one a node.
+#: slurmctld, slurmdbd, then one daemon per node.
 PORT = 27001
 NODES = 4
 DAEMONS = ("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd")
@@ -94,7 +94,7 @@ StorageLoc=slurm_acct_db
 
 
 class ClusterError(Exception):
-    """The cluster cannot be started: one line that says why."""
+    """The cluster cannot be started: one line with the reason."""
 
 
 class PortTakenError(ClusterError):
@@ -134,7 +134,7 @@ class MiniSlurm:
             raise
 
     def down(self) -> None:
-        """End the daemons whose pid files lie in the folder, and only those."""
+        """Ends only the daemons whose pid files are in the folder."""
         for pattern in ("slurmd-*", "slurmctld", "slurmdbd", "mariadbd", "munged"):
             pids = [pid for file in (self.dir / "pid").glob(pattern) if (pid := self._pid(file))]
             for pid in pids:
@@ -148,7 +148,7 @@ class MiniSlurm:
                 file.unlink(missing_ok=True)
 
     def _refuse(self) -> None:
-        # two that start at one moment would both find the ports free: held until this process ends
+        # two that start at the same moment would both find the ports free: held until this process ends
         try:
             self.lock = Path(tempfile.gettempdir(), f"minislurm-{self.port}.lock").open("w")  # noqa: SIM115
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -202,7 +202,7 @@ class MiniSlurm:
 
     def _start_accounting(self) -> None:
         data, sock = self.dir / "db" / "data", self.dir / "db" / "s"
-        # A server that starts removes the temporary tables it finds: those of another cluster's, in a folder of both.
+        # A server removes temporary tables when it starts: in a shared folder also another cluster's.
         temporary = self.dir / "db" / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
         if not (data / "mysql").is_dir():
@@ -231,7 +231,7 @@ class MiniSlurm:
             self.slurm("sacctmgr", "-i", "add", "user", user, "account=test", "defaultaccount=test")
 
     def start_accounting(self) -> None:
-        """slurmdbd, at first or again."""
+        """Starts slurmdbd, initially or again."""
         self._run("slurmdbd", MYSQL_UNIX_PORT=str(self.dir / "db" / "s"))
         self._wait(lambda: _listens(self.port + 1), "slurmdbd does not listen", 15)
 
@@ -251,20 +251,20 @@ class MiniSlurm:
             self._wait(lambda: not _alive(pid), "slurmctld does not end", 30)
 
     def start_controller(self) -> None:
-        """slurmctld again, if it does not run."""
+        """Starts slurmctld if it does not run."""
         if not _alive(self._pid(self.dir / "pid" / "slurmctld") or 0):
             self._start("slurmctld")
 
     def noted(self) -> bytes:
-        """What the controller has on disk of its jobs. It writes that every five seconds, so tests that kill it within
-        these put it back: how much is lost would be chance."""
+        """The controller's state of jobs on disk. The controller writes it every five seconds, so tests that kill it
+        earlier restore it: otherwise the loss would depend on chance."""
         try:
             return (self.dir / "state" / "job_state").read_bytes()
         except OSError:
             return b""
 
     def lose_since(self, noted: bytes) -> None:
-        """As after a crash within seconds of that moment; the controller is back, and knows nothing of what came."""
+        """As after a crash within seconds of that moment; the controller is back, and has lost everything since."""
         self.stop_controller()
         for name in ("job_state", "job_state.old"):
             (self.dir / "state" / name).unlink(missing_ok=True)
@@ -273,7 +273,7 @@ class MiniSlurm:
         self.start_controller()
 
     def _skip_numbers(self) -> None:
-        """A controller that was killed gives numbers of jobs that it lost to new ones, which the nodes then refuse."""
+        """A controller that was killed reuses numbers of lost jobs, which the nodes then refuse."""
         self.first_number += 1000
         text = re.sub(r"FirstJobId=.*\n", "", self.conf.read_text()) + f"FirstJobId={self.first_number}\n"
         self.conf.write_text(text)
@@ -282,13 +282,13 @@ class MiniSlurm:
         self.numbers_return = False
 
     def start_node(self, name: str, full_spool: bool = False, unseen: Path | None = None) -> None:
-        """The daemon of a node; with `full_spool` on a spool disk that holds nothing more. `unseen`: a folder of which
-        it does not see the content, as where a file system is not mounted.
+        """The daemon of a node; with `full_spool` its spool disk is full. `unseen`: a folder that is empty for it, as
+        if a file system were not mounted.
         """
         (self.dir / "spool" / name).mkdir(exist_ok=True)
         (self.dir / "tmp" / name).mkdir(exist_ok=True)
         if self.namespace:
-            # a daemon on loopback alone looks its own name up
+            # a daemon on loopback alone resolves its own name
             spool = f"{self.dir}/spool/{name}"
             full = f"mount -t tmpfs -o size=64k none {spool} && {{ cat /dev/zero > {spool}/fill; true; }} && "
             hosts = f"mount --bind {self.dir}/etc/hosts /etc/hosts"
@@ -299,7 +299,7 @@ class MiniSlurm:
             self._run("slurmd", "-N", name)
 
     def restart_node(self, name: str, full_spool: bool = False, unseen: Path | None = None) -> None:
-        """Its daemon ends and comes again; what it runs goes on."""
+        """Its daemon is restarted; its jobs continue."""
         pid = self._pid(self.dir / "pid" / f"slurmd-{name}")
         if pid:
             self._end(pid, signal.SIGTERM)
@@ -307,7 +307,7 @@ class MiniSlurm:
         self.start_node(name, full_spool, unseen)
 
     def kill_node(self, name: str) -> None:
-        """What a power cut does: its daemon and the steps that it runs are gone at once."""
+        """As after a power cut: its daemon and its steps end at once."""
         pid = self._pid(self.dir / "pid" / f"slurmd-{name}")
         steps = [one for one in _processes("slurmstepd") if f"SLURMD_NODENAME={name}" in _environ_of_children(one)]
         for one in [pid, *(child for step in steps for child in [step, *_descendants(step)])]:
@@ -317,7 +317,7 @@ class MiniSlurm:
     # -- talking to it --
 
     def slurm(self, *words: str) -> str:
-        """Output of one of its commands; what it says on standard error is part of it."""
+        """Output of one of its commands, including standard error."""
         done = subprocess.run(
             words, env=self._env(), capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL
         )
@@ -328,7 +328,7 @@ class MiniSlurm:
         return self.slurm("sinfo", "-h", "-N", "-p", "gpu", "-o", "%T").split().count("idle")
 
     def reset(self) -> None:
-        """No jobs, all nodes idle: what each test begins with."""
+        """No jobs, all nodes idle: the state at the start of each test."""
         if self.numbers_return:
             self._skip_numbers()
         self.start_controller()
@@ -342,13 +342,13 @@ class MiniSlurm:
         for partition in ("gpu", "debug"):
             self.slurm("scontrol", "update", f"partition={partition}", "state=up")
         if self._resume():
-            # a controller that is killed before it has saved this would come back with the nodes drained
+            # a controller killed before it saved this would restart with the nodes drained
             self.stop_controller(signal.SIGTERM)
             self.start_controller()
             self._resume()
 
     def _resume(self) -> bool:
-        """All nodes idle; whether one had to be resumed."""
+        """Waits until all nodes are idle; returns whether one had to be resumed."""
         until, resumed = time.time() + 40, False
         while self.idle() < NODES and time.time() < until:
             for line in self.slurm("sinfo", "-h", "-N", "-p", "gpu", "-o", "%N %T").splitlines():
@@ -408,7 +408,7 @@ class MiniSlurm:
 
 
 def _namespace() -> list[str]:
-    """Words that start a command with a host name of its own; none where the kernel does not let us."""
+    """Words that start a command with its own host name; empty if the kernel does not allow that."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"]
     words = ["unshare", *user, "--uts", "--mount"]
     attempt = "hostname nid1 && mount --bind /etc/hosts /etc/hosts"

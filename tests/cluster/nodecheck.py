@@ -1,8 +1,8 @@
 """The node check on a node of the tests' Slurm: the real command, on a fake NVML and fake /proc and /sys.
 
-A shell script in the place of /opt/tenken/bin/python starts this file, with a folder that has one for each node:
-`node.json` (what it should be), `root` (its files), `plant.json` (what its GPUs read otherwise). Children, deadlines,
-state file, questions to the scheduler: all else is the real thing.
+A shell script in place of /opt/tenken/bin/python starts this file, with a folder that has a subfolder for each node:
+`node.json` (the expectation), `root` (its files), `plant.json` (readings that its GPUs return instead). Children,
+deadlines, state file and queries of the scheduler are real.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tenken.node.measure import STEPS
 from tests.unit.node import fakes
 
 GPUS = 4
-#: The stagger and the pauses of a real node, so many times shorter.
+#: The stagger and the pauses of a real node, divided by this.
 FASTER = 10
 
 
 class Wired:
-    """What a test does to the nodes, in the folder of them all."""
+    """Changes to the nodes by a test, in their common folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -60,7 +60,7 @@ class Wired:
             state.write(self.folder / name / "node.json", wanted)
 
     def plant(self, name: str, driver: str = "580.159.04", **gpu3: Any) -> None:
-        """What the node and its GPU 3 read from now on: nothing is a healthy one."""
+        """What the node and its GPU 3 read from now on; empty: a healthy node."""
         state.write(self.folder / name / "plant.json", {"driver": driver, "gpu": gpu3})
 
     def calls(self, name: str) -> list[tuple[list[str], int]]:
@@ -73,7 +73,7 @@ class Wired:
 
 
 def main(folder: Path, arguments: list[str]) -> int:
-    """`-I -m tenken.node ACTION ...` of the node that the arguments name."""
+    """`-I -m tenken.node ACTION ...` on the node that the arguments name."""
     assert arguments[:3] == ["-I", "-m", "tenken.node"], arguments
     words = arguments[3:]
     name = words[1] if words[0] == "return" else words[words.index("--node") + 1]

@@ -64,12 +64,12 @@ def checkout(tmp_path: Path) -> Iterator[Callable[..., Checkout]]:
     shutil.rmtree(root)
 
 
-#: A small program, and one that comes first and is built by a job of its own.
+#: A small program, and one that comes first and is built by a separate job.
 CHECKS = "^(Daxpy|StreamHost)$"
 
 
 def session(site: Checkout, *more: str) -> tuple[list[archive.Record], str]:
-    """What it archived, and its output."""
+    """Its archived records, and its output."""
     done = site("reframe", "-c", "checks", "-r", "--system", "nodes", "--mode", "quick", "-n", *(more or (CHECKS,)))
     return list(archive.records(site.root / "perflogs")), done.stdout + done.stderr
 
@@ -79,7 +79,7 @@ def test_slurm_compiles_on_a_node_what_the_checks_run(checkout, slurm: MiniSlurm
     site = checkout("slurm", slurm.environment)
     records, said = session(site)
     assert sorted(one.check for one in records) == ["Daxpy", "StreamHost"], said
-    # beside other tests a measurement may be void; its program ran and was verified either way
+    # next to other tests a measurement may be INVALID; its program ran and was verified either way
     assert {one.verdict for one in records} <= {"PASS", "RECORDED", "INVALID"}, said
     assert all(one.result and one.result.status == "ok" and one.nodes[0].startswith("nid") for one in records), said
     told = slurm.slurm("sacct", "-n", "-X", "-P", "-o", "JobName%60,NodeList,State", "-S", since).splitlines()

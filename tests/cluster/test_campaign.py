@@ -1,4 +1,4 @@
-"""A campaign on the real Slurm of the tests and on the PBS stand-in: killed, gone on with, with a slow node in it."""
+"""A campaign on the real Slurm of the tests and on the PBS stand-in: killed, resumed, with one slow node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def finds_the_slow_node(small: Small, nodes: set[str], slow: str, command: str) 
     told = {n: spool.configuration(small.folder / "perflogs", session, n) for n in nodes}
     assert all(one["host"]["kernel"] == os.uname().release for one in told.values())
     of_node = Counter(r.nodes[0] for r in small.records())
-    # two checks once on each, and on the suspect once more: none lost, none twice
+    # two checks once on each node, and once more on the suspect: none lost, none repeated
     assert of_node == {n: 4 if n == slow else 2 for n in nodes}, of_node
     assert (small.folder / "campaigns/small/report.html").is_file()
 
@@ -41,7 +41,7 @@ def test_on_slurm_it_survives_three_kills_and_finds_the_slow_node(slurm, tmp_pat
     arguments = ("--poll", "0.3", "--late", "5")
     small.killed_when(("run", "small", *arguments), "intent")
     small.killed_when(("resume", "small", *arguments), "submitted")
-    # a job of the campaign that it knows nothing of
+    # a job of the campaign that it does not know
     slurm.slurm("sbatch", "-H", "--comment=tenken-campaign/small/feedfeedfeedfeed", "--wrap", "true", "-o", "/dev/null")
     small.killed_when(("resume", "small", *arguments), "gathered")
     began = time.time()
@@ -89,7 +89,7 @@ mv "$out.whole.$rank" "$out"
 
 
 def group_jobs_find(system, nodes, slow, folder, launch):
-    """A search by jobs over groups of four nodes, two on a leaf: each ran on all nodes of its group and no other."""
+    """A search with jobs over groups of four nodes, two per leaf: each ran exactly on the nodes of its group."""
     program = folder / "exchange"
     told = re.sub(r'"seconds": \[[^]]*\]', '"seconds": [SECONDS, SECONDS, SECONDS]', alltoall(["HOSTS"]))
     told = told.replace('"ranks": 1', '"ranks": 4')

@@ -1,4 +1,4 @@
-"""A cluster that nobody has described: `tenken systems new`, and what then runs between its nodes."""
+"""A cluster without a description: `tenken systems new`, and what then runs between its nodes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ pytestmark = [pytest.mark.slurm, pytest.mark.build, pytest.mark.xdist_group("slu
 
 @pytest.fixture
 def site(slurm: MiniSlurm, mpi: dict[str, str], mpi_build: Path) -> Iterator[Checkout]:  # noqa: F811
-    """Below the checkout, as deep as `mpi_build`: what that has compiled comes out of the cache."""
+    """Below the checkout, at the same depth as `mpi_build`, so that ccache has its objects."""
     root = ROOT / ".cache" / f"tests-described-{os.getpid()}"
     root.mkdir(parents=True)
     checkout = Checkout(root, slurm.environment, mpi)
-    # more ranks than cores, beside other tests: one that waits for another must not hold a core
+    # more ranks than cores, next to other tests: a waiting rank must not hold a core
     checkout.environment |= {"OMPI_MCA_pml": "ob1", "OMPI_MCA_mpi_yield_when_idle": "1"}
     yield checkout
     shutil.rmtree(root)
 
 
 def test_a_cluster_that_is_described_by_looking_is_measured_between_its_nodes(site):
-    """No hand edit but a name."""
+    """Nothing is edited by hand except a name."""
     done = site("tenken", "systems", "new", "four", "--scheduler", "slurm")
     assert done.returncode == 0 and "seen: partition gpu: 4 nodes, 16 cores" in done.stdout, done.stdout + done.stderr
     assert site("tenken", "systems", "validate", "four").stdout.startswith("systems/four.yaml: ok")

@@ -1,4 +1,4 @@
-"""The state machine that follows jobs, with a clock of its own; and what each scheduler's words are taken for."""
+"""The state machine that follows jobs, with a simulated clock; and the interpretation of each scheduler's words."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class World:
         self.cancelled.append(job)
 
     def hear(self, *seen, after=1.0):
-        """One answer after some seconds; nothing: the job is not listed, None: no answer."""
+        """One answer after some seconds; empty: the job is not listed, None: no answer."""
         self.now += after
         self.follower.update([self.job], {"7": seen[0]} if seen else {})
         return self.job
@@ -71,7 +71,7 @@ def test_a_job_is_complete_once_its_end_mark_is_there(world):
         ([gridengine.seen("S")], True),
         ([gridengine.seen("r")], False),
         ([RUNNING, nqsv.requests("1.n a u q 0 SUS -")["1.n"]], True),
-        # before it began there is nothing to suspend
+        # before it began it cannot be suspended
         ([nqsv.requests("1.n a u q 0 SUS -")["1.n"]], False),
         ([nqsv.requests("1.n a u q 0 HLD -")["1.n"]], False),
     ],
@@ -182,7 +182,7 @@ def test_a_cancellation_counts_once_the_scheduler_confirms_it(world):
     never = Seen("PENDING", pending=True, waiting=Waiting.NEVER, why="BadConstraints")
     assert not world.hear(never).completed
     assert world.cancelled == [world.job]
-    # of a job that never ran no output is waited for
+    # no output is expected of a job that never ran
     assert world.hear(TAKEN_OUT).completed
     assert world.job.state == "CANCELLED (cannot run: BadConstraints)"
 
@@ -334,7 +334,7 @@ def test_slurm_words():
     assert (old["7"].state, old["7"].exit_code, old["8"].exit_code) == ("CANCELLED", None, 0)
 
 
-# -- a controller that was killed has lost what it was told last --
+# -- a controller that was killed has lost its last messages --
 
 FORGOTTEN = Seen("UNKNOWN", forgotten=True)
 BEGUN = "TENKEN-BEGIN token=t node=n1 time={} job=7\nTENKEN-NODES n1\n"
@@ -356,7 +356,7 @@ def told(world, text):
     ids=lambda end: f"{end.state} {end.began}",
 )
 def test_a_job_that_ended_while_its_controller_was_away_is_whole_whatever_it_is_called(world, end):
-    """Recorded: taken for waiting after the restart, refused by the node as a second copy, cancelled."""
+    """Recorded: considered pending after the restart, refused by the node as a second copy, cancelled."""
     told(world, BEGUN.format(1001) + ENDED)
     world.hear(Seen("PENDING", pending=True))
     world.hear(end)
@@ -409,12 +409,12 @@ def test_a_forgotten_job_that_never_began_is_lost_and_so_is_one_that_gets_its_nu
     assert again.scheduler_facts["lost"] == "its number 7 belonged to a job that it lost earlier"
 
 
-#: Recorded: a node that still knows the number refuses the credential of the job that has it now.
+#: Recorded: a node that still has the number refuses the credential of the job that has it now.
 REFUSED = Seen("FAILED", ended=True, exit_code=1, nodes=("n1",), began=1015.0)
 
 
 def of_number_7(world, follower):
-    """A new job of the world, which the scheduler gave the number 7."""
+    """A new job of the simulation, which the scheduler gave the number 7."""
     world.follower = follower
     world.job = PatientJob("probe", workdir=world.job.workdir, script_filename="job.sh", stdout="out2", stderr="err2")
     world.job._jobid, world.job._submit_time, world.job.token = "7", world.now, "u"
@@ -423,7 +423,7 @@ def of_number_7(world, follower):
 
 
 def session(world, folder=None, given_before=None, possible=True):
-    """A follower of a session with the archive in `folder`, and the jobs that it submitted once more."""
+    """A follower of a session with the archive in `folder`, and the jobs that it resubmitted."""
     anew = []
 
     def submit(job, why):
@@ -449,7 +449,7 @@ def test_a_job_that_gets_a_number_lost_by_an_earlier_session_is_submitted_once_m
     follower, anew = session(world, tmp_path / "lost")
     job = of_number_7(world, follower)
     world.hear(REFUSED)
-    assert not world.hear(REFUSED, after=29.0).anew  # what it printed may show late
+    assert not world.hear(REFUSED, after=29.0).anew  # its output may appear late
     assert not world.hear(REFUSED, after=2.0).completed
     assert (job.jobid, anew) == ("8", ["its number 7 belonged to a job that it lost earlier"])
     world.now += 1
@@ -486,7 +486,7 @@ def test_a_job_that_was_lost_before_it_began_is_submitted_once_more_and_one_that
 @pytest.mark.parametrize(
     ("end", "output", "known"),
     [
-        # nothing tells that its number had been another's: it is its node's fault
+        # nothing shows that its number was another job's: it is its node's fault
         (REFUSED, "", None),
         # it began
         (REFUSED, BEGUN.format(1001), "two of number 7"),
@@ -521,7 +521,7 @@ def test_a_number_that_cannot_be_written_is_known_to_its_session(world, tmp_path
 @pytest.mark.parametrize(
     ("table", "facts", "known"),
     [
-        # recorded: the job that was lost is called `allocation`, by a database that heard of its start alone
+        # recorded: the lost job is called `allocation`, by a database that received only its start
         ("7|2026-11-22T18:33:35\n7|2026-11-22T18:33:38\n", {}, "accounting has 2 jobs with its number 7"),
         ("7|2026-11-22T18:33:35\n", {}, None),
         ("7|2026-11-22T18:33:35\n71|2026-11-22T18:33:38\n", {}, None),
@@ -559,7 +559,7 @@ class Answering(slurm.Slurm):
         ("7|RUNNING|0|n1|gpu|0|None|2026-01-01T00:00:00|rfm_A|the site's", "", "RUNNING"),
         ("7|RUNNING|0|n1|gpu|0|None|2026-01-01T00:00:00|rfm_A|tenken/none/of-another", "", "forgotten"),
         ("7|COMPLETED|0|n1|gpu|0|None|2026-01-01T00:00:00|train|me|||", "", "forgotten"),
-        # forgotten or purged: accounting tells which
+        # forgotten or purged: accounting decides
         (CommandError("x", "Invalid job id specified"), "", "forgotten"),
         (CommandError("x", "Invalid job id specified"), "7|RUNNING|0:0|n1|2026-01-01T00:00:00|rfm_A", "forgotten"),
         (CommandError("x", "Invalid job id specified"), "7|COMPLETED|0:0|n1|2026-01-01T00:00:00|train", "forgotten"),
@@ -717,7 +717,7 @@ def test_a_refusal_is_not_tried_again(world):
 
 
 def test_a_submission_that_only_seemed_to_fail_is_found_in_the_queue(world):
-    """A second one would run beside it in the same stage folder."""
+    """A second one would run next to it in the same stage folder."""
     submitter = Submitter()
     submitter.submitted = lambda job: "77"
     assert submit(submitter, world.job, failing(1)) == ("77", [1])
@@ -775,7 +775,7 @@ def test_a_second_attempt_says_so_although_the_first_output_is_gone(tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name != joblines.ATTEMPTS_FILE] == ["keep"]
     again = joblines.report(run_lines(lines(tmp_path), tmp_path).stdout, "t1")
     assert again.ran_again and len(again.attempts) == 2
-    # an output that is appended to tells the first attempt twice: it is one
+    # an output that is appended to contains the first attempt twice: it is one
     both = joblines.report(run_lines(lines(tmp_path), tmp_path).stdout * 2, "t1")
     assert len(both.attempts) == 3
 

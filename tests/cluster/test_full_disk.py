@@ -1,4 +1,4 @@
-"""A full disk ends no session: archive, stage, output and spool, each a small file system of its own that is full."""
+"""A full disk ends no session: archive, stage, output and spool, each a small full file system."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.reframe import Outcome, reframe
 
 @dataclass(frozen=True)
 class Full:
-    """Which disk is full, from the beginning or by the job, and what is to come of it."""
+    """Which disk is full, from the beginning or because of the job, and the required result."""
 
     disk: str
     now: bool
@@ -47,9 +47,9 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def sessions(small_disks, tmp_path_factory) -> dict[str, tuple[Path, Outcome]]:
-    """All of them side by side: most of their time they wait for a disk that stays full."""
+    """All of them concurrently: most of the time they wait for a disk that stays full."""
 
-    tmp_path_factory.getbasetemp()  # made by whoever asks first: not by three threads at once
+    tmp_path_factory.getbasetemp()  # created on first use: not by three threads at once
 
     def run(name: str) -> tuple[Path, Outcome]:
         case, folder = CASES[name], tmp_path_factory.mktemp("full")
@@ -94,7 +94,7 @@ def test_the_record_names_node_and_reason(sessions, name, verdict):
 
 @pytest.mark.xdist_group("full disk")
 def test_what_a_full_archive_could_not_take_is_archived_by_the_next_session(sessions, tmp_path):
-    """Once, and as of its session; the verdict is that of the run."""
+    """Once, and for its own session; the verdict is that of the run."""
     folder, _ = sessions["archive, while the job runs"]
     shutil.copytree(folder / "stage", tmp_path / "stage")
     assert list(orphans.adopt(tmp_path / "stage", tmp_path / "perflogs")) == [

@@ -1,4 +1,4 @@
-"""One whole session on a stand-in for each scheduler; their faults are in test_standins.py."""
+"""One whole session on a stand-in for each scheduler; faults are in test_standins.py."""
 
 from __future__ import annotations
 

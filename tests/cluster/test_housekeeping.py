@@ -1,4 +1,4 @@
-"""What killed sessions left: jobs, stage folders and half-written files; and what a selection builds."""
+"""What killed sessions leave: jobs, stage folders and partial files; and what a selection builds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenken.reframe.configuration import impatience
 from tenken.reframe.schedulers import ledger
 from tenken.reframe.schedulers.command import CommandError
 
-DEAD = 2**22 + 1  # above what Linux gives to a process
+DEAD = 2**22 + 1  # larger than any process id on Linux
 
 
 def leave(folder, pid=DEAD, host=None, token="t", cancel="scancel"):
@@ -151,7 +151,7 @@ def test_what_comes_first_is_built_apart():
     assert build.selected("m:gpu", "cuda") == ["daxpy", "stream"]
     assert build.selected("m:gpu", "host", first=True) == []
     assert build.firsts("m:gpu") == ["cuda"] and build.firsts("m:cpu") == []
-    # what shares its folder with the first one cannot configure beside it
+    # builds that share a folder with the first one cannot configure at the same time
     assert build.others("m:gpu") == ["host"] and build.others("m:cpu") == []
     build.note_selection([])
 
@@ -186,7 +186,7 @@ def test_ninja_builds_where_it_starts_and_make_where_not(tmp_path, ninja, asked,
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout == f"{chosen}\n"
-    # a tree of the other one would be refused by CMake; one of the same goes on
+    # CMake would refuse a tree of the other generator; the same one continues
     kept = [(tree / name).exists() for name in ("CMakeCache.txt", "CMakeFiles")]
     assert kept == [configured == chosen] * 2
     assert (tree / ".lock").exists()
@@ -203,7 +203,7 @@ def test_a_file_is_waited_for_and_no_longer_than_that(tmp_path, there, seconds):
 
 
 def test_a_build_ends_with_the_builds_beside_it(tmp_path, monkeypatch):
-    """What is measured on the machine that compiles begins when nothing compiles there any more."""
+    """Measurements on the machine that compiles begin only after all compilation."""
     monkeypatch.setattr(build, "ROOT", tmp_path)
     monkeypatch.setenv("TENKEN_SESSION", "s")
 
@@ -222,7 +222,7 @@ def test_a_build_ends_with_the_builds_beside_it(tmp_path, monkeypatch):
     killed = job("cuda", 60)
     while not (folder / "cuda").exists():
         time.sleep(0.05)
-    killed.kill()  # its sleep lives on, and would hold the pipe
+    killed.kill()  # its sleep survives, and would hold the pipe
     killed.wait(60)
     assert job("host", 0).communicate(timeout=60)[0], "nobody waits for a build that was killed"
 

@@ -1,4 +1,4 @@
-"""The performance log on a disk that is full: tried again, told, and nothing half-written left."""
+"""The performance log on a full disk: retried, reported, and without partial lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenken.reframe import logs
 
 
 class Stream:
-    """A file of a disk that is full for a number of flushes."""
+    """A file on a disk that is full for a number of flushes."""
 
     full = 0
 
@@ -33,7 +33,7 @@ class Stream:
 
 @pytest.fixture
 def handler(tmp_path, monkeypatch):
-    """A handler whose own header and streams are out of the way."""
+    """A handler without its own header and streams."""
 
     def emit(self, record):
         self.baseFilename = str(tmp_path / "log")

@@ -1,4 +1,4 @@
-"""The matrix of faults: each row has its test, the document shows it, and it is as large as it says."""
+"""The matrix of faults: each row has its test, the document shows it, and the stated number of rows is right."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_what_only_a_real_pbs_shows_is_marked_in_the_document():
 
 
 def test_a_row_that_says_what_its_test_does_not_show_is_noticed():
-    """A broken run that passes, a healthy one that fails, none at all, and one without a node or a reason."""
+    """A broken run that passes, a healthy one that fails, no record, and one without a node or a reason."""
     fails = matrix.Row("x", {"S": "x"}, matrix.FAIL)
     good = replace(record(), judgement=Judgement(matrix.HEALTHY))
     named = replace(good, nodes=("n1",), judgement=verdict.failed("n1: daxpy failed"))

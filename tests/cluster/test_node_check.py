@@ -1,4 +1,4 @@
-"""The node check as Prolog, Epilog and HealthCheckProgram of a real Slurm, by the hooks as they are installed."""
+"""The node check as Prolog, Epilog and HealthCheckProgram of a real Slurm, with the installed hooks."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Epilog={hooks}/slurm-epilog
 HealthCheckProgram={hooks}/slurm-health
 HealthCheckInterval={seconds}
 """
-#: Seldom: then a node is checked by it when its daemon starts alone.
+#: A long interval, so that the health check runs only when a node's daemon starts.
 SELDOM, OFTEN = 3000, 2
 
 
 class Cluster:
-    """The tests' Slurm with the hooks in it."""
+    """The tests' Slurm with the hooks installed."""
 
     def __init__(self, slurm: MiniSlurm, folder: Path) -> None:
         self.slurm, self.nodes = slurm, Wired(folder)
@@ -54,7 +54,7 @@ class Cluster:
         self.restart(_CONF.format(hooks=self.hooks, seconds=SELDOM))
 
     def restart(self, added: str) -> None:
-        """All daemons, with lines added to the configuration."""
+        """Restarts all daemons, with lines added to the configuration."""
         self.slurm.stop_controller(signal.SIGTERM)
         self.slurm.conf.write_text(self.before + added)
         self.slurm.start_controller()
@@ -84,7 +84,7 @@ class Cluster:
         return {name: reason for name, state, reason in found if "drain" in state}
 
     def repaired(self, node: str) -> str:
-        """What `node return` prints; its last line is carried out where it says "resume"."""
+        """What `node return` prints; its last line is executed if it contains "resume"."""
         done = subprocess.run(
             [self.hooks / "python", "-I", "-m", "tenken.node", "return", node],
             capture_output=True, text=True, check=False, env={},
@@ -116,10 +116,10 @@ def cluster(started: MiniSlurm, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def test_bad_nodes_are_drained_with_the_reason_repaired_and_returned(cluster: Cluster) -> None:
     nodes = cluster.nodes
-    # each daemon's start was a health check, and what it read is the good state
+    # each daemon's start ran a health check, whose readings are the good state
     assert all(status == 0 and "--drain" in words for name in NODES for words, status in nodes.calls(name))
 
-    # the first job: prolog and epilog with the GPUs and the number that Slurm gave it
+    # the first job: prolog and epilog with the GPUs and the number from Slurm
     job = cluster.submit("nid1")
     cluster.ends(job)
     wait(lambda: len(nodes.calls("nid1")) == 3, lambda: str(nodes.calls("nid1")))
@@ -128,7 +128,7 @@ def test_bad_nodes_are_drained_with_the_reason_repaired_and_returned(cluster: Cl
         assert words[words.index("--gpus") + 1] == "0,1,2,3" and words[words.index("--job") + 1] == job
     assert "--no-measure" in epilog and "--no-measure" not in prolog
 
-    # what cannot be told drains nobody, and the job runs
+    # an unknown state drains no node, and the job runs
     nodes.plant("nid2", driver="590.10")
     cluster.ends(cluster.submit("nid2"))
     assert {status for _, status in nodes.calls("nid2")} == {0, 2} and cluster.drained() == {}
@@ -139,19 +139,19 @@ def test_bad_nodes_are_drained_with_the_reason_repaired_and_returned(cluster: Cl
     wait(lambda: "nid1" in cluster.drained(), lambda: str(nodes.calls("nid1")))
     assert cluster.drained() == {"nid1": "tenken: gpu 3: lost: it does not answer the driver"}
     cluster.ends(job, "PENDING")
-    # neither a start of the daemon nor a check before the repair brings it back
+    # neither a restart of the daemon nor a check before the repair resumes it
     cluster.slurm.restart_node("nid1")
     wait(lambda: len(nodes.calls("nid1")) == 6, lambda: str(nodes.calls("nid1")))
     assert "1 of 3: tenken: gpu 3: lost" in cluster.repaired("nid1") and "nid1" in cluster.drained()
     nodes.plant("nid1")
     said = cluster.repaired("nid1")
     assert "good 3 times: resume with: scontrol update NodeName=nid1 State=RESUME" in said
-    # Slurm lets a job that it took back begin two minutes later
+    # Slurm starts a requeued job two minutes later
     cluster.slurm.slurm("scontrol", "release", job)
     cluster.slurm.slurm("scontrol", "update", f"jobid={job}", "starttime=now")
     cluster.ends(job)
 
-    # epilog: what a job left behind
+    # epilog: processes left by a job
     job = cluster.submit("nid3", f"sed -i 's/{{}}/{{\"compute\":[4711]}}/' {nodes.folder}/nid3/plant.json")
     wait(lambda: "nid3" in cluster.drained(), lambda: str(nodes.calls("nid3")))
     assert cluster.drained() == {"nid3": "tenken: gpu 3: process 4711 left on it"}
@@ -177,17 +177,17 @@ def test_the_health_check_drains_a_full_disk_and_no_more_than_the_share(cluster:
     wait(lambda: bool(cluster.drained()), lambda: str(nodes.calls("nid4")))
     assert cluster.drained() == {"nid4": "tenken: /scratch: 0.0 GiB free, expected 0"}
 
-    # every node falls ill, as after a bad update: the share of 4 nodes is one, and it is out
+    # every node becomes bad, as after a bad update: the share of 4 nodes is one, which is already drained
     for name in NODES[:3]:
         nodes.plant(name, ecc=0, status=15)
     before = {name: len(nodes.calls(name)) for name in NODES}
     wait(lambda: all(len(nodes.calls(n)) > before[n] + 1 for n in NODES), lambda: str(before))
     assert list(cluster.drained()) == ["nid4"]
-    job = cluster.submit("nid2")  # and the prolog holds too
+    job = cluster.submit("nid2")  # and the prolog drains none either
     cluster.ends(job)
     assert list(cluster.drained()) == ["nid4"]
 
-    # a check that is broken drains nobody
+    # a broken check drains no node
     (cluster.hooks / "python").write_text("#!/bin/sh\nexit 1\n")
     cluster.ends(cluster.submit("nid1"))
     assert list(cluster.drained()) == ["nid4"]

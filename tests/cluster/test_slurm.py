@@ -1,7 +1,6 @@
-"""The suite on a real Slurm: every way in which a job can end, and what its verdict says.
+"""The suite on a real Slurm: every way in which a job can end, and the resulting verdict.
 
-All in one xdist group: there is one cluster, and most tests want it to themselves.
-"""
+All in one xdist group: there is one cluster, and most tests need exclusive use of it."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def text(record: archive.Record) -> str:
 
 
 def when_running(slurm: MiniSlurm, act: Callable[[str], object]) -> threading.Thread:
-    """Does something to the first job that runs, by its number."""
+    """Applies an action to the first running job, by its number."""
 
     def watch() -> None:
         until = time.time() + 60
@@ -159,7 +158,7 @@ def test_a_job_cancelled_by_someone_else_fails(run, slurm):
 
 
 def test_a_time_limit_and_a_node_that_dies_fail_jobs_by_name(slurm, tmp_path):
-    """Side by side, for Slurm takes its time over both. Slurm reports exit code 0 for the job over its limit."""
+    """Concurrently, since Slurm takes long for both. Slurm reports exit code 0 for the job over its limit."""
     over = start(slurm, tmp_path / "over", "20260101T000000Z-over", "sleep 300")
     when_running(slurm, lambda job: None).join()
     (limited,) = slurm.slurm("squeue", "-h", "-t", "R", "-o", "%i").split()
@@ -199,7 +198,7 @@ def test_a_job_that_waits_too_long_is_taken_out(run, slurm):
 
 
 def stub(tmp_path: Path, slurm: MiniSlurm, command: str, body: str) -> str:
-    """PATH with a command in front that misbehaves; $REAL is the real one."""
+    """PATH with a misbehaving command in front; $REAL is the real one."""
     folder = tmp_path / "stub"
     folder.mkdir()
     real = f"/usr/bin/{command}"
@@ -283,13 +282,13 @@ def test_no_scheduler_command_on_path_is_one_line(run, tmp_path):
 
 
 def whole(root: Path) -> list[archive.Record]:
-    """All records of an archive, and no half file among them."""
+    """All records of an archive, without partial files."""
     assert not list(root.rglob(".tmp-*"))
     return list(archive.records(root, None))
 
 
 def start(slurm: MiniSlurm, folder: Path, session: str, command: str, **env: str) -> subprocess.Popen[str]:
-    """A session that goes on while the test does something else."""
+    """A session that continues while the test acts."""
     folder.mkdir(exist_ok=True)
     environment = {
         **{k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_"))}, **slurm.environment,
@@ -341,8 +340,8 @@ def test_ports_that_are_taken_are_named(started, tmp_path):
 
 
 def test_overhead_of_a_check_is_below_two_seconds(run, slurm):
-    """CPU time of a session with one job, less that of one which only lists it: sbatch to verdict, whatever else this
-    machine does. The time on the clock, less the program's own, is printed for the document."""
+    """CPU time of a session with one job, minus that of one which only lists it: from sbatch to verdict, independent of
+    other load. The elapsed time, without the program's own, is printed for the documentation."""
     program = 1.0
     cost, clock = [], []
     for _ in range(3):
@@ -360,6 +359,6 @@ def test_overhead_of_a_check_is_below_two_seconds(run, slurm):
 
 
 def children() -> float:
-    """CPU seconds of all processes that ended below this one."""
+    """CPU seconds of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

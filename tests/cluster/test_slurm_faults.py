@@ -1,8 +1,7 @@
-"""Bad days of a real Slurm: jobs that run twice, wait for every kind of reason, are half submitted, or lose
-their session.
+"""Faults of a real Slurm: jobs that run twice, wait for every kind of reason, are half submitted, or lose their
+session.
 
-Rows share the cluster of test_slurm.py; where a row only waits, others run beside it.
-"""
+Rows share the cluster of test_slurm.py; a row that only waits runs concurrently with others."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
 
 def until(true, seconds=30.0):
-    """Wait for something; says whether it came."""
+    """Waits for a condition; returns whether it was met."""
     end = time.time() + seconds
     while time.time() < end:
         if true():
@@ -53,7 +52,7 @@ def test_a_job_that_is_requeued_against_its_will_is_invalid(run, slurm, tmp_path
     def requeue(job):
         slurm.slurm("scontrol", "update", f"job={job}", "requeue=1")
         slurm.slurm("scontrol", "requeue", job)
-        # Slurm lets the node come to rest first: it would wait for two minutes
+        # Slurm lets the node settle first, which would take two minutes
         until(lambda: "BeginTime" in slurm.slurm("squeue", "-h", "-t", "PD", "-o", "%r"))
         time.sleep(1)
         slurm.slurm("scontrol", "update", f"job={job}", "StartTime=now")
@@ -72,7 +71,7 @@ def test_a_job_that_is_requeued_against_its_will_is_invalid(run, slurm, tmp_path
 
 
 def test_an_array_and_a_heterogeneous_job_are_one_job_each(slurm, tmp_path, monkeypatch):
-    """Without a session: the back end alone asks the real controller."""
+    """Without a session: only the back end queries the real controller."""
     for name, value in slurm.environment.items():
         monkeypatch.setenv(name, value)
     back_end = schedulers.slurm.Slurm.__new__(schedulers.slurm.Slurm)
@@ -149,7 +148,7 @@ def test_a_held_job_is_taken_out_with_the_reason(run, slurm):
 
 
 def test_a_job_for_an_idle_node_that_a_higher_job_has_planned_waits_for_it(slurm, tmp_path):
-    """And so does one before a maintenance reservation: both would have been taken for broken nodes."""
+    """The same holds before a maintenance reservation: both would have been considered broken nodes."""
     slurm.slurm(
         "scontrol", "create", "reservation", "reservationname=maint", "starttime=now+20", "duration=10",
         "users=root", "nodes=ALL", "flags=maint",
@@ -157,7 +156,7 @@ def test_a_job_for_an_idle_node_that_a_higher_job_has_planned_waits_for_it(slurm
     process = start(slurm, tmp_path, "20260101T000000Z-wait", "true")
     try:
         assert until(lambda: "ReqNodeNotAvail" in slurm.slurm("squeue", "-h", "-t", "PD", "-o", "%r"), 60)
-        time.sleep(8)  # longer than a blocked job is borne
+        time.sleep(8)  # longer than the patience for a blocked job
         assert queued(slurm)
     finally:
         slurm.slurm("scontrol", "delete", "reservationname=maint")
@@ -251,7 +250,7 @@ def test_in_silence_a_job_that_goes_on_is_cancelled(run, slurm, tmp_path):
 
 
 def test_the_controller_restarts_under_a_job(run, slurm, tmp_path):
-    """The job waits for it to be back."""
+    """The job waits until it is back."""
 
     def restart(job):
         slurm.stop_controller(signal.SIGTERM)
@@ -267,7 +266,7 @@ def test_the_controller_restarts_under_a_job(run, slurm, tmp_path):
 
 
 def test_a_night_goes_on_while_the_controller_restarts(slurm, tmp_path):
-    """The whole of nightly.sh: it ends, its log says how, no job is left, and the next one starts clean."""
+    """The whole of nightly.sh: it ends, its log states how, no job is left, and the next one starts clean."""
     folder = tmp_path / "checkout"
     for name in ("examples", "scripts"):
         shutil.copytree(ROOT / name, folder / name)
@@ -307,7 +306,7 @@ def test_a_night_goes_on_while_the_controller_restarts(slurm, tmp_path):
     logs = sorted((folder / "output" / "nightly").glob("*.log"))
     told = said + logs[0].read_text()
     assert [r.verdict for r in whole(folder / "perflogs")] == ["RECORDED"], told
-    # a gate without history judges nothing, and says so
+    # a gate without history judges nothing, and states so
     assert process.returncode == 3 and "ProbeNight" in told, told
     assert until(lambda: slurm.slurm("squeue", "-h") == "", 20)
     again = night("true")
@@ -316,7 +315,7 @@ def test_a_night_goes_on_while_the_controller_restarts(slurm, tmp_path):
 
 
 def kill_the_controller(slurm, back_after):
-    """Once the first job runs, before its start is on disk: Slurm writes its state every five seconds."""
+    """When the first job runs, before its start is on disk: Slurm writes its state every five seconds."""
     until(lambda: queued(slurm, "R"), 60)
     slurm.stop_controller()
     time.sleep(back_after)
@@ -324,7 +323,7 @@ def kill_the_controller(slurm, back_after):
 
 
 def test_jobs_that_end_while_a_killed_controller_has_lost_them_are_whole(run, slurm):
-    """One is taken for waiting, started again and cancelled; the others, submitted after it, are not known at all."""
+    """One is considered pending, started again and cancelled; the others, submitted after it, are unknown."""
     watcher = threading.Thread(target=kill_the_controller, args=(slurm, 4))
     watcher.start()
     outcome = run("--distribute=all", command="sleep 2", TENKEN_PATIENCE="submission=00:01:00,blocked=00:03:00")
@@ -334,8 +333,8 @@ def test_jobs_that_end_while_a_killed_controller_has_lost_them_are_whole(run, sl
 
 
 def test_jobs_that_a_killed_controller_cuts_off_are_invalid(slurm, run, tmp_path):
-    """Two jobs for one node, of which nobody knows any more: the first one runs, and is killed; the second one has not
-    begun, and is submitted once more. It may get the number of the first one, which its node may refuse."""
+    """Two jobs for one node, both forgotten: the first one runs, and is killed; the second one has not begun, and is
+    resubmitted. It may get the number of the first one, which its node may refuse."""
     began, back, noted = tmp_path / "began", tmp_path / "back", slurm.noted()
 
     def restart():
@@ -360,7 +359,7 @@ def test_jobs_that_a_killed_controller_cuts_off_are_invalid(slurm, run, tmp_path
 
 
 def test_jobs_with_the_numbers_of_jobs_that_the_controller_lost_run_all_the_same(slurm, run, tmp_path):
-    """Those of somebody else still run, so nodes refuse some of ours: these are submitted once more."""
+    """Another user's jobs still run, so nodes refuse some of ours: these are resubmitted."""
     noted = slurm.noted()
     for node in ("nid1", "nid2", "nid3", "nid4"):
         slurm.slurm("sbatch", "-w", node, "-o", "/dev/null", "--wrap", "sleep 60")
@@ -380,7 +379,7 @@ def test_jobs_with_the_numbers_of_jobs_that_the_controller_lost_run_all_the_same
 
 
 def test_jobs_that_lose_program_script_or_output(run, tmp_path):
-    """Each in a job of its own, side by side in one session; a healthy one among them passes."""
+    """Each in its own job, concurrently in one session; a healthy one among them passes."""
     commands = {
         "healthy": "true",
         "crash": "kill -SEGV $$",
@@ -424,8 +423,8 @@ def test_a_node_whose_spool_disk_is_full_fails_by_name(run, slurm):
 
 
 def test_a_node_that_does_not_see_the_stage_folder_fails_by_name(run, slurm, tmp_path):
-    """Slurm cannot open the output there. Where a site puts that elsewhere, the script runs, and ends at its first line
-    in the folder that Slurm chose instead, or in the home folder."""
+    """Slurm cannot open the output there. If a site puts the output elsewhere, the script runs, and ends at its first
+    line in the folder that Slurm chose instead, or in the home folder."""
     if not slurm.namespace:
         pytest.skip("no mount namespace here: unshare --mount must work")
     stage, home = tmp_path / "stage", tmp_path / "home"
@@ -456,7 +455,7 @@ def test_a_node_that_does_not_see_the_stage_folder_fails_by_name(run, slurm, tmp
 
 
 def test_an_archive_that_fills_while_jobs_run_costs_none_of_them(run, slurm, small_disks, tmp_path):
-    """It is full from the first question about the jobs on; what they measured is archived by the next session."""
+    """It is full from the first query on; the next session archives what was measured."""
     fill = f'cat /dev/zero > {tmp_path}/perflogs/fill 2>/dev/null; exec $REAL "$@"'
     outcome = run(
         "--distribute=all", PATH=stub(tmp_path, slurm, "squeue", fill),
@@ -527,7 +526,7 @@ def test_jobs_of_a_killed_session_are_found_and_cancelled(slurm, tmp_path, monke
 
 
 def test_the_result_of_a_job_that_outlived_its_session_is_archived_by_the_next(slurm, run, tmp_path):
-    """As of its own session, judged as that would have, and once."""
+    """Judged as its own session would have done, and only once."""
     process = start(slurm, tmp_path, "20260101T000000Z-killed", "sleep 3")
     assert until(lambda: queued(slurm, "R"), 60)
     assert until(lambda: list((tmp_path / "stage").rglob("tenken-job.json")))
@@ -550,8 +549,8 @@ def test_the_result_of_a_job_that_outlived_its_session_is_archived_by_the_next(s
 
 
 def test_a_performance_log_that_cannot_be_written_ends_no_session(run, slurm, tmp_path):
-    """A folder in its place fails as a full disk does (test_logs.py has that error); ReFrame's own handler ended the
-    session with jobs running."""
+    """A folder in its place fails as a full disk does (test_logs.py has that error); with ReFrame's own handler the
+    session ended with jobs running."""
     log = tmp_path / "perflogs" / "minislurm" / "gpu" / "ProbeOne.log"
     log.mkdir(parents=True)
     outcome = run("--distribute=idle")
@@ -562,10 +561,10 @@ def test_a_performance_log_that_cannot_be_written_ends_no_session(run, slurm, tm
 
 
 def test_a_job_costs_little_on_the_machine_that_submits(run, tmp_path):
-    """CPU time of ReFrame and of all commands of Slurm that it runs: 0.068 s a job for 200, the start included. It is
+    """CPU time of ReFrame and of all Slurm commands that it runs: 0.068 s per job for 200, including the start. It is
     compared with the CPU time of a start, because a virtual machine may be half as fast an hour later. A start takes
-    0.40 s (1.7 s while the environment of tests held a package that costs 1.3 s to import), a job among 60 0.085 s.
-    Other tests on the same cores only add to it (once 0.113 s): the lowest of up to three runs counts.
+    0.40 s, a job among 60 takes 0.085 s. Other tests on the same cores can only increase it (once 0.113 s): the lowest
+    of up to three runs counts.
     """
     count = 60
     check = tmp_path / "many.py"

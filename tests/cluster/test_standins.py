@@ -1,4 +1,4 @@
-"""What schedulers were seen to do wrong, each ending in the right verdict and message, through the real ReFrame."""
+"""Observed faults of schedulers, each with the right verdict and message, through the real ReFrame."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_node_that_does_not_see_the_stage_folder_fails_by_name(site, scheduler
 
 @pytest.mark.parametrize("scheduler", ["pbs", "gridengine"])
 def test_what_such_a_node_printed_may_be_lost(site, scheduler):
-    """Then the scheduler's record names it; NQSV keeps none."""
+    """Then the scheduler's record names it; NQSV has none."""
     record = only(site(scheduler, unseen="lost").run())
     node = {"pbs": "mg0001", "gridengine": "r1i0n0"}[scheduler]
     assert (record.verdict, record.nodes, record.job.exit_code) == ("FAIL", (node,), 200)
@@ -175,7 +175,7 @@ def test_what_the_scheduler_refuses_is_said_in_its_words(site, case):
 
 
 def test_pbs_odd_states_end_nothing(site):
-    """Begun, moved, exiting, in transit, waiting, and one that no manual has."""
+    """Running, moved, exiting, in transit, waiting, and one that is in no manual."""
     letters = ["B", "M", "E", "T", "W", "?"]
     outcome = site("pbs", odd_states=letters, **{f"odd_{letter}": 1 for letter in letters}).run(command="sleep 2")
     assert outcome.code == 0, outcome.output
@@ -184,7 +184,7 @@ def test_pbs_odd_states_end_nothing(site):
 
 @pytest.mark.parametrize(("scheduler", "state"), [("pbs", "S"), ("nqsv", "SUS"), ("gridengine", "S")])
 def test_a_job_that_was_suspended_is_invalid(site, scheduler, state):
-    """Recorded: `qsig -s suspend`, then resume; the job ends as if nothing had been."""
+    """Recorded: `qsig -s suspend`, then resume; the job ends normally."""
     record = only(site(scheduler, odd_states=["ZZ", state], odd_ZZ=1, **{f"odd_{state}": 1}).run(command="sleep 2"))
     assert record.verdict == "INVALID"
     assert "the scheduler suspended the job while it ran: run it again" in text(record)
@@ -213,7 +213,7 @@ def test_pbs_half_an_answer_ends_nothing(site):
 
 
 def test_pbs_without_scatter_both_chunks_share_a_node():
-    """The stand-in does what a real one did, so that two nodes above mean something."""
+    """The stand-in behaves like the real one, so that the test with two nodes above is meaningful."""
     assert nodes_of("2:mpiprocs=1", scatter=False) == ["mg0001", "mg0001"]
     assert nodes_of("2:mpiprocs=1", scatter=True) == ["mg0001", "mg0002"]
 
@@ -234,7 +234,7 @@ def test_pbs_flexible_node_counts_take_what_is_free(site):
 
 
 def test_pbs_answers_one_id_of_two_and_both_jobs_are_followed(site):
-    """OpenPBS since December 2023: all others would read as no longer listed."""
+    """OpenPBS since December 2023: all others would appear as no longer listed."""
     outcome = site("pbs").run("--distribute=avail", command="sleep 7")
     assert outcome.code == 0, outcome.output
     assert {record.job.state for record in outcome.records} == {"COMPLETED"}
@@ -332,7 +332,7 @@ def test_no_scheduler_command_on_path_is_one_line(site):
 
 
 def board(folder, body='exec bash -c "$4"'):
-    """The environment of a host from which a board can be reached by a stand-in of ssh."""
+    """The environment of a host from which a stand-in of ssh reaches a board."""
     ssh = folder / "bin" / "ssh"
     ssh.parent.mkdir()
     ssh.write_text(f"#!/bin/bash\n[ $# = 4 ] && [ $3 = board ] || exit 255\n{body}\n")

@@ -1,4 +1,4 @@
-"""ReFrame raises once for SIGTERM and ignores further ones: the next poll ends the session where that was lost."""
+"""ReFrame raises once for SIGTERM and ignores further ones: if that was lost, the next poll ends the session."""
 
 from __future__ import annotations
 

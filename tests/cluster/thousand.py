@@ -1,9 +1,9 @@
-"""A campaign of many real jobs of two seconds on the tests' Slurm: that it ends, and what a job costs.
+"""A campaign of many real jobs of two seconds on the tests' Slurm: whether it ends, and the cost per job.
 
-    python -m tests.cluster.thousand [JOBS]        1000 by default; exit status 1 where it does not end or loses a job
+    python -m tests.cluster.thousand [JOBS]        1000 by default; exit status 1 if it does not end or loses a job
 
-The nodes of the campaign are names; several of them are on each of the emulated nodes. A job waits two seconds and puts
-the file of records there that a node would leave.
+The nodes of the campaign are names; several of them share each emulated node. A job waits two seconds and writes the
+file of records that a node would leave.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SECONDS = 2
 
 
 class Shared(SlurmQueue):
-    """Slurm with several nodes of a campaign on each of its own."""
+    """Slurm with several campaign nodes on each of its own."""
 
     def __init__(self, folder: Path, names: tuple[str, ...]) -> None:
         super().__init__(loader.load("minislurm").expand(os.environ).partition("gpu"), None)

@@ -1,7 +1,7 @@
 """The commands shown in the documentation, and how each of them is checked.
 
-A command is read by the parser of the program that it names: options, values and subcommands that do not exist fail.
-What that parser cannot know (systems, checks, tags, modes, variables, files) is looked up separately.
+A command is read by the parser of its program, so unknown options, values and subcommands fail. Systems, checks, tags,
+modes, variables and files, which that parser cannot know, are checked separately.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from tenken.paths import ROOT
 from tests.docs import pages
 from tests.docs.pages import Text
 
-#: Languages of blocks that are commands; the parts of a page in any other language are not.
+#: Languages of blocks with commands; blocks in other languages are ignored.
 SHELL = ("sh", "bash", "console")
 ALLOWED = "make it ```sh, or ```text, ```yaml, ```python"
-#: A block without a language is commands too, if each of its lines begins with one that is known here.
+#: A block without a language contains commands if each of its lines begins with one that is known here.
 NO_LANGUAGE = ""
-#: Spans of code that begin with one of these, and continue, are commands.
+#: Spans of code that begin with one of these words, and continue, are commands.
 IN_TEXT = ("tenken", "reframe", "make", "pytest", "python", "python3", "mpirun", "sh", "bash")
 
-#: Names that stand for a reader's own.
+#: Placeholders for the reader's own names.
 SYSTEMS_OF_READERS = {"my-cluster", "NAME", "SYSTEM", "local"}
 CHECKS_OF_READERS = {"MyLatency"}
-#: Files made by a command of a page, on which others of the page then work.
+#: Files created by a command of a page, and used by others of the page.
 MADE = {
     "tests/programs/test_my_latency.py": "tenken new benchmark my_latency",
     "build/bin/daxpy": "cmake --build build",
     "kit/install.sh": "make kit",
 }
 
-#: Commands that no rule here reads, and why that is enough.
+#: Commands that no rule here reads, with the reason.
 UNREAD = {
     "git": "of git itself; the address of the repository is the reader's",
     "cat": "shows a file that a command before it wrote",
@@ -89,7 +89,7 @@ _SEPARATORS = {"&&", "||", ";", "|", "&"}
 
 
 def simple_commands(place: Text) -> Iterator[Command]:
-    """Every simple command in shell text. Raises ValueError where a quote is not closed."""
+    """Every simple command in shell text. Raises ValueError if a quote is not closed."""
     text = _PLACEHOLDER.sub("PLACEHOLDER", place.text.replace("\\\n", " "))
     for line in text.splitlines():
         rest = line
@@ -121,7 +121,7 @@ def _one(place: Text, words: list[str]) -> Iterator[Command]:
         words = words[1:]
     if words[:1] == ["mpirun"]:
         words = words[3:] if words[1:2] == ["-n"] else words[1:]
-    # a span may show the options that differ, and no more
+    # a span may show only the options that matter
     if words and words[0] not in ("PROGRAM", "...") and not words[0].startswith("-"):
         yield Command(place, tuple(words), tuple(env))
 
@@ -166,7 +166,7 @@ def in_text(page: Path) -> Iterator[Text]:
 
 
 def documented() -> tuple[list[Command], list[str]]:
-    """All commands of all pages, and errors found before any of them is read. The release notes name former ones."""
+    """All commands of all pages, and errors found before any of them is parsed. The release notes name former ones."""
     found: list[Command] = []
     wrong: list[str] = []
     for page in pages.pages():
@@ -186,7 +186,7 @@ def documented() -> tuple[list[Command], list[str]]:
 
 
 class Read(Exception):
-    """Raised in place of the work of a program after it has read its command line."""
+    """Raised instead of running a program, after it has parsed its command line."""
 
     def __init__(self, namespace: argparse.Namespace) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ def tenken(command: Command) -> str | None:
 
 @lru_cache(maxsize=1)
 def _tenken_parser() -> argparse.ArgumentParser:
-    """With the commands that pyproject.toml registers, whenever this checkout was installed."""
+    """With the commands that pyproject.toml registers, even if this checkout was installed earlier."""
     from unittest import mock
 
     from tenken import cli
@@ -218,16 +218,16 @@ def raising(namespace: argparse.Namespace) -> None:
     raise Read(namespace)
 
 
-#: Messages about a command line that is right as far as it goes: text names a command by its first words.
+#: Messages about a command line that is right as far as it goes: text may name a command by its first words.
 _UNFINISHED = re.compile(
     r"the following arguments are required|one of the arguments .* is required|expected one argument"
 )
-#: Messages about a word that is the reader's own.
+#: Messages about a word that is a placeholder.
 _FOR_A_WORD = re.compile(r"invalid choice: '[A-Z]+'")
 
 
 def _by_parser(parse: Callable[[list[str]], None], command: Command, begin: int = 1) -> str | None:
-    """What a parser reports about a command line; None if it accepts it and the named system exists."""
+    """The error that a parser reports for a command line; None if it accepts it and the named system exists."""
     wrong = _refusal(parse, _without_marks(command.words[begin:]))
     if wrong and (_FOR_A_WORD.search(wrong) or (command.place.language is None and _UNFINISHED.search(wrong))):
         return None
@@ -325,7 +325,8 @@ def known_checks() -> tuple[set[str], set[str], set[str]]:
 
 
 def make(command: Command) -> str | None:
-    """By make itself, with nothing run; variables must be the Makefile's or those of a program that it calls."""
+    """By make itself, without running anything; variables must be those of the Makefile or of a program that it
+    calls."""
     words = [word for word in command.words[1:] if word not in ("...",)]
     for word in words:
         name, is_setting, value = word.partition("=")
@@ -357,7 +358,7 @@ def make_variables() -> set[str]:
     )
 
 
-#: Modules that read their few words themselves; and what their documentation must name.
+#: Modules that parse their few words themselves; and what their documentation must name.
 WITHOUT_PARSER = {
     "tests.support.debian": {"slurm", "hpcc", "foreign", "browser", "engine"},
     "tests.fuzz.sanitized": None,
@@ -366,7 +367,7 @@ WITHOUT_PARSER = {
 
 
 def python(command: Command) -> str | None:
-    """`python -m MODULE` and `python FILE`: by the parser of the module, which ends once it has read its words."""
+    """`python -m MODULE` and `python FILE`: by the parser of the module, which ends after parsing."""
     words = list(command.words[1:])
     if words[:1] == ["-m"]:
         module, words = words[1], words[2:]
@@ -394,7 +395,7 @@ def python(command: Command) -> str | None:
         argparse.ArgumentParser.parse_args = lambda self, *a, **k: raising(original(self, *a, **k))  # type: ignore[method-assign, assignment]
         try:
             with warnings.catch_warnings():
-                # a module that tests have imported before is run a second time
+                # a module that tests have already imported is run a second time
                 warnings.simplefilter("ignore", RuntimeWarning)
                 if module:
                     runpy.run_module(module, run_name="__main__", alter_sys=False)
@@ -408,7 +409,7 @@ def python(command: Command) -> str | None:
 
 
 def pytest(command: Command) -> str | None:
-    """Files and folders must be there, and -k must fit the name of a test in them."""
+    """Files and folders must exist, and -k must match the name of a test in them."""
     words = list(command.words[1:])
     places = [word for word in words if "/" in word]
     missing = [place for place in places if not (ROOT / place).exists() and place not in MADE]
@@ -423,7 +424,7 @@ def pytest(command: Command) -> str | None:
 
 
 def script(command: Command) -> str | None:
-    """A script of this repository: the shell must be able to read it."""
+    """A script of this repository: the shell must be able to parse it."""
     words = [w for w in command.words if w not in ("sh", "bash")]
     file = ROOT / words[0]
     if not file.is_file():
@@ -433,8 +434,8 @@ def script(command: Command) -> str | None:
 
 
 def program(command: Command) -> str | None:
-    """Options of a benchmark program must stand in its sources; tests/programs/test_documented.py has those that are
-    built read their whole command line."""
+    """Options of a benchmark program must occur in its sources; for the built ones tests/programs/test_documented.py
+    passes the whole command line."""
     name = Path(command.words[0]).name
     sources = [*(ROOT / "src" / "programs" / name).rglob("*"), *(ROOT / "src" / "lib").rglob("*")]
     text = "".join(file.read_text(encoding="utf-8") for file in sources if file.suffix in (".cpp", ".cu", ".cuh", ".h"))
@@ -464,7 +465,7 @@ def rule(command: Command) -> Callable[[Command], str | None] | None:
 
 
 def problem(command: Command) -> str | None:
-    """The error of a command; None if it may be in the documentation."""
+    """The error of a command; None if it may appear in the documentation."""
     found = rule(command)
     if found is not None:
         return found(command)

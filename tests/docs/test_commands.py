@@ -1,4 +1,4 @@
-"""Every command that the documentation shows is one: read by the program's own parser, and run where that is cheap."""
+"""Every command in the documentation is valid: parsed by the program's own parser, and run if that is cheap."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_every_command_can_be_given() -> None:
 
 
 def without_tools(found: list[commands.Command]) -> set[str]:
-    """Pages that show pytest, which `make venv` does not install, but not how to get it."""
+    """Pages that show pytest, which `make venv` does not install, but not how to install it."""
     tested = {command.place.page.name for command in found if command.words[0] == "pytest"}
     return tested - {command.place.page.name for command in found if command.words == ("make", "dev")}
 
@@ -36,7 +36,7 @@ def test_a_page_that_shows_pytest_shows_how_to_get_it() -> None:
 
 
 def test_no_reason_is_left_over() -> None:
-    """Commands listed as unread are in the documentation, and no rule would read them."""
+    """Commands listed as unread occur in the documentation, and no rule would read them."""
     found, _ = commands.documented()
     heads = {name for command in found for name in (command.words[0], Path(command.words[0]).name)}
     assert not sorted(set(commands.UNREAD) - heads)
@@ -108,8 +108,8 @@ def test_a_good_command_passes(text: str) -> None:
     ],
 )
 def test_a_block_says_what_it_is(text: str, is_wrong: bool) -> None:
-    """A block without a language that is not all commands would never be looked at."""
-    # below the root, to which places are relative; every process of the tests writes a separate page
+    """A block without a language that mixes commands and other text would never be checked."""
+    # below the root, to which paths are relative; every process of the tests writes a separate page
     page = ROOT / "output" / f"{uuid.uuid4().hex}.md"
     page.parent.mkdir(exist_ok=True)
     page.write_text(f"# Page\n\n{text}")
@@ -120,7 +120,7 @@ def test_a_block_says_what_it_is(text: str, is_wrong: bool) -> None:
 
 
 def unreadable(block: Text) -> str | None:
-    """Why a block of YAML or Python cannot be read; None where it can, or is of another language."""
+    """Why a block of YAML or Python cannot be parsed; None if it can, or is in another language."""
     try:
         if block.language == "python":
             compile(block.text, str(block.page), "exec")

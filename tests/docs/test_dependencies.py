@@ -1,4 +1,4 @@
-"""docs/dependencies.md has one complete row for each package that pyproject.toml requires, and no other."""
+"""docs/dependencies.md has exactly one complete row for each package that pyproject.toml requires."""
 
 from __future__ import annotations
 

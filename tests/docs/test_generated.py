@@ -1,4 +1,4 @@
-"""Pages and pictures that are generated are those of today's sources."""
+"""Generated pages and pictures are up to date with their sources."""
 
 from __future__ import annotations
 

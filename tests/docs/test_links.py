@@ -1,4 +1,4 @@
-"""Every link of every page leads somewhere: files, folders and headings of this repository; others are well formed."""
+"""Every link of every page has a target: files, folders and headings of this repository; others are well formed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_good_link_passes(target: str) -> None:
 
 
 def test_anchors_are_those_of_the_site(tmp_path: Path) -> None:
-    """The two ways by which a heading gets its anchor agree: here, and in the parser of the site."""
+    """Both ways of generating the anchor of a heading agree: here, and in the parser of the site."""
     from myst_parser.mdit_to_docutils.base import default_slugify
 
     page = tmp_path / "page.md"

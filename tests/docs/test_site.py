@@ -1,4 +1,4 @@
-"""The site of the documentation: it builds without a warning, offline, and holds search, navigation and API."""
+"""The site of the documentation: it builds without a warning, offline, and has search, navigation and API."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import pytest
 from tenken.paths import ROOT
 from tests.docs import pages
 
-#: What readers look for, and where the navigation begins for them.
+#: What readers look for, and where it is in the navigation.
 PATHS = ("Accept a machine", "Watch a machine", "Measure", "Extend")
 
 
 def build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    # no host answers: any request of the build would fail
+    # no host resolves: any request of the build would fail
     environment.update(http_proxy="http://127.0.0.1:9", https_proxy="http://127.0.0.1:9", PYTHONPATH=str(source))
     return subprocess.run(
         ["sh", "scripts/site.sh", str(target)], cwd=source, env=environment, capture_output=True, text=True, check=False
@@ -46,7 +46,7 @@ def test_every_page_is_there_and_the_first_one_leads_to_all_paths(site: Path) ->
     first = (site / "docs" / "index.html").read_text()
     navigation = re.findall(r'<p class="caption"[^>]*><span class="caption-text">([^<]+)', first)
     assert [name for name in navigation if name in PATHS] == list(PATHS)
-    # pages of benchmarks come by their metrics.yaml
+    # pages of benchmarks follow from their metrics.yaml
     assert 'href="stream.html"' in first and "BENCHMARKS" not in first and "OTHER-PAGES" not in first
 
 
@@ -83,7 +83,7 @@ def test_search_and_pages_need_no_network(site: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.xdist_group("site")
 def test_a_page_that_is_wrong_stops_the_build(tmp_path: Path) -> None:
-    """A link without target, and a page that no navigation reaches."""
+    """A link without target, and a page outside the navigation."""
     source = tmp_path / "source"
     (source / "docs").mkdir(parents=True)
     for name in ("pyproject.toml", "docs/conf.py", "docs/site", "scripts/site.sh"):
@@ -96,5 +96,5 @@ def test_a_page_that_is_wrong_stops_the_build(tmp_path: Path) -> None:
     done = build(source, tmp_path / "bad")
     assert done.returncode != 0
     assert "nowhere.md" in done.stderr and "toctree" in done.stderr
-    # the fault is the lost page's alone
+    # only the lost page is at fault
     assert "lost.md" in done.stderr and "good.md" not in done.stderr

@@ -1,4 +1,4 @@
-"""The committed examples of a night: the lock, the hard limit, what is posted; and the pipelines."""
+"""The committed examples of a night: the lock, the time limit, what is posted; and the pipelines."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_night_ends_at_its_hard_limit_and_reports_what_there_is(night):
 
 
 def test_sigterm_reaches_reframe_and_the_night_says_so(night):
-    """ReFrame and its jobs went on, and the lock named a process that was gone."""
+    """ReFrame and its jobs continued, while the lock named a process that was gone."""
     process = night(SLEEP="60")
     until = time.time() + 20
     while "reframe -c checks" not in (log(night.folder) if list(night.folder.rglob("*.log")) else ""):
@@ -172,7 +172,7 @@ def test_a_night_whose_script_was_killed_is_told_by_the_next(night):
 
 @pytest.mark.usefixtures("small_disks")
 def test_a_night_on_a_full_disk_says_so_and_starts_nothing(night):
-    """And the next one, once there is room, is as any other."""
+    """The next one, once there is space, runs normally."""
     script = [str(night.folder / "examples" / "nightly" / "nightly.sh"), "minislurm"]
     done = subprocess.run(
         [*on_a_small_disk(night.folder / "output", True), *script],

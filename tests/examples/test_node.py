@@ -1,4 +1,4 @@
-"""The hooks of the node check: what each scheduler gets for each end of the check."""
+"""The hooks of the node check: what each scheduler gets for each exit status of the check."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tenken.paths import ROOT
 
 NODE = ROOT / "examples" / "node"
 BAD = "tenken: gpu 3: lost: it does not answer the driver"
-#: What the check does: the shell command in its place.
+#: Behaviour of the check: the shell command that replaces it.
 ENDS = {
     "good": "echo 'tenken: good: 8 GPUs'",
     "bad": f"echo '{BAD}'; exit 1",
@@ -29,7 +29,7 @@ ENDS = {
 
 
 def hooks(folder: Path, body: str) -> Path:
-    """The hooks with another check, and with another folder in the place of /opt/tenken."""
+    """The hooks with another check, and another folder in place of /opt/tenken."""
     (folder / "hooks").mkdir(exist_ok=True)
     for file in NODE.iterdir():
         text = file.read_text().replace("/opt/tenken/hooks", str(folder / "hooks"))
@@ -81,7 +81,7 @@ def test_what_the_check_is_told_and_what_it_does_not_see(tmp_path: Path) -> None
 
 
 class Pbs(types.ModuleType):
-    """What the hook uses of PBS's own module."""
+    """The part of PBS's own module that the hook uses."""
 
     EXECHOST_PERIODIC, EXECJOB_BEGIN, ND_OFFLINE, EVENT_DEBUG = 1, 2, "offline", 0
 

@@ -9,7 +9,7 @@ import time
 from tests.fuzz.runner import Tally, input_of, run
 from tests.fuzz.targets import targets
 
-#: Inputs of a parser before the next one has its turn, where time is given.
+#: Number of inputs of a parser before the next one's turn, if a time is given.
 TURN = 200
 
 

@@ -8,7 +8,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-#: No input is longer, but for the few that are repeated on purpose.
+#: Maximum length of an input, except for the few that are deliberately repeated.
 MOST_BYTES = 20_000
 
 _WORDS = [
@@ -32,7 +32,7 @@ _VALUES: list[Any] = [
 
 
 def mutated(corpus: Sequence[bytes], dice: random.Random, structured: bool) -> bytes:
-    """One input out of a corpus; `structured`: half of them are good JSON of a wrong shape."""
+    """One input from a corpus; `structured`: half of them are valid JSON of a wrong shape."""
     good = dice.choice(corpus)
     if structured and dice.random() < 0.5:
         return _reshaped(good, dice)

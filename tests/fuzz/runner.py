@@ -1,4 +1,5 @@
-"""Passes broken inputs to the parsers and reports what they must never do: another error, or more than two seconds."""
+"""Passes broken inputs to the parsers and reports what must never happen: an unexpected error, or more than two
+seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import Any
 from tests.fuzz.mutate import mutated
 from tests.fuzz.targets import Target
 
-#: Seconds of processor time that one input may take, and of waiting after which the process itself is abandoned.
+#: CPU seconds that one input may take, and elapsed seconds after which the process itself is abandoned.
 MOST_SECONDS, LOST_SECONDS = 2.0, 600.0
 
 
@@ -81,7 +82,7 @@ def give(target: Target, content: bytes, tally: Tally, number: int) -> None:
 def run(
     targets: Iterable[Target], seed: int, first: int, counts: Callable[[Target], int], until: float | None = None
 ) -> list[Tally]:
-    """Inputs `first` and on of each target; `until` (monotonic seconds) ends it early."""
+    """Inputs from `first` on for each target; `until` (monotonic seconds) ends it early."""
 
     def too_long(*_: Any) -> None:
         raise Hang

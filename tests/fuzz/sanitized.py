@@ -12,7 +12,7 @@ from pathlib import Path
 from tenken.paths import ROOT
 
 SOURCES = ROOT / "src"
-#: Harness of tests/programs/fuzz -> the sources that it tries.
+#: Harness of tests/programs/fuzz -> the sources that it tests.
 HARNESSES = {
     "market": ("lib/sparse/matrix_market.cpp", "lib/sparse/byte_source.cpp", "lib/sparse/csr.cpp"),
     "dat": ("programs/hpl/dat.cpp",),

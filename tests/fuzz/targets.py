@@ -142,7 +142,7 @@ def a_file(name: str, content: bytes) -> Path:
 
 
 def a_session(content: bytes) -> None:
-    """The plan, the run report and the note of the beginning, each by turns the broken one."""
+    """The plan, the run report and the start note, each broken in turn."""
     root = _session()
     for name in ("plan.json", "run-report.json", "begun-0.json"):
         (root / ".sessions" / builder.NAME / name).write_bytes(content)
@@ -270,7 +270,7 @@ def a_contract(content: bytes) -> None:
 
 
 def first_sheets() -> bytes:
-    """The first GPU and the first host of the data sheets: small enough to be read often."""
+    """The first GPU and the first host of the data sheets: small enough to be parsed often."""
     parts = re.split(r"^(?=  ?[A-Za-z]|[a-z])", SHEETS, flags=re.M)
     tops = [i for i, part in enumerate(parts) if part.startswith(("gpus:", "hosts:"))]
     return "".join(parts[top] + parts[top + 1] for top in tops).encode()

@@ -1,4 +1,5 @@
-"""A fixed share of the fuzzing, and that it would notice. The long run: `make fuzz SECONDS=600` (docs/fuzzing.md)."""
+"""A fixed share of the fuzzing, and that it would detect violations. The long run: `make fuzz SECONDS=600`
+(docs/fuzzing.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from tests.fuzz.runner import Tally, give, input_of, run
 from tests.fuzz.targets import Target, targets
 
 SEED = 20261122
-#: Inputs of each parser: 10,000 in all at least. Those that read YAML take ten milliseconds and more each.
+#: Inputs of each parser: at least 10,000 in total. YAML takes ten milliseconds and more per input.
 SLOW = ("yaml", "sheets", "acknowledged", "catalogue", "contract", "record", "session")
 COUNTS = {one.name: 100 if one.name in SLOW else 775 for one in targets()}
 

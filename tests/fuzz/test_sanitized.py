@@ -1,4 +1,4 @@
-"""The readers that are C++, .mtx files and HPL.dat, under the address and undefined-behaviour sanitizers."""
+"""The C++ readers, of .mtx files and HPL.dat, under the address and undefined-behaviour sanitizers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_broken_files_under_sanitizers(tmp_path: Path, name: str) -> None:
 @pytest.mark.fuzz
 @pytest.mark.build
 def test_the_sanitizers_are_there(tmp_path: Path) -> None:
-    """A harness that reads behind its end must fail, or nothing is watched."""
+    """A harness that reads past its end must fail, which shows that the sanitizer works."""
     (tmp_path / "bad.cpp").write_text(
         "int main(int n, char**) { volatile int a[2] = {n, n}; volatile int at = n + 1; return a[at] == 7; }\n"
     )

@@ -1,4 +1,4 @@
-"""Simulated runs on a machine of the fixtures, and their verdicts. Of tenken.judge only `verdict_of` is known here."""
+"""Simulated runs on a machine of the fixtures, and their verdicts. Only `verdict_of` of tenken.judge is used here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.machine_fixtures.machine import FixtureMachine
 from tests.support.documents import around, gpu_document, host_document, metric
 from tests.support.judging import values_of
 
-#: The fraction of a limit that honest programs reach, and the rate with which an unknown one is simulated (GB/s).
+#: The fraction of a limit that honest programs reach, and the rate with which an unknown limit is simulated (GB/s).
 OF_LIMIT = 0.92
 WHERE_UNKNOWN = 100.0
 STREAM = ("copy", "scale", "add", "triad", "dot")
@@ -24,7 +24,7 @@ STREAM = ("copy", "scale", "add", "triad", "dot")
 
 @dataclass
 class Run:
-    """A document of a program as it would be returned, and its request."""
+    """A program's result document and its request."""
 
     raw: dict[str, Any]
     program: str
@@ -33,7 +33,7 @@ class Run:
 
 
 def verdict_of(run: Run, machine: FixtureMachine) -> tuple[str, str]:
-    """The verdict of a run on that machine, and all that was found, in words."""
+    """The verdict of a run on that machine, with all findings in words."""
     seen = Machine(machine.system, machine.partition, next(iter(machine.system.environments.values())))
     request = Request(
         None,
@@ -121,7 +121,7 @@ def copies_between(machine: FixtureMachine) -> Run:
 
 
 def honest_runs(machine: FixtureMachine) -> list[Run]:
-    """Runs of a machine that is in order."""
+    """Runs of a healthy machine."""
     runs = [stream_on_host(machine)]
     if machine.count:
         runs += [stream_on_gpus(machine), *([transfers(machine)] if "jetson" not in machine.said else [])]

@@ -1,4 +1,4 @@
-"""A machine of machines.yaml: its files below a folder, the answers of its tools, its description by looking."""
+"""A machine of machines.yaml: its files below a folder, the output of its tools, its detected description."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FixtureMachine:
 
     @property
     def cards(self) -> list[list[Any]]:
-        """One entry of `gpus` for each card that the driver shows."""
+        """One entry of `gpus` for each GPU that the driver shows."""
         kinds = [self.said[key] for key in ("gpus", "more_gpus") if key in self.said]
         return [kind[1:] for kind in kinds for _ in range(kind[0])]
 
@@ -56,7 +56,7 @@ class FixtureMachine:
         return self.expect.get("count", len(self.cards))
 
     def mended(self, root: Path) -> FixtureMachine:
-        """The same node once the card that it lost is back."""
+        """The same node once the lost GPU is back."""
         kind = [self.count, *self.said["gpus"][1:]]
         found = FixtureMachine(self.name, {**self.said, "gpus": kind}, root)
         found.build()
@@ -67,7 +67,7 @@ class FixtureMachine:
         (self.root / path).write_text(text, encoding="utf-8")
 
     def build(self) -> None:
-        """Write /proc, /sys and /dev, and keep the output of the tools."""
+        """Writes /proc, /sys and /dev, and stores the output of the tools."""
         self._write_cpus(**{k: v for k, v in self.said["cpu"].items() if k != "machine"})
         on_bus = [("0x10de", "0x030200")] * self.said.get("on_bus", len(self.cards))
         on_bus += [("0x1002", "0x120000")] * self.said.get("amd_gpus", 0)
@@ -133,7 +133,7 @@ class FixtureMachine:
 
     @cached_property
     def system(self) -> System:
-        """As `tenken systems describe` would have it there."""
+        """As `tenken systems describe` would detect it there."""
         return local.describe(self.root, self.run, self.which, {}, self.architecture, self.buses)
 
     @property

@@ -1,4 +1,5 @@
-"""Machines that do not exist here: description, limits, checks, build and verdicts, as machines.yaml decided before."""
+"""Machines that are not available here: description, limits, checks, build and verdicts, as decided beforehand in
+machines.yaml."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from tenken.reframe.plan import describe_checks, make_plan
 from tests.machine_fixtures import judge
 from tests.machine_fixtures.machine import FixtureMachine, machines
 
-pytestmark = pytest.mark.xdist_group("described")  # one worker makes the files that its module shares
+pytestmark = pytest.mark.xdist_group("described")  # one worker creates the files that this module shares
 
 ALL = sorted(machines())
 
@@ -80,7 +81,7 @@ def test_its_limits_are_those_of_the_vendor(name, described):
 
 
 def named(spec: str, names: tuple[str, ...]) -> list[str]:
-    """Checks of a name and, behind it, values of its parameters."""
+    """Checks of a name followed by values of its parameters."""
     base, *values = spec.split()
     return [n for n in names if n.split()[0] == base and all(f"={value} " in f"{n} " for value in values)]
 

@@ -23,7 +23,7 @@ from tests.support.oracles import Clocked, compiled, small_caches
 
 
 def tool(name: str) -> str:
-    """Path of a program that pip installed beside this Python, or that is on PATH."""
+    """Path of a program that pip installed next to this Python, or that is on PATH."""
     beside = Path(sysconfig.get_path("scripts")) / name
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
@@ -38,11 +38,10 @@ def build_dir() -> Path:
 
 
 def host_build() -> Path:
-    """The folder of that build, made at the first call of a session.
+    """The folder of that build, created at the first call of a session.
 
-    Kept in .cache/ between sessions, so that only what changed is compiled again; a lock keeps parallel
-    builds apart. Who comes second finds nothing to build. TENKEN_TEST_TARGETS names some programs where no
-    more are needed (tools/mutants).
+    Kept in .cache/ between sessions, so that only changes are compiled; a lock keeps parallel builds apart. The second
+    one finds everything built. TENKEN_TEST_TARGETS names the programs if not all are needed (tools/mutants).
     """
     folder = Path(os.environ.get("TENKEN_TEST_BUILD", ROOT / ".cache" / "tests-src-build"))
     with locked(folder):
@@ -52,14 +51,14 @@ def host_build() -> Path:
 
 
 def after_host_build() -> None:
-    """Where ccache is used, let the host build come first: beside it, the same sources would be compiled twice."""
+    """With ccache, the host build runs first: in parallel, the same sources would be compiled twice."""
     if "CCACHE_DIR" in os.environ:
         host_build()
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold `folder`/.lock: while one worker configures, CMake's cache is gone for a moment to all others."""
+    """Holds `folder`/.lock: while one worker configures, CMake's cache is temporarily missing for all others."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -68,23 +67,24 @@ def locked(folder: Path) -> Iterator[None]:
 
 def configure(folder: Path, *options: str, source: Path = ROOT / "src") -> None:
     command = [tool("cmake"), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"]
-    # named as a system file would name it: ccache keeps what compilers of two names made apart
+    # named as in a system file: ccache keeps objects of compilers with different names apart
     compiler = os.environ.get("CXX", "g++")
     command += [f"-DCMAKE_CXX_COMPILER={compiler}", f"-DTENKEN_PYTHON={sys.executable}"]
     cache = folder / "CMakeCache.txt"
     if cache.exists() and f"/{Path(compiler).name}\n" not in cache.read_text():
-        # CMake would begin anew, and forget the other options
+        # CMake would start over, and forget the other options
         cache.unlink()
         shutil.rmtree(folder / "CMakeFiles", ignore_errors=True)
     checked([*command, "-S", str(source), "-B", str(folder), *options])
 
 
 def build(folder: Path, *targets: str) -> str:
-    """Build all, or some targets, and refuse every warning: also one that ccache kept from where it was no error."""
+    """Builds all, or some targets, and refuses every warning, also one that ccache replays from a build in which it was
+    no error."""
     only = ["--target", *targets] if targets else []
     output = checked([tool("cmake"), "--build", str(folder), "-j", "2", *only])
     if "warning:" in output:
-        # nothing of it may pass for built the next time
+        # so that no part of it counts as built the next time
         shutil.rmtree(folder)
         pytest.fail(f"warnings:\n{output[-6000:]}")
     return output
@@ -98,7 +98,7 @@ def checked(command: list[str]) -> str:
 
 @dataclass
 class Outcome:
-    """What one run of a program left."""
+    """The result of one run of a program."""
 
     code: int
     stdout: str
@@ -114,7 +114,7 @@ def small_cache(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def with_small_caches(small_cache: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """No array of these tests is larger than what they show needs."""
+    """No array of these tests is larger than necessary."""
     for name, value in small_cache.items():
         monkeypatch.setenv(name, value)
 
@@ -126,7 +126,7 @@ def run(build_dir: Path, tmp_path: Path) -> Callable[..., Outcome]:
 
 
 def runner(programs: Path, folder: Path) -> Callable[..., Outcome]:
-    """As the fixture `run`, for programs of any folder."""
+    """Like the fixture `run`, for programs of any folder."""
 
     def run_program(program: str, *arguments: str, **options: Any) -> Outcome:
         file = folder / "document.json"
@@ -146,19 +146,19 @@ def runner(programs: Path, folder: Path) -> Callable[..., Outcome]:
 
 @pytest.fixture(scope="session")
 def clock_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library that writes down every clock reading of a program."""
+    """The library that records every clock reading of a program."""
     return compiled(tmp_path_factory.mktemp("clock"), "recorder.c")
 
 
 @pytest.fixture
 def clocked(build_dir: Path, clock_log: Path, tmp_path: Path) -> Clocked:
-    """clocked("stream", "--repetitions", "3") runs a program: its document, and the clock readings it was made of."""
+    """clocked("stream", "--repetitions", "3") runs a program: its document, and the clock readings behind it."""
     return Clocked(build_dir / "bin", clock_log, tmp_path)
 
 
 @pytest.fixture(scope="session")
 def mpi() -> dict[str, str]:
-    """The environment with an MPI: the one that is here, else the wheel's, fetched once into .cache."""
+    """The environment with an MPI: an installed one, else the wheel's, fetched once into .cache."""
     if (
         subprocess.run(
             ["sh", "-c", ". scripts/mpi.sh; tenken_has_mpi"], cwd=ROOT, env={**os.environ, "TENKEN_NO_MPI": "1"}
@@ -180,7 +180,7 @@ def mpi() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def mpi_build(mpi: dict[str, str]) -> Iterator[Path]:
-    """A build with that MPI and nothing else; the lock keeps parallel workers apart."""
+    """A build with only that MPI; the lock keeps parallel workers apart."""
     after_host_build()
     folder = ROOT / ".cache" / "tests-mpi-build"
     folder.mkdir(parents=True, exist_ok=True)
@@ -218,6 +218,6 @@ def run_ranks(mpi_build: Path, mpi: dict[str, str], tmp_path: Path) -> Callable[
     return run_program
 
 
-if __name__ == "__main__":  # scripts/test.sh begins with it; a failure is told by the tests that wait for the build
+if __name__ == "__main__":  # scripts/test.sh starts with it; the tests that wait for the build report a failure
     with contextlib.suppress(AssertionError, pytest.fail.Exception):
         host_build()

@@ -1,4 +1,4 @@
-"""Programs whose order of measuring is written down in protocols/, one run each, and how it is recorded."""
+"""Programs whose order of measuring is stored in protocols/, one run each, and how it is recorded."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ FOLDER = Path(__file__).parent / "protocols"
 
 @dataclass(frozen=True)
 class Case:
-    """One run. `but`: which metrics break a rule of Trace.mistakes() for a good reason, which stands beside them.
+    """One run. `but`: metrics that break a rule of Trace.mistakes() for a good reason, which is stated next to them.
 
-    `fold`, `others`: as Trace.lines() takes them.
-    """
+    `fold`, `others`: as for Trace.lines()."""
 
     program: str
     arguments: str = ""
@@ -37,7 +36,7 @@ class Case:
     but: Mapping[str, set[str]] = field(default_factory=dict)
     fold: Sequence[str] = ()
     others: bool = True
-    #: MPI ranks, and the metrics that are of the first of them: all others are of the slowest.
+    #: MPI ranks, and the metrics that belong to the first of them: all others belong to the slowest.
     ranks: int = 1
     of_first: frozenset[str] = frozenset()
 
@@ -47,7 +46,7 @@ SNAPSHOT = f"--path . --min-particles 20000 --max-particles 20000 {FILES} --meth
 LOADING = "--path . --kinds 8ki --batch 4 --batches 3 --step-ms 1 --seconds 0 --ways posix_1mi_1 --threads 1"
 HOST = {
     "daxpy": Case("daxpy", "--elements 100000"),
-    # ten readings of the clock a cycle
+    # ten readings of the clock per cycle
     "stream": Case("stream", "--array-bytes 1Mi", warmup=2.5),
     "memcopy": Case("memcopy", "--bytes 1Mi"),
     "transfer": Case("transfer", "--sweep-max-bytes 16Ki"),
@@ -70,9 +69,9 @@ HOST = {
         "--backend host --sustained-seconds 0.5 --energy-seconds 0 --cases fp64:64,int8:64",
         but={COLD: {"gemm"}},
     ),
-    # all of it is in the BLAS, which is not of the program
+    # all of it is in the BLAS, which is not part of the program
     "hpl": Case("hpl", "--backend host --n 96 --nb 32", but={UNSEEN: {"dgemm", "hpl"}}),
-    # the matrix and the solution are part of one factorization, of which a smaller one comes first
+    # the matrix and the solution belong to one factorization, which a smaller one precedes
     "hpl_mxp": Case(
         "hpl_mxp",
         "--backend host --n 128 --nb 32",
@@ -87,7 +86,7 @@ HOST = {
         but={UNSEEN: {"halo_net", "halo_node"}},
     ),
     "stencil_forms": Case("stencil_forms", "--form openmp --nx 24 --ny 20 --nz 22 --steps 3"),
-    # of files one untimed round is first, and its content is what is compared
+    # for files one untimed round comes first, and its content is compared
     "storage_map": Case(
         "storage_map",
         f"--path . --min-bytes 256Ki --max-bytes 256Ki {FILES} --candidates posix_256ki_1 "
@@ -114,7 +113,7 @@ HOST = {
         but={UNSEEN: {"loop"}, COLD: {"loop"}, UNVERIFIED: {"loop"}},
         others=False,
     ),
-    # load, not speed: every result is checked within the timed part
+    # load, not speed: every result is verified within the timed part
     "burn": Case(
         "burn",
         "--backend host --phases gemm_fp64,stencil,random,copies --seconds 0 --visit-seconds 0.3 --host-bytes 16Mi "
@@ -166,7 +165,7 @@ GPU = {
         but={UNSEEN: {"halo_net"}},
     ),
 }
-#: Several ranks. What all of them do takes as long as the slowest; a pair is timed by its first rank.
+#: Several ranks. Collectives take as long as the slowest rank; a pair is timed by its first rank.
 RANKED = {
     "mpi_p2p": Case(
         "mpi_p2p",
@@ -203,7 +202,7 @@ def every() -> dict[str, Case]:
 
 
 def recorded(case: Case, programs: Path, library: Path, folder: Path, **environment: str) -> Trace:
-    """A run with the recorder in front, in a folder of its own."""
+    """Runs it with the recorder preloaded, in its own folder."""
     place, log, result = folder / "place", folder / "clock", folder / "result.json"
     place.mkdir()
     (folder / "size").write_text("256K\n")
@@ -219,14 +218,14 @@ def recorded(case: Case, programs: Path, library: Path, folder: Path, **environm
         env |= {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, cwd=place)
     document = json.loads(result.read_text())
-    # what kernels that do nothing compute is wrong
+    # results of kernels that do nothing are wrong
     wrong = case in GPU.values() and document["reason"].startswith("verification: ")
     assert done.returncode == 0 or wrong, done.stdout + done.stderr
     return Trace(document, processes(log, programs / case.program))
 
 
 def lines(case: Case, trace: Trace) -> list[str]:
-    """The protocol as it is written down: of each rank."""
+    """The protocol as it is stored, for each rank."""
     if case.ranks == 1:
         return trace.lines(fold=case.fold, others=case.others)
     ranks = [trace.lines(rank, case.fold, case.others) for rank in range(case.ranks)]

@@ -47,7 +47,7 @@ def test_a_new_program_is_a_new_folder_and_installs(build_dir: Path, tmp_path: P
         if (program / "metrics.yaml").exists() and program.name != "newcomer":
             shutil.rmtree(program)
     folder = tmp_path / "build"
-    # No OpenMP, no tuning, no optimisation: the plainest compiler must do.
+    # No OpenMP, no tuning, no optimisation: the plainest compiler must be sufficient.
     plain = ("-DTENKEN_NATIVE=OFF", "-DCMAKE_CXX_FLAGS_RELEASE=-O0", "-DTENKEN_WERROR=ON")
     configure(folder, *plain, "-DCMAKE_DISABLE_FIND_PACKAGE_OpenMP=ON", source=source)
     build(folder)
@@ -59,13 +59,13 @@ def test_a_new_program_is_a_new_folder_and_installs(build_dir: Path, tmp_path: P
     assert "daxpy: ok" in checked([program, "--repetitions", "2", "--warmup-seconds", "0"])
 
 
-#: What gcc's offload back end answers when an object file was compiled for both.
+#: Output of gcc's offload back end when an object file was compiled for both.
 MKOFFLOAD = """#!/bin/sh
 case " $* " in *" -c "*) ;; *-fopenmp*-fopenacc*)
   echo "mkoffload: fatal error: either '-fopenacc' or '-fopenmp' must be set" >&2; exit 1 ;;
 esac
 """
-#: What the ptxas of CUDA 13 answers to the default of gcc's back end, wherever it is on PATH.
+#: Output of the ptxas of CUDA 13 for the default of gcc's back end, wherever it is on PATH.
 PTXAS = """case " $* " in *" -c "*) ;; *-misa=sm_75*) ;; *-fopenacc*)
   echo "ptxas fatal   : Value 'sm_50' is not defined for option 'gpu-name'" >&2; exit 1 ;;
 esac
@@ -76,7 +76,7 @@ exec g++ "$@"
 #: A compiler that offloads, without and with the ptxas of CUDA 13.
 OFFLOADING = {"offloads": MKOFFLOAD + COMPILE, "CUDA 13": MKOFFLOAD + PTXAS + COMPILE}
 WITHOUT_OPENMP = "-fno-openmp;-Wno-unknown-pragmas;-fno-stack-protector"
-#: Ubuntu's gcc turns this protection on, which the back end's compiler refuses.
+#: Ubuntu's gcc enables this protection, which the back end's compiler refuses.
 CF = "-fcf-protection=none"
 
 
@@ -107,8 +107,8 @@ def test_openacc_sources_leave_openmp_out_where_the_compiler_offloads(
     assert f"flags={expected}\n" in said
 
 
-#: A stand-in for nvc++ 25.11: the switches of its reference manual that a build uses, in gcc's words; another switch of
-#: gcc is refused as nvc++ refuses it. NVIDIA's HPC SDK is in no registry: the suite was never built with it.
+#: A stand-in for nvc++ 25.11: the options of its reference manual that a build uses, mapped to gcc's; other options of
+#: gcc are refused as nvc++ refuses them. NVIDIA's HPC SDK is in no package registry: the suite was never built with it.
 NVCXX = """#!/bin/bash
 words=()
 for one; do
@@ -137,7 +137,7 @@ def test_cmake_gives_nvidias_compiler_its_own_switches(tmp_path: Path) -> None:
     configure(folder, *options)
     cache, rules = (folder / "CMakeCache.txt").read_text(), (folder / "build.ninja").read_text()
     assert "OpenMP_CXX_FLAGS:STRING=-mp\n" in cache and "TENKEN_OPENACC_FLAGS:STRING=-acc\n" in cache
-    # one source with OpenACC shows what all others have too, and the rule of the program what it is linked with
+    # one OpenACC source covers the common options, and the program's own rule covers its link line
     build(folder, "programs/stream/CMakeFiles/stream.dir/openacc_backend.cpp.o")
     compiled = [
         call for call in Path(f"{compiler}.log").read_text().splitlines() if "stream/openacc_backend.cpp" in call

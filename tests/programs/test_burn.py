@@ -1,4 +1,4 @@
-"""What is burn's own: phases whose every result is checked, injected faults, a hung and a killed process."""
+"""Specific to burn: phases whose every result is verified, injected faults, a hung and a killed process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_every_phase_is_checked_and_counted(run: Run, tmp_path: Path) -> None:
     counts = {(s["metric"], s.get("at", {}).get("phase")): s.get("counts") for s in series(tmp_path)}
     for phase in PRODUCTS:
         assert counts["rate", phase] == {"operations": 2 * 128**3}
-    for phase in CHAINS:  # two words of 8 bytes and eight entries of 12 in a quarter of 16 MiB; 16 steps there and back
+    for phase in CHAINS:  # two words of 8 bytes and eight entries of 12 in a quarter of 16 MiB; 2 x 16 steps
         assert counts["updates", phase] == {"cells": 32 * 2**15}
     for phase in MEMORY:  # the last MiB has the log; read and written
         assert counts["memory", phase] == {"bytes": 2 * 15 * 2**20}
@@ -118,7 +118,7 @@ def test_each_class_is_found_in_each_phase_where_it_has_a_meaning(run: Run, tmp_
     assert set(injected) == pairs
     for pair in pairs:
         assert injected[pair] - masked[pair] >= 12 and found[pair] == injected[pair] - masked[pair], pair
-    # a bit that is stuck at what it should be is no fault; a flip of a stored bit always is one
+    # a bit stuck at its correct value is no fault; a flip of a stored bit always is one
     assert masked["random", "stuck-bit"] > 0 and masked["gemm_fp16", "one-bit"] == 0
     assert incomplete(document) == []
 
@@ -204,7 +204,7 @@ def test_the_lower_bound_is_that_of_clopper_and_pearson() -> None:
 
 
 def test_steady_compares_the_last_minutes_with_the_first() -> None:
-    """Two phases, each visited for 30 s: five visits of a phase in five minutes, sixty in an hour."""
+    """Two phases, each run for 30 s at a time: five visits of a phase in five minutes, sixty in an hour."""
     falling = [100.0] * 5 + [99.0] * 140 + [90.0] * 5
     metrics = {
         "rate": [SimpleNamespace(subject="gpu0", at={"phase": "gemm_fp16"}, samples=falling)],

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.xdist_group("containers")
 
 RECIPES = ROOT / "toolchains" / "container"
 
-#: What stands in for Apptainer: an image is a folder, and what lies there at /opt/tenken is run from it.
+#: The stand-in for Apptainer: an image is a folder, whose /opt/tenken is run.
 APPTAINER = """#!/bin/bash
 echo "$*" >> {log}
 [ "$1" = exec ] || exit 64
@@ -63,7 +63,7 @@ def image(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, image: Path) -> tuple[subprocess.CompletedProcess[str], str]:
-    """`reframe -r` of Daxpy on a system that has that image, and what the container platform was asked."""
+    """`reframe -r` of Daxpy on a system with that image, and the calls of the container platform."""
     site, log = folder / "site", folder / "log"
     site.mkdir()
     for name in ("config", "checks", "src", "scripts"):
@@ -93,7 +93,7 @@ def verdicts(folder: Path) -> list[str]:
 @pytest.mark.containers
 def test_a_check_runs_in_the_image_and_nothing_is_compiled(image: Path, tmp_path: Path) -> None:
     done, asked = run(tmp_path, image)
-    # where others work too, a measurement may be void; it came out of the image either way
+    # with other users on the machine a measurement may be INVALID; it came from the image either way
     assert verdicts(tmp_path) and set(verdicts(tmp_path)) <= {"PASS", "RECORDED", "INVALID"}, done.stdout + done.stderr
     taken, ran = asked.splitlines()
     assert taken.endswith(f"{image} cp -R /opt/tenken/built/. .")
@@ -122,7 +122,7 @@ def test_both_recipes_do_the_same() -> None:
     assert "PATH=/opt/tenken/.venv/bin:$PATH" in docker and "PATH=/opt/tenken/.venv/bin:$PATH" in apptainer
 
 
-#: What stands in for apt-get, make and python in a rehearsal of build.sh: each tells what it was asked.
+#: The stand-ins for apt-get, make and python in a trial of build.sh: each prints its arguments.
 SAYS = '#!/bin/sh\necho "$(basename "$0") $*" >> {log}\n'
 
 
@@ -156,7 +156,7 @@ def test_the_steps_of_an_image_are_these(tmp_path: Path, cuda, options, not_ther
     places = [next(i for i, step in enumerate(steps) if step.startswith(word)) for word in order]
     assert places == sorted(places)
     (install,) = [step for step in steps if step.startswith("apt-get install")]
-    # what scripts/need.sh asks of a newcomer's machine, and an MPI
+    # what scripts/need.sh requires of a newcomer's machine, and an MPI
     assert {"g++", "git", "make", "python3-venv", "util-linux", "libopenmpi-dev"} <= set(install.split())
     (configured,) = [step for step in steps if step.startswith("cmake -G")]
     assert all(option in configured for option in options)
@@ -178,7 +178,7 @@ def test_the_archive_is_what_is_committed_and_says_which_commit(tmp_path: Path) 
     (tmp_path / "clone" / "src" / "left-over").write_text("not committed\n")
     (tmp_path / "clone" / "README.md").write_text("not committed\n")
     here = tmp_path / "clone" / "toolchains" / "container"
-    # the recipe as it stands here, before it is committed too
+    # the recipe in its present state, even before it is committed
     here.mkdir(exist_ok=True)
     shutil.copy2(RECIPES / "source.sh", here)
     said = subprocess.run(["sh", str(here / "source.sh")], capture_output=True, text=True, check=True)

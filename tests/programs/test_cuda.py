@@ -1,4 +1,4 @@
-"""Builds with CUDA on a machine that has none: old and new architectures, no warning, what the programs then say."""
+"""Builds with CUDA on a machine without CUDA: old and new architectures, no warning, and the programs' messages."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from toolchains import cuda_home, kvikio
 
 pytestmark = [pytest.mark.cuda, pytest.mark.build, pytest.mark.slow, pytest.mark.xdist_group("cuda")]
 
-#: What each toolkit compiles. The sources tell architectures apart from 80 and from 90 on, so the oldest of one toolkit
-#: and the newest of the other compile every branch. `make architectures` compiles for every GPU from P100 and Jetson
-#: TX2 to B200.
+#: What each toolkit compiles. The sources distinguish architectures from 80 and from 90 on, so the oldest of one
+#: toolkit and the newest of the other compile every branch. `make architectures` compiles for every GPU from P100 and
+#: Jetson TX2 to B200.
 ARCHITECTURES = {"12.4": "60", "13.0": "100"}
-#: Nothing of it runs on a GPU, so one toolkit may compile without optimization. The other sees what only an optimizer
-#: warns of: nvcc optimizes device code as for a user, and g++ at -O1 follows values as it does at -O3, in less time.
+#: Nothing of it runs on a GPU, so one toolkit may compile without optimization. The other detects warnings that need
+#: the optimizer: nvcc optimizes device code as for a user, and g++ at -O1 follows values as at -O3, in less time.
 OPTIMIZATION = {"12.4": "-O0 -Xcicc=-O0 -Xptxas=-O0", "13.0": "-O1"}
 if asked := os.environ.get("TENKEN_TEST_CUDA_ARCHITECTURES"):
     every = {"12.4": "60;62;70;72;80;90", "13.0": "80;90;100"}
@@ -37,7 +37,7 @@ NO_DRIVER = "no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded); b
 
 
 def built(version: str, *targets: str) -> Path:
-    """The build folder of a toolkit with everything that it can compile, or with some programs at least."""
+    """The build folder of a toolkit with everything that it can compile, or at least some programs."""
     after_host_build()
     folder = ROOT / ".cache" / f"tests-src-cuda-{version}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def built(version: str, *targets: str) -> Path:
 
 
 def test_spmv_compiles_against_the_cusparse_of_cuda_8() -> None:
-    """Of whose interface there is a stand-in: the library itself is in no registry, and never ran with this program."""
+    """There is a stand-in for its interface: the library itself is in no registry, and never ran with this program."""
     home = cuda_home.make("12.4", "cublas,cusolver,cufile")
     stand_in = ROOT / "tests" / "programs" / "unit" / "doubles" / "cusparse_8"
     strict = ["-Wall", "-Wextra", "-Werror"]
@@ -95,7 +95,7 @@ def run(cuda: tuple[str, Path], tmp_path: Path) -> Callable[..., tuple[int, dict
 def test_programs_need_no_driver_library_to_start(cuda: tuple[str, Path], program: str) -> None:
     libraries = checked(["ldd", str(cuda[1] / "bin" / program)])
     assert "libcuda.so" not in libraries and "libnvidia-ml" not in libraries and "not found" not in libraries
-    # The wheels of 12.4 have no static runtime; a program linked with the other runs where no toolkit is.
+    # The wheels of 12.4 have no static runtime; a program linked with the other one runs without a toolkit.
     assert ("libcudart.so" in libraries) == (cuda[0] == "12.4")
 
 
@@ -118,7 +118,7 @@ def test_the_host_back_end_is_there_too(run: Callable[..., tuple[int, dict[str, 
 
 
 def test_the_architectures_follow_from_the_compiler(cuda: tuple[str, Path], tmp_path: Path) -> None:
-    """Neither given nor to be asked of a GPU: a list that suits the toolkit."""
+    """Neither given nor detectable on a GPU: a list that suits the toolkit."""
     home = cuda_home.make(cuda[0])
     options = (f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc", f"-DCUDAToolkit_ROOT={home}")
     configure(tmp_path, "-DTENKEN_CUDA=ON", *options)
@@ -129,7 +129,7 @@ def test_the_architectures_follow_from_the_compiler(cuda: tuple[str, Path], tmp_
 
 
 def test_the_architectures_compiled_reach_every_branch() -> None:
-    """A branch for another generation of GPUs would need an architecture more here."""
+    """A branch for another generation of GPUs would need another architecture here."""
     files = [file for pattern in ("*.h", "*.cuh", "*.cu") for file in (ROOT / "src").rglob(pattern)]
     text = "\n".join(file.read_text() for file in files)
     bounds = {int(bound) for bound in re.findall(r"__CUDA_ARCH__ *>= *(\d+)", text)}
@@ -173,7 +173,7 @@ def hdf5() -> dict[str, str]:
 
 
 def snapshot(cuda: tuple[str, Path], folder: Path, env: dict[str, str], *more: str) -> tuple[int, dict[str, Any]]:
-    """Exit code and document of snapshots of host memory by KvikIO, and by POSIX beside it."""
+    """Exit code and document of snapshots of host memory by KvikIO, and by POSIX next to it."""
     file = folder / "document.json"
     sizes = ["--min-particles", "1000", "--max-particles", "250000", "--factor", "250", "--threads", "3"]
     brief = ["--repetitions", "3", "--seconds", "0", "--decide-seconds", "0", "--block-bytes", "64Ki"]

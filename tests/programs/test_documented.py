@@ -1,4 +1,4 @@
-"""The command lines of the documentation, read by the programs themselves: bounds, choices and sizes included."""
+"""The command lines of the documentation, parsed by the programs themselves, including bounds, choices and sizes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tests.docs import commands
 
 pytestmark = [pytest.mark.build]
 
-#: Not in a build for the host: tests/docs/test_commands.py looks their options up in their sources.
+#: Not in a build for the host: tests/docs/test_commands.py looks up their options in the sources.
 ELSEWHERE = {"p2p": "CUDA", "mpi_p2p": "MPI", "nccl": "CUDA"}
 
-#: Values that only a build with CUDA has.
+#: Values that only a build with CUDA accepts.
 OF_A_GPU = {("--backend", "cuda"), ("--form", "managed")}
 
 
 def of_the_host(words: list[str], known: set[str]) -> list[str]:
-    """A command line without the back end of a GPU and the options that a build for the host has not."""
+    """A command line without the GPU back end and its options, which a build for the host lacks."""
     kept: list[str] = []
     left_out = False
     for word, following in zip(words, [*words[1:], ""], strict=False):
@@ -32,7 +32,7 @@ def of_the_host(words: list[str], known: set[str]) -> list[str]:
 
 
 def read(program: Path, words: list[str]) -> str | None:
-    """What the program refuses; with --help it reads all that is before it, and runs nothing."""
+    """The program's refusal; with --help it parses everything before it, and runs nothing."""
     said = subprocess.run([str(program), "--help"], capture_output=True, text=True, check=True).stdout
     known = set(re.findall(r"^\s+(--[\w-]+)", said, re.M))
     assert {"--json", "--help"} <= known, said[:400]

@@ -1,4 +1,4 @@
-"""A rehearsal with a real program through the real ReFrame: the fault is noticed, and the archive says so."""
+"""A drill with a real program through the real ReFrame: the fault is detected, and the archive shows it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main(words) -> int:
 
 @pytest.fixture
 def site(tmp_path, monkeypatch, build_dir) -> Path:
-    """A user's shell: an archive of its own, ReFrame of this environment."""
+    """A user's shell: its own archive, ReFrame of this environment."""
     monkeypatch.setenv("TENKEN_ARCHIVE", str(tmp_path / "perflogs"))
     monkeypatch.setenv("TENKEN_TEST_PROGRAM", str(build_dir / "bin" / "daxpy"))
     monkeypatch.setenv("RFM_STAGE_DIR", str(tmp_path / "stage"))
@@ -45,7 +45,7 @@ def test_a_flipped_bit_is_noticed_on_this_machine(site, capsys):
 
 
 def test_a_program_that_makes_no_fault_is_told(site, capsys, monkeypatch, tmp_path, build_dir):
-    """The honest twin: an installation whose verification finds nothing must not look rehearsed."""
+    """The honest twin: an installation whose verification detects nothing must not look drilled."""
     blind = tmp_path / "blind"
     blind.write_text(f'#!/bin/sh\nexec {build_dir}/bin/daxpy $(echo "$@" | sed s/--inject-fault.element//)\n')
     blind.chmod(0o755)

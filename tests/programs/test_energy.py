@@ -1,4 +1,4 @@
-"""Energy on the host by sensors that are files: the figures of each program are at the points that it declares."""
+"""Energy on the host with sensors that are files: the figures of each program are at the points that it declares."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ partitions:
     containers: [{{platform: Docker, image: {image}, options: [{options}]}}]
     node: {{architecture: {architecture}}}
 """
-#: A program of someone else's in the same image, which prints where it runs.
+#: A third-party program in the same image, which prints where it runs.
 FOREIGN = """\
 import reframe as rfm
 
@@ -49,17 +49,17 @@ class CountPlaces(ForeignCheck):
     required_lines = ["^option yes$"]
     tags = {"quick"}
 """
-#: Threads that spin while they wait would take the cores of the tests beside this one.
+#: Spinning threads would take the cores of concurrent tests.
 OPTIONS = '"--ulimit=host", "--env=SEEN_INSIDE=yes", "--env=OMP_WAIT_POLICY=passive"'
-#: What the image says it is.
+#: What the image reports as its system.
 OS = "An image of a test"
-#: What every image has of a system, for the job's own lines in it.
+#: System files of every image, for the job's own lines in it.
 TOOLS = ("/bin/sh", "/bin/cp")
 
 
 @dataclass(frozen=True)
 class Engine:
-    """`docker` on PATH is podman with a store of its own; `environment` is what it needs."""
+    """`docker` on PATH is podman with its own store; `environment` is what it needs."""
 
     folder: Path
     environment: dict[str, str]
@@ -79,10 +79,10 @@ def needed(program: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def engine(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """With an image of a program as build.sh leaves it, and nothing of this machine but their libraries."""
+    """With an image of a program as build.sh leaves it, and only its libraries from this machine."""
     debian.need(*debian.ENGINE)
     folder = tmp_path_factory.mktemp("engine")
-    # podman refuses a longer name than 50 characters, and those of pytest's workers are longer
+    # podman refuses names of more than 50 characters, which pytest's workers exceed
     state = Path(tempfile.mkdtemp(prefix="tenken-"))
     (folder / "bin").mkdir()
     (folder / "bin" / "docker").write_text(
@@ -90,7 +90,7 @@ def engine(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         f'--cgroup-manager cgroupfs --runtime runc --events-backend none "$@"\n'
     )
     (folder / "bin" / "docker").chmod(0o755)
-    # a limit that this machine does not allow to be raised is left as it is
+    # a limit that this machine does not allow to raise is left unchanged
     (folder / "containers.conf").write_text("[containers]\ndefault_ulimits = []\n")
     made = Engine(folder, {"CONTAINERS_CONF": str(folder / "containers.conf")})
     program = str(build_dir / "bin" / "daxpy")
@@ -141,7 +141,7 @@ def run(engine: Engine, site: Path, image: str, checks: str) -> tuple[dict[str, 
 def test_checks_run_in_a_container_and_are_judged(session) -> None:
     records, stage, said = session
     one = records["Daxpy"]
-    # where others work too, a measurement may be void; it came out of the container either way
+    # with other users on the machine a measurement may be INVALID; it came from the container either way
     assert one.verdict in ("PASS", "RECORDED", "INVALID"), said
     assert one.result and one.result.status == "ok"
     (script,) = stage.glob("*/inside/node/host/Daxpy/rfm_job.sh")

@@ -1,4 +1,4 @@
-"""snapshot_io, storage_map, overlap, data_loading on a real file system: without a GPU, and what files can do wrong."""
+"""snapshot_io, storage_map, overlap and data_loading on a real file system, without a GPU, and faults of files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from toolchains import hdf5
 pytestmark = pytest.mark.build
 
 Run = Callable[..., Outcome]
-#: A short run of each.
+#: Arguments of a short run of each.
 SHORT: dict[str, list[str]] = {
     "storage_map": ["--min-bytes", "4Ki", "--max-bytes", "256Ki", "--factor", "64", "--seconds", "0"],
     "snapshot_io": ["--min-particles", "1001", "--max-particles", "20020", "--factor", "20", "--seconds", "0"],
@@ -39,7 +39,7 @@ HDF5_METHODS = ("hdf5_sec2", "hdf5_direct", "hdf5_select", "hdf5_gds")
 
 
 def hdf5_library() -> str:
-    """The HDF5 that h5py brings; it is there without root and without headers."""
+    """The HDF5 that h5py brings; it needs neither root nor headers."""
     folder = Path(sysconfig.get_path("purelib")) / "h5py.libs"
     if not folder.is_dir():
         h5py = pytest.importorskip("h5py", reason="") if os.environ.get("TENKEN_HDF5") else __import__("h5py")
@@ -110,7 +110,7 @@ def test_a_run_on_the_host_is_whole(go: Run, program: str) -> None:
 
 def test_every_situation_has_its_ways_and_its_best(go: Run, tmp_path: Path) -> None:
     file = tmp_path / "a.map"
-    # Without further rounds, which only likely ways go through, the medians in the document are what decides.
+    # Without further rounds, which only some methods need, the medians in the document decide.
     outcome = go("storage_map", "--map", str(file), "--threads", "2", "--decide-seconds", "0")
     for situation in ("write", "write_synced", "read_cached", "read_cold"):
         ways = named(outcome.document, situation)
@@ -143,7 +143,7 @@ def findings_of(document: dict[str, Any] | None) -> list[Finding]:
 def test_a_map_that_points_at_bad_ways_fails_and_a_good_one_does_not(
     go: Run, build_dir: Path, tmp_path: Path, disk: str
 ) -> None:
-    """Cached files: what goes past the cache, or in blocks of 4 KiB, is many times slower."""
+    """Cached files: methods that bypass the cache, or use blocks of 4 KiB, are many times slower."""
     env = bad_disk(build_dir, delay_us="300") if disk == "noisy" else {}
     ways = "posix_4ki_1,posix_256ki_1,posix_128ki_1,posix_64ki_1,direct_4ki_1"
     short = ["--situations", "read_cached", "--candidates", ways, "--min-bytes", "256Ki", "--threads", "1"]
@@ -173,7 +173,7 @@ def test_few_ways_have_a_direct_stream_of_one_and_of_more_threads(go: Run) -> No
 
 
 def test_a_page_cache_that_could_not_be_dropped_is_told(go: Run) -> None:
-    """Files in memory have nothing to be dropped to."""
+    """Files in memory cannot be dropped from the cache."""
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):
         pytest.fail("/dev/shm is needed: every Linux has it")
@@ -358,7 +358,7 @@ def test_a_limit_of_file_sizes_fails_the_run_and_leaves_nothing(go: Run) -> None
     def small_files_only() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
-    # Python ignores SIGXFSZ; left so, a write beyond the limit is an error.
+    # Python ignores SIGXFSZ; then a write beyond the limit is an error.
     outcome = go("overlap", preexec_fn=small_files_only, restore_signals=False)
     assert outcome.code == 1
     assert outcome.document is None or "File too large" in outcome.document["reason"]
@@ -414,7 +414,7 @@ def test_hdf5_writes_and_reads_past_the_page_cache(go: Run, build_dir: Path, dir
 def test_what_hdf5_holds_back_is_not_taken_for_written(
     go: Run, build_dir: Path, direct_hdf5: dict[str, str], method: str
 ) -> None:
-    """By itself it keeps 64 KiB of a dataset until the file is closed, which is not in the time of the transfer."""
+    """By default it keeps 64 KiB of a dataset until the file is closed, outside the time of the transfer."""
     slow = {**bad_disk(build_dir, delay_us="5000"), **(direct_hdf5 if method == "hdf5_direct" else {})}
     document = go("snapshot_io", "--methods", method, "--max-particles", "1001", env=slow).document
     rates = [metric for metric in named(document, "write") if metric["at"]["method"] == method]
@@ -439,8 +439,9 @@ def test_without_hdf5_the_run_is_waived(go: Run) -> None:
 def test_what_a_library_needs_is_found_next_to_it(
     go: Run, tmp_path: Path, named: bool, circle: bool, found: bool
 ) -> None:
-    """HDF5 of h5py 3.14 has no path to the libraries of its own folder, which are on no path of the system. Where
-    loading them first does not help, without names (SONAME) of their own or in a circle, the message is the loader's.
+    """HDF5 of h5py 3.14 has no path to the libraries in its own folder, which the system does not search. If loading
+    the dependencies first does not help, because they have no SONAME or depend on each other, the message is the
+    loader's.
     """
     links = [("third", ""), ("second", "third"), ("first", "second"), *([("third", "first")] if circle else [])]
     for name, needs in links:
@@ -456,7 +457,7 @@ def test_what_a_library_needs_is_found_next_to_it(
 
 
 def writing(place: Path) -> bool:
-    """Whether a snapshot is being written; folders of probes come and go meanwhile."""
+    """Whether a snapshot is being written; probe folders come and go meanwhile."""
     with contextlib.suppress(FileNotFoundError):
         return any(place.glob(".tenken-*/hyperslab.h5*"))
     return False
@@ -527,14 +528,14 @@ def test_a_snapshot_that_later_steps_overwrite_is_noticed(go: Run) -> None:
 
 
 def test_a_slow_child_does_not_pass_for_gpudirect_storage(build_dir: Path) -> None:
-    """The probe's child is the program itself; without a GPU it is no probe at all."""
+    """The probe's child is the program itself; without a GPU there is nothing to probe."""
     done = subprocess.run(
         [str(build_dir / "bin" / "snapshot_io"), "--gds-probe-child", "/nowhere", "0"], capture_output=True, text=True
     )
     assert done.returncode != 0
 
 
-#: Every way of the host, with two batches ahead and with none.
+#: Every method on the host, with two batches ahead and with none.
 LOADED = ("--ways", "posix_1mi_2,direct_4ki_1,mapped_64ki_2,hdf5_1mi_2", "--threads", "2")
 
 
@@ -569,7 +570,7 @@ def test_a_sample_that_is_wrong_stale_or_missing_is_noticed(go: Run, fault: str,
 
 
 def test_what_the_disk_delays_is_waited_for(go: Run, build_dir: Path) -> None:
-    """40 reads by one thread, of 10 ms each in the mean, beside steps that take no time: nothing can hide them."""
+    """40 reads by one thread, of 10 ms each on average, with steps that take no time: nothing can hide them."""
     slow = bad_disk(build_dir, delay_us="10000")
     few = ("--kinds", "8ki", "--ways", "posix_1mi_1", "--batch", "4", "--batches", "5", "--step-ms", "0")
     document = go("data_loading", *few, env=slow).document

@@ -1,4 +1,4 @@
-"""gemm for real: every format emulated on the host, its bounds, and the faults that they must find."""
+"""gemm for real: every format emulated on the host, its bounds, and the faults that they must detect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_every_precision_stays_within_its_bound(run: Run) -> None:
     assert outcome.code == 0, outcome.stdout + outcome.stderr
     found = checks(outcome)
     assert list(found) == PRECISIONS and all(c["tolerance"] == 1 for c in found.values())
-    # formats of 16 bits and fewer use a good part of their bound: it is not a loose one
+    # formats of 16 bits and fewer come close to their bound: it is not a loose one
     rounded = ["fp16", "bf16", "fp8_e4m3", "fp8_e4m3_fast", "fp8_e5m2", "mxfp8", "nvfp4"]
     assert all(0.3 < found[name]["error"] <= 1 for name in rounded)
     assert found["int8"]["error"] == 0
@@ -44,7 +44,7 @@ def test_the_first_algorithm_alone_is_verified_and_compared_with_none(run: Run) 
 
 
 def test_the_smallest_error_that_must_be_found_is_found_in_every_precision(run: Run) -> None:
-    """One element a little more than twice its bound from what it must be; a whole number off by one."""
+    """One element wrong by a little more than twice its bound; an integer wrong by one."""
     outcome = run("gemm", *QUICK, "--cases", "all", "--inject-fault", "element")
     assert outcome.code == 1
     found = checks(outcome)
@@ -63,14 +63,14 @@ def test_flat_and_batched_problems(run: Run, case: str) -> None:
 
 
 def test_operations_are_two_for_each_term(run: Run) -> None:
-    """2 m n k, of each problem of a batch: the rate times the seconds of a sample, with numbers written by hand."""
+    """2 m n k, for each problem of a batch: the rate times the seconds of a sample, with numbers written by hand."""
     outcome = run("gemm", *QUICK, "--cases", "int8:32x48x64x5")
     assert outcome.document is not None
     (rate,) = [m for m in outcome.document["metrics"] if m["name"] == "gemm"]
     assert rate["unit"] == "TFLOP/s" and rate["at"] == {
         "precision": "int8", "m": 32, "n": 48, "k": 64, "batch": 5, "data": "random", "phase": "sustained",
     }  # fmt: skip
-    # every sample is 983,040 operations (2 x 32 x 48 x 64 x 5) over seconds that sum up to about the time asked for
+    # every sample is 983,040 operations (2 x 32 x 48 x 64 x 5) over seconds that add up to about the requested time
     seconds = [983_040 / (sample * 1e12) for sample in rate["samples"]]
     assert 0.04 < sum(seconds) < 5
 
@@ -81,7 +81,7 @@ def test_zeros_are_a_coordinate_of_their_own(run: Run) -> None:
     data = [m["at"]["data"] for m in outcome.document["metrics"] if m["name"] == "gemm"]
     assert data == ["random", "zeros"]
     outcome = run("gemm", *QUICK, "--cases", "fp16", "--data", "zeros")
-    assert outcome.code == 0  # what is verified is a product of random numbers all the same
+    assert outcome.code == 0  # the verified product uses random numbers all the same
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,9 @@ def test_one_rank_passes_all_tests_of_validity(run: Callable[..., Outcome], tmp_
     assert path["shuffled.iterations"] <= 1.05 * path["iterations_of_set"]
     assert path["official_time"].startswith("no: an official run takes 1800 s")
     assert path["official_memory"].startswith("no: ")
-    # the rating is what is left of raw performance
+    # the rating is the raw performance less overheads
     assert values(document)["rating"] < values(document)["raw"]
-    # HPCG's own form, read by the parser of its binaries' reports
+    # HPCG's own report, parsed like that of a third-party binary
     read = xhpcg.parse(report.read_text())
     assert read.valid and read.ranks == 1 and read.local == (16, 16, 16)
     assert read.number("GFLOP/s Summary::Raw Total") == pytest.approx(values(document)["raw"], rel=1e-4)
@@ -58,7 +58,7 @@ def test_one_rank_passes_all_tests_of_validity(run: Callable[..., Outcome], tmp_
 
 
 def test_columns_that_run_and_columns_listed_solve_the_same(run: Callable[..., Outcome]) -> None:
-    """Runs are found where the numbering has a pattern, in the shuffled copy hardly any."""
+    """Runs are found where the numbering has a pattern; in the shuffled copy there are hardly any."""
     documents = {}
     for columns in ("runs", "listed"):
         outcome = run("hpcg", *QUICK, "--columns", columns, "--shuffled", "on")
@@ -202,7 +202,7 @@ def test_the_others_end_when_a_rank_dies(ranks: Callable[..., Outcome], how: str
     assert outcome.code not in (0, 3)
     said = outcome.stdout + outcome.stderr
     if how == "kill":
-        # where the cores are busy, the others notice the silence before the launcher notices the death
+        # on busy cores, the other ranks notice the silence before the launcher notices the death
         assert "signal 9" in said or "Killed" in said or "another rank has died or hangs" in said
     else:
         assert "no progress for 5 s in: set " in said

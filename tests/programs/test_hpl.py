@@ -1,4 +1,4 @@
-"""hpl for real: LAPACK and the algorithm of the GPUs on the host, on one process and on grids of them."""
+"""hpl for real: LAPACK and the GPU algorithm on the host, with one process and with grids of them."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def test_a_system_is_solved_counted_and_verified(hpl: Run, algorithm: str) -> No
     assert basis[algorithm] in limit.values()
     lines = re.findall(r"^W\S+ +300 +32 +1 +1 +([\d.]+) +([\d.e+-]+)$", outcome.stdout, re.M)
     assert len(lines) == 3 and outcome.stdout.count("PASSED") == 3
-    # the rate of the line is the sample, by HPL's count
+    # the rate in the printed line is the sample, by HPL's count
     assert float(lines[0][1]) == pytest.approx(rate["samples"][0] * 1e3, rel=1e-3)
 
 
 def test_every_repetition_begins_after_products(hpl: Run) -> None:
-    """A GPU at its power limit would be faster after the pause in which a solution is checked."""
+    """A GPU at its power limit would be faster after the pause in which a solution is verified."""
     seconds = {}
     for count in ("1", "5"):
         begin = time.monotonic()
@@ -115,7 +115,7 @@ def test_the_same_matrix_is_solved_on_every_grid(ranks: Run, grid: str) -> None:
     outcome = ranks(count, *QUICK, "--grid", grid, "--n", "157", "--nb", "16", "--map", "row")
     assert outcome.code == 0, outcome.stdout + outcome.stderr
     assert outcome.document is not None and outcome.document["placement"]["ranks"] == count
-    # the norms of A and b are those of one process: the matrix does not depend on the grid
+    # the norms of A and b equal those of one process: the matrix does not depend on the grid
     alone = ranks(1, *QUICK, "--n", "157", "--nb", "16", "--algorithm", "blocks")
     assert alone.document is not None
 
@@ -275,7 +275,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start(mpi_build: Path, mpi: dict[str, str], blas: str) -> Start:
-    """Three ranks that factorise for a long time, all of them alive and at work."""
+    """Three ranks that factorise for a long time, all of them alive and working."""
 
     def begin(*arguments: str, **more: str) -> subprocess.Popen[str]:
         env = {**mpi, "TENKEN_BLAS": blas, "OMP_NUM_THREADS": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
@@ -306,7 +306,8 @@ def breakable(mpi: dict[str, str], tmp_path: Path) -> tuple[Path, dict[str, str]
 
 
 def test_the_others_end_when_a_rank_is_killed(start: Start) -> None:
-    """A rank is killed while all factorise: the launcher or the others' own watch ends the run, with a message."""
+    """A rank is killed while all factorise: the launcher or the other ranks' monitoring ends the run, with a
+    message."""
     run = start()
     os.kill(children_of(run.pid)[-1], signal.SIGKILL)
     said, _ = run.communicate(timeout=300)
@@ -319,7 +320,7 @@ def test_a_transport_that_loses_its_peer_first_leaves_the_launcher_to_name_it(
 ) -> None:
     file, env = breakable
     run = start(**env)
-    # Stopped first: rank 0 finds that the rank is lost before the launcher can.
+    # Stopped first: rank 0 detects the lost rank before the launcher can.
     os.kill(children_of(run.pid)[-1], signal.SIGSTOP)
     file.touch()
     time.sleep(0.5)

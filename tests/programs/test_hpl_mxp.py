@@ -1,4 +1,5 @@
-"""hpl_mxp for real: solved on the host with emulated formats, on one process and four; wrong factorisations found."""
+"""hpl_mxp for real: solved on the host with emulated formats, with one process and four; wrong factorisations are
+detected."""
 
 from __future__ import annotations
 
@@ -62,10 +63,10 @@ def test_operations_are_those_of_the_rules(mxp: Run) -> None:
     """(2/3) N^3 + (3/2) N^2 over the whole time: 89,871,701 for N = 512, by hand."""
     outcome = mxp(*QUICK)
     printed = re.search(r": ([\d.]+) s, [\d.]+ TFLOP/s", outcome.stdout).group(1)  # type: ignore[union-attr]
-    step = 10.0 ** -len(printed.partition(".")[2])  # of what is printed: a fast host needs only some milliseconds
+    step = 10.0 ** -len(printed.partition(".")[2])  # of the printed time: a fast host needs only some milliseconds
     seconds = 89_871_701.3 / (value(outcome, "hpl_mxp") * 1e12)
     assert seconds == pytest.approx(float(printed), abs=0.51 * step)
-    # what is refined and converted is inside
+    # refinement and conversion are included
     parts = {m["at"]["part"]: m["value"] for m in (outcome.document or {})["metrics"] if m["name"] == "phase"}
     assert parts["refine"] + parts["convert"] < seconds
 
@@ -84,7 +85,7 @@ def test_the_residual_does_not_see_a_dominant_matrix_factorised_without_updates(
     outcome = mxp(*QUICK, "--matrix", "dominant", "--inject-fault", "skip-updates")
     assert check(outcome, RESIDUAL)["passed"] and check(outcome, CONVERGED)["passed"]
     assert not check(outcome, FACTORS)["passed"] and outcome.code == 1
-    # the matrix of the benchmark shows it: refinement does not end within the declared maximum
+    # the benchmark's matrix shows it: refinement does not end within the declared maximum
     outcome = mxp(*QUICK, "--matrix", "mild", "--inject-fault", "skip-updates")
     assert not check(outcome, CONVERGED)["passed"]
 
@@ -108,7 +109,7 @@ def test_four_ranks_solve_it(ranks: Run, low: str) -> None:
     assert outcome.code == 0, outcome.stdout + outcome.stderr
     assert outcome.document is not None and outcome.document["placement"]["ranks"] == 4
     assert value(outcome, "residual") < 0.01 and value(outcome, "factor_error") < 0.7
-    # the same matrix, steps and sums as one process, so the same error of the factors
+    # the same matrix, steps and sums as with one process, so the same error of the factors
     alone = ranks(1, *QUICK, "--low", low)
     assert value(outcome, "factor_error") == pytest.approx(value(alone, "factor_error"), rel=1e-6)
     assert value(outcome, "small_share") == value(alone, "small_share")

@@ -1,4 +1,4 @@
-"""What is memcopy's own: sizes, trials, kinds of copies. Its GPU part needs a GPU."""
+"""Specific to memcopy: sizes, trials, kinds of copies. Its GPU part needs a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUICK = ("--repetitions", "3", "--warmup-seconds", "0")
 
 @pytest.fixture
 def size(run: Run) -> str:
-    """Bytes that the caches of this machine allow."""
+    """Array sizes in bytes that the caches of this machine allow."""
     refused = run("memcopy", "--bytes", "4096")
     least = re.search(r"at least ([\d.]+) ([MG])iB", refused.stderr)
     if least is None:

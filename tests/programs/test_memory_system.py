@@ -1,4 +1,4 @@
-"""transfer, access_patterns, migration, transpose and himeno where there is no GPU, and with a double of one."""
+"""transfer, access_patterns, migration, transpose and himeno without a GPU, and with a simulated one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.judging import incomplete
 pytestmark = pytest.mark.build
 
 Run = Callable[..., Outcome]
-#: A short run of each on the host, and what its document must hold.
+#: A short run of each on the host, and what its document must contain.
 HOST: dict[str, tuple[list[str], list[str]]] = {
     "transfer": (
         ["--repetitions", "3", "--sweep-max-bytes", "64Ki"],

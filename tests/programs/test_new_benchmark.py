@@ -1,4 +1,4 @@
-"""`tenken new benchmark`: what it writes builds, measures, is judged, and notices its fault as it is."""
+"""`tenken new benchmark`: what it writes builds, measures, is judged and detects its fault without changes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_it_measures_is_judged_and_notices_its_fault(skeleton, binary, tmp_path)
     result = engine.completed(results.load(document), program)
     request = Request(token=None, program="two_words", subjects=("host",))
     judged = verdict.judge(result, program, request, Machine(), 0)
-    assert judged.verdict in (RECORDED, INVALID), judged.message()  # times of a busy machine are spread
+    assert judged.verdict in (RECORDED, INVALID), judged.message()  # times on a busy machine scatter
     assert result.metrics[0].count == 100
     assert subprocess.run([*words, "--inject-fault", "element"], capture_output=True, check=False).returncode == 1
 
@@ -93,7 +93,7 @@ def test_the_test_that_it_writes_passes_and_has_an_oracle(skeleton, binary, cloc
     for test in tests.values():
         test(**{name: fixtures[name] for name in inspect.signature(test).parameters})
     assert len(tests) == 3
-    # the oracle fails where the program counts twice as much
+    # the oracle fails if the program counts twice as much
     (counting,) = [test for test in tests.values() if "clocked" in inspect.signature(test).parameters]
     counting.__globals__["spans"] = lambda metric, amount: [2 * span for span in spans(metric, amount)]
     with pytest.raises(AssertionError):

@@ -1,4 +1,5 @@
-"""What programs count, against the raw times of their clock and numbers written by hand (tests/support/oracles.py)."""
+"""What programs count, compared with the raw times of their clock and numbers written by hand
+(tests/support/oracles.py)."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def test_stream(clocked: Clocked) -> None:
     ends = []
     for name, count in bytes_of_element.items():
         ends.append(clock.places(spans(figure(document, name), count * elements)))
-    # a cycle runs them in this order: what is copy's time is not dot's
+    # a cycle runs them in this order: copy's time is not dot's
     for cycle in zip(*ends, strict=True):
         assert list(cycle) == sorted(cycle)
     tolerances(document, {"array": 1e-11, "dot of every": 1e-6})
@@ -82,7 +83,7 @@ def test_transfer(clocked: Clocked) -> None:
     assert set(sizes) == {1024 * 4**i for i in range(7)}
     after = 0
     for size in sorted(sizes):
-        # small copies are made as often as makes a MiB; each byte counts once
+        # small copies are repeated up to one MiB; each byte counts once
         after = rises(clock.places(spans(sizes[size], max(size, 1 << 20)), after))
     tolerances(document, {"every element, exact": 0})
 
@@ -103,11 +104,12 @@ SAM = ("--backend", "cuda", "--placement", "sam", "--bytes", "80k", "--warmup-se
 
 
 def test_access_patterns_of_a_double(clocked: Clocked) -> None:
-    """The double copies at 3200 GB/s within the device, and at 400, 450, ... 3000 GB/s where a page is the host's."""
+    """The simulated GPU copies at 3200 GB/s within the device, and at 400, 450, ... 3000 GB/s if a page is on the
+    host."""
     document, clock = clocked("access_patterns_double", *SAM, "--repetitions", "200")
     within = figure(document, "device_copy")
     assert within["samples"] == pytest.approx([3200.0] * 100)
-    # 2 transfers a clock of 2619 MHz on 6144 bits
+    # 2 transfers per clock of 2619 MHz on 6144 bits
     close(document["limits"][within["id"]]["value"], 2 * 2619e6 * 6144 / 8 / 1e9)
     for number in (5, 6, 7, 8):
         by_gpu = [m for m in document["metrics"] if m.get("at", {}).get("pattern") == number and m["count"] == 200]
@@ -125,7 +127,7 @@ def test_access_patterns_of_a_double(clocked: Clocked) -> None:
 
 
 def test_a_slower_plateau_is_relative_to_the_device(clocked: Clocked) -> None:
-    """Of pages that lie with the host the plateau is 3000 of the 3200 GB/s within the device."""
+    """For pages on the host the plateau is 3000 of the 3200 GB/s within the device."""
     document, _ = clocked("access_patterns_double", *SAM, "--repetitions", "200")
     begin, before, plateau = 50, median(400 + 50 * i for i in range(49)), 3000
     ramps = {m["at"]["pattern"]: m for m in figures(document, "ramp")}
@@ -160,7 +162,7 @@ def test_transpose(clocked: Clocked) -> None:
     tolerances(document, {"every element, exact": 0})
 
 
-#: Cells of size XS that change: (32 - 2) x (32 - 2) x (64 - 2).
+#: Number of cells of size XS that change: (32 - 2) x (32 - 2) x (64 - 2).
 HIMENO_CELLS = 55_800
 
 
@@ -170,14 +172,14 @@ def test_himeno(clocked: Clocked) -> None:
     assert len(iterations) == 4
     (total,) = spans(figure(document, "total"), 34 * HIMENO_CELLS * 4)
     times = clock.told[0]
-    # from the first iteration's beginning to the reading behind the last one's end
+    # from the beginning of the first iteration to the reading after the end of the last one
     assert times[iterations[-1][2] + 1] - times[iterations[0][1]] == pytest.approx(total, abs=1)
     of_cells = {"every cell, relative error": 2e-5, "gosa of the first iterations": 1e-4}
     tolerances(document, {**of_cells, "is finite": sys.float_info.max})
 
 
 def test_himeno_classic(clocked: Clocked) -> None:
-    """Three iterations are tried, and as many made as would take the seconds asked for."""
+    """Three iterations are tried, and then as many as take the requested seconds."""
     document, clock = clocked("himeno", "--size", "XS", "--timing", "classic", "--target-seconds", "0.2")
     iterations = document["path"]["iterations.host"]
     stride = -(-iterations // 3000)
@@ -191,7 +193,7 @@ def test_himeno_classic(clocked: Clocked) -> None:
 
 
 def test_himeno_in_strides(clocked: Clocked) -> None:
-    """At most 3000 samples are kept: of 3001 iterations each is of two."""
+    """At most 3000 samples are kept: with 3001 iterations each sample has two."""
     document, clock = clocked("himeno", "--repetitions", "3001", "--size", "XS", OMP_NUM_THREADS="1")
     metric = figure(document, "iteration")
     assert metric["count"] == 1500
@@ -223,7 +225,7 @@ def test_spmv(clocked: Clocked) -> None:
                 # values of 8 and columns of 4 bytes, offsets of 4, x read and y written
                 close(traffic, 12 * nnz + 4 * (rows + 1) + 8 * rows + 8 * rows)
             else:
-                # sliced ELL of 8 rows: padded places of 12 bytes, an offset of 8 for each slice
+                # sliced ELL of 8 rows: padded entries of 12 bytes, an offset of 8 for each slice
                 places = document["path"][f"places_an_entry.{variant}.{matrix}.host"] * nnz
                 close(traffic, 12 * places + 8 * (rows / 8 + 1) + 16 * rows, 1e-3)
             clock.anywhere(spans(figure(document, "prepare", matrix=matrix, variant=variant), 1))
@@ -240,9 +242,9 @@ def test_spmv(clocked: Clocked) -> None:
 
 
 def test_spmv_limit(clocked: Clocked) -> None:
-    """The limit is the operations of the least traffic at the best rate of a dot product."""
+    """The limit is the operations of the minimum traffic at the best rate of a dot product."""
     least, _ = clocked("daxpy", *FEW, "--elements", "1000")
-    # banded: as many entries as 5 caches hold, so that memory and not the cache is the limit
+    # banded: as many entries as fill 5 caches, so that memory and not the cache is the limit
     rows = 5 * last_level_cache(least) // (12 * 129 + 20) + 1000
     if last_level_cache(least) == 0:
         pytest.skip("this machine does not report its caches")
@@ -253,7 +255,7 @@ def test_spmv_limit(clocked: Clocked) -> None:
     nnz = metric["at"]["nnz"]
     traffic = 12 * nnz + 4 * (rows + 1) + 16 * rows
     limit = document["limits"][metric["id"]]
-    # the dot product was run before and after; its document has the first time
+    # the dot product ran before and after; its document has the first time
     best = document["path"]["best_dot_gbs.host"]
     assert best >= figure(document, "dot")["best"] * (1 - 1e-9)
     close(limit["value"], best * 2 * nnz / traffic)
@@ -270,7 +272,7 @@ def hpcg_operations(sides: list[int], iterations: float, sets: float) -> dict[st
         "dot": (3 * iterations + sets) * 2 * rows,
         "vectors": (3 * iterations + sets) * 2 * rows,
         "product": (iterations + sets) * 2 * entries[0],
-        # pre- and post-smoothing of 4 operations an entry each, a residual of 2; at the coarsest one sweep
+        # pre- and post-smoothing of 4 operations per entry each, a residual of 2; one sweep on the coarsest level
         "cycle": iterations * (10 * (entries[0] + entries[1] + entries[2]) + 4 * entries[3]),
     }
 
@@ -295,7 +297,7 @@ def test_hpcg(clocked: Clocked, tmp_path: Path) -> None:
     close(figure(document, "rating")["value"], rating)
     for name in ("optimise", "setup"):
         clock.places(spans(figure(document, name), 1), next_to=False)
-    # HPCG reads 4.70 bytes an operation at best, by its own model
+    # HPCG reads at least 4.70 bytes per operation, by its own model
     close(
         figure(document, "of_dot")["value"],
         sum(every.values()) / total / 1e9 / (figure(document, "dot")["median"] / 4.70),
@@ -339,7 +341,7 @@ def test_hpl(clocked: Clocked, blas: str, algorithm: str) -> None:
     rate = figure(document, "hpl")
     places = clock.places(spans(rate, hpl_operations(n)), next_to=False)
     assert len(places) == 4
-    # the first update: A without the first block of columns and rows, b beside it
+    # the first update: A without the first block of columns and rows, with b next to it
     dgemm = figure(document, "dgemm")
     clock.places(spans(dgemm, 2 * (n - nb) * (n + 1 - nb) * nb))
     limit = document["limits"][rate["id"]]
@@ -349,7 +351,7 @@ def test_hpl(clocked: Clocked, blas: str, algorithm: str) -> None:
 
 
 def test_hpl_phases(clocked: Clocked, blas: str) -> None:
-    """The parts of the whole are the sums of what each step printed, to a thousandth of a ms a step."""
+    """The phases are the sums of what each step printed, to a thousandth of a ms per step."""
     options = ("--algorithm", "blocks", "--n", "400", "--nb", "32", "--backend", "host", "--steps")
     document, _ = clocked("hpl", "--repetitions", "1", "--warmup-seconds", "0", *options, TENKEN_BLAS=blas)
     lines = clocked.stdout.splitlines()
@@ -359,7 +361,7 @@ def test_hpl_phases(clocked: Clocked, blas: str) -> None:
     for part, column in {"ahead": "ahead_ms", "swap": "swap_ms", "solve": "solve_ms", "update": "update_ms"}.items():
         told = sum(float(step[names.index(column)]) for step in steps)
         assert 1e3 * figure(document, "phase", part=part)["value"] == pytest.approx(told, abs=0.001 * len(steps))
-    # the update multiplies what lies below and right of the panel; the columns of the next panel came ahead of it
+    # the update multiplies what is below and to the right of the panel; the columns of the next panel come earlier
     operations = told = 0.0
     for step, following in itertools.pairwise(steps):
         begin, width = int(step[names.index("column")]), int(step[names.index("width")])
@@ -395,7 +397,7 @@ def test_hpl_mxp(clocked: Clocked) -> None:
     clock.places(spans(product, 2 * (n - nb) * (n - nb) * nb))
     close(document["limits"][figure(document, "hpl_mxp")["id"]]["value"], product["median"])
     parts = {m["at"]["part"]: m["value"] for m in figures(document, "phase")}
-    # what is made, factorised and refined is the whole of the last solution
+    # generation, factorisation and refinement add up to the whole of the last solution
     last = hpl_operations(n) / (figure(document, "hpl_mxp")["samples"][-1] * 1e12)
     assert parts["convert"] + parts["refine"] < last
     assert parts["refine_residuals"] + parts["refine_corrections"] <= parts["refine"] * (1 + 1e-9)
@@ -445,7 +447,7 @@ def test_stencil_of_several_steps(clocked: Clocked) -> None:
     for phase in phases:
         share = figure(document, "share", phase=phase["name"])
         assert share["samples"] == pytest.approx([100 * s / w for s, w in zip(phase["samples"], whole, strict=True)])
-    # each part begins where the one ahead of it ended: together they are one span, which begins with the computation
+    # each part begins where the previous one ended: together they are one span, which begins with the computation
     blocks = clock.places([1e6 * one for one in whole], next_to=False)
     computed = clock.places(spans(phases[0], 1))
     assert [first for _, first, _ in computed] == [first for _, first, _ in blocks]
@@ -462,7 +464,7 @@ def test_stencil_forms(clocked: Clocked, form: str) -> None:
 
 @pytest.fixture
 def files(clocked: Clocked, tmp_path: Path) -> Callable[..., Timed]:
-    """files("overlap", ...) works in a folder of its own."""
+    """files("overlap", ...) works in its own folder."""
     place = tmp_path / "place"
     place.mkdir()
     return lambda program, *arguments: clocked(
@@ -495,7 +497,7 @@ def test_snapshot_io(files: Callable[..., Timed]) -> None:
 
 
 def test_snapshot_io_synced(files: Callable[..., Timed]) -> None:
-    """Of a synced write two readings count together: the transfer, and bringing it to the device."""
+    """For a synced write two readings count together: the transfer, and flushing it to the device."""
     document, clock = files(
         "snapshot_io", *ONE_SIZE, "--methods", "posix", "--directions", "write", "--synced", "--threads", "1"
     )
@@ -529,8 +531,8 @@ def test_storage_map(files: Callable[..., Timed], tmp_path: Path) -> None:
         assert best["samples"] == by_way[best["at"]["io_config"]]["samples"]
         (entry,) = [line for line in lines if line[0] == situation]
         assert int(entry[1]) == 262_144
-        # the map may keep the configuration of the size before, within 2 %. The median of times, not of rates: the same
-        # but for an even number of samples; six digits are written
+        # the map may keep the configuration of the previous size, within 2 %. The median of times, not of rates: the
+        # same except for an even number of samples; six digits are written
         close(float(entry[3]), 262_144 / median(spans(by_way[entry[2]], 262_144)), 1e-5)
 
 
@@ -551,7 +553,7 @@ def test_cold_reads_are_of_files_that_were_written_back_and_dropped(files: Calla
 
 
 def test_each_variant_of_spmv_is_warm_before_its_first_sample(clocked: Clocked) -> None:
-    """Two variants, 200 ms of warm-up each: so long before its first sample no other one was taken."""
+    """Two variants, 200 ms of warm-up each: during that time before its first sample no other one was measured."""
     warm = ("--warmup-seconds", "0.2", "--repetitions", "4", "--variant-warmup-seconds", "0.2")
     document, clock = clocked("spmv", *warm, "--matrices", "poisson27:20")
     before = 0
@@ -577,7 +579,7 @@ def test_storage_map_of_an_earlier_run(files: Callable[..., Timed], tmp_path: Pa
 
 
 def test_overlap(files: Callable[..., Timed]) -> None:
-    """Seven steps of which the third and the sixth are written: two snapshots."""
+    """Seven steps, of which the third and the sixth are written: two snapshots."""
     document, clock = files(
         "overlap", "--bytes", "256Ki", "--step-ms", "1", "--steps", "7", "--every", "3", "--modes", "none,serial,writer"
     )
@@ -595,14 +597,14 @@ def test_overlap(files: Callable[..., Timed]) -> None:
 
 
 def test_data_loading(files: Callable[..., Timed]) -> None:
-    """Three batches of four samples of 8 KiB, twice: 24; the step waits from the end of one to the next batch."""
+    """Three batches of four samples of 8 KiB, twice: 24; the step waits from its end to the next batch."""
     size = ("--kinds", "8ki", "--batch", "4", "--batches", "3", "--step-ms", "1", "--seconds", "0")
     document, clock = files("data_loading", *size, "--ways", "posix_1mi_1,direct_4ki_1", "--threads", "1")
     for rate in figures(document, "samples"):
         waits = figure(document, "waits", **rate["at"])
 
         def fits(number: int, times: Sequence[int], first: int, last: int, waits: Any = waits) -> bool:
-            """The clock is read at the begin, and for each of six batches when it is there and when it is consumed."""
+            """The clock is read at the beginning, and for each of six batches on arrival and on consumption."""
             if last != first + 12:
                 return False
             waited = sum(times[first + i + 1] - times[first + i] for i in range(0, 12, 2))
@@ -618,7 +620,7 @@ def test_data_loading(files: Callable[..., Timed]) -> None:
 
 
 def test_statistics_follow_from_the_samples(clocked: Clocked) -> None:
-    """All runs here are looked at so; this one has statistics of every kind and both directions."""
+    """All runs here are checked this way; this one has statistics of every kind and both directions."""
     document, _ = clocked("hpcg", *HPCG)
     assert {m["statistic"] for m in document["metrics"]} >= {"median", "total"}
     document, _ = clocked("migration_double", *SAM, "--repetitions", "21", "--trials", "3")
@@ -644,7 +646,7 @@ def stream_amounts(document: dict[str, Any]) -> dict[str, float]:
 def test_the_timed_part_is_the_work(
     build_dir: Path, tmp_path: Path, program: str, arguments: list[str], amounts: Any
 ) -> None:
-    """What the samples take together is most of a run, by the clock on the wall, and never more."""
+    """The samples together take most of a run's elapsed time, and never more than it."""
     result = tmp_path / "result.json"
     command = [str(build_dir / "bin" / program), "--repetitions", "60", *arguments]
     begin = time.monotonic()

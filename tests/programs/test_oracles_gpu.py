@@ -1,7 +1,6 @@
-"""What programs count on GPUs, on a machine without one: the runtime's place is taken by a double that makes up times.
+"""What programs count on GPUs, on a machine without one: a simulated CUDA runtime makes up times.
 
-It computes nothing, so a run may fail its verification; what it counts is told all the same.
-"""
+It computes nothing, so a run may fail its verification; its counts are reported all the same."""
 
 from __future__ import annotations
 
@@ -39,15 +38,15 @@ PROGRAMS = (
     "stream", "memcopy", "transfer", "access_patterns", "transpose", "himeno", "p2p", "nccl", "spmv", "stencil", "hpcg",
     "migration",
 )  # fmt: skip
-#: The memory of the double: 2 GHz, twice a clock, 5120 bits.
+#: The memory of the simulated GPU: 2 GHz, two transfers per clock, 5120 bits.
 MEMORY_GBS = 2 * 2.0 * 5120 / 8
-#: PCIe of generation 4 by 16 lanes: 16 GT/s of which 128 in 130 bits are data.
+#: PCIe of generation 4 with 16 lanes: 16 GT/s, of which 128 of 130 bits are data.
 PCIE_GBS = 16 * 128 / 130 * 16 / 8
 
 
 @pytest.fixture(scope="session")
 def programs() -> Path:
-    """Programs built by the toolkit whose wheels have no static runtime, so that a double can take its place."""
+    """Programs built with the toolkit whose wheels have no static runtime, so that the runtime can be replaced."""
     return built("12.4", *PROGRAMS) / "bin"
 
 
@@ -63,7 +62,7 @@ def double_of(folder: Path) -> Path:
 
 @pytest.fixture
 def on_gpus(programs: Path, double: Path, tmp_path: Path) -> Callable[..., Timed]:
-    """on_gpus("p2p", ...) runs a program on the double: its document, and the times of host and events."""
+    """on_gpus("p2p", ...) runs a program on the simulated GPUs: its document, and the times of host and events."""
 
     def run(program: str, *arguments: str, fails: str = "verification: ", **more: str) -> Timed:
         result = tmp_path / "result.json"
@@ -91,7 +90,7 @@ def test_stream(on_gpus: Callable[..., Timed]) -> None:
         metric = figure(document, name)
         clock.device(spans(metric, count * elements))
         close(limit(document, metric), MEMORY_GBS)
-    # the host's clock, for comparison: the median rate of spans that it told
+    # the host's clock, for comparison: the median rate of the spans that it returned
     for name, count in {"copy": 16, "triad": 24}.items():
         (span,) = [count * elements / document["path"][f"host_clock_gbs.{name}.gpu0"]]
         clock.anywhere([span])
@@ -140,12 +139,12 @@ def test_transfer(on_gpus: Callable[..., Timed]) -> None:
             clock.device(spans(figure(document, name, bytes=bytes_), bytes_))
 
 
-#: What the double truly copies, writes and compares: arrays of up to 4 MiB.
+#: What the simulation really copies, writes and compares: arrays of up to 4 MiB.
 SMALL = ("transfer", *ONE, "--kinds", "pinned,latency,sweep", "--bytes", "64Ki", "--sweep-max-bytes", "64Ki")
 
 
 def test_the_cpu_does_not_write_what_a_transfer_reads_from_pinned_memory(on_gpus: Callable[..., Timed]) -> None:
-    """What it wrote would be in the caches of its cores, and the rate theirs."""
+    """Data written by the CPU would be in the caches of its cores, and the rate would be theirs."""
     document, clock = on_gpus(*SMALL)
     assert document["status"] == "ok", document["reason"]
     assert BY_CPU not in clock.events
@@ -163,7 +162,8 @@ def test_the_double_sees_what_the_cpu_writes(on_gpus: Callable[..., Timed]) -> N
     ids=lambda what: what[0],
 )
 def test_timed_copies_that_move_nothing_fail(on_gpus: Callable[..., Timed], what: tuple[str, ...]) -> None:
-    """No destination contains the expected values before: not those of the warm-up, nor by the source's writing."""
+    """No destination already contains the expected values: neither from the warm-up, nor because the source's writing
+    reached it."""
     document, _ = on_gpus(*what)
     assert document["status"] == "ok", document["reason"]
     document, _ = on_gpus(*what, TENKEN_TEST_LOST="1")
@@ -233,7 +233,7 @@ def test_transpose_growth_is_over_half_of_both_sides(on_gpus: Callable[..., Time
 
 
 def test_figures_within_the_l2_have_no_memory_limit(on_gpus: Callable[..., Timed]) -> None:
-    """The L2 of the double has 1 MiB: limits of memory hold from 4 MiB on."""
+    """The L2 of the simulated GPU has 1 MiB: memory limits apply from 4 MiB on."""
     for size, known in (("2Mi", False), ("4Mi", True)):
         for program, names, options in (
             ("transfer", ("dtod", "dtod_sm"), ("--bytes", size, "--sweep-max-bytes", "1Ki")),
@@ -267,13 +267,13 @@ def test_himeno_with_transfers(on_gpus: Callable[..., Timed]) -> None:
     total = figure(document, "total", memory="explicit")
     (whole,) = spans(total, 5 * 34 * 62 * 62 * 126)
     (with_moves,) = spans(figure(document, "with_transfers"), 5 * 34 * 62 * 62 * 126)
-    # fourteen arrays go in and one comes out: less than the readings of the whole run lie apart
+    # fourteen arrays are read and one is written: less than the interval between two readings of the whole run
     assert whole < with_moves < clock.told[0][-1] - clock.told[0][0]
     behind = figure(document, "behind_explicit", memory="managed")
     close(behind["value"], total["value"] - figure(document, "total", memory="managed")["value"])
 
 
-#: Links of the three GPUs that are up.
+#: Number of active links of the three GPUs.
 LINKS = (18, 17, 18)
 
 
@@ -287,7 +287,7 @@ def test_p2p(on_gpus: Callable[..., Timed]) -> None:
             assert ends in pairs
             links = 25 * min(LINKS[ends[0]], LINKS[ends[1]])
             if name == "latency":
-                clock.device(spans(metric, 32))  # so many copies in a row
+                clock.device(spans(metric, 32))  # this many copies in a row
                 continue
             moved = 2 * 8 * size if name == "both_ways" else size
             if metric["clock"] == "device":
@@ -295,7 +295,7 @@ def test_p2p(on_gpus: Callable[..., Timed]) -> None:
             else:
                 clock.anywhere(spans(metric, moved))
             staged = name in ("driver_staged", "host_staged")
-            # through the host the narrower PCIe counts: the third GPU has half the lanes
+            # through the host the narrower PCIe link counts: the third GPU has half the lanes
             through = PCIE_GBS / (2 if 2 in ends else 1)
             close(limit(document, metric), through if staged else 2 * links if name == "both_ways" else links)
     for name in ("all_to_one", "one_to_all"):
@@ -337,7 +337,7 @@ def test_nccl(on_gpus: Callable[..., Timed]) -> None:
         for times in range(1, 101):
 
             def fits(_: int, told: Any, first: int, last: int, times: int = times) -> bool:
-                """Between the two readings the operation was called so often."""
+                """Between the two readings the operation was called this often."""
                 return sum(first < place <= last for place in calls) == times
 
             try:
@@ -396,9 +396,9 @@ def test_spmv(on_gpus: Callable[..., Timed]) -> None:
         if variant.startswith("csr"):
             close(traffic, csr, 1e-3)
         else:
-            # slices have no offset for each row, and little padding in a matrix whose rows are alike
+            # slices have no offset for each row, and little padding in a matrix with similar rows
             assert 12 * nnz + 16 * rows < traffic < 1.2 * csr
-        # the better one of the dot products before and after, of which the document has the first
+        # the better one of the dot products before and after; the document has the first
         assert limit(document, metric) >= dot["best"] * 2 * nnz / traffic * (1 - 1e-3)
 
 
@@ -428,7 +428,7 @@ def test_stencil(on_gpus: Callable[..., Timed]) -> None:
 
 
 def test_hpcg(on_gpus: Callable[..., Timed]) -> None:
-    """Its matrix cannot be coloured by kernels that do nothing; what the memory gives was measured before."""
+    """Kernels that do nothing cannot colour its matrix; the memory bandwidth was measured before."""
     document, clock = on_gpus("hpcg", *ONE, "--nx", "16", fails="the graph could not be peeled")
     dot = figure(document, "dot")
     clock.device(spans(dot, 2 * DOT_BYTES))
@@ -436,7 +436,7 @@ def test_hpcg(on_gpus: Callable[..., Timed]) -> None:
 
 
 def test_power_is_in_watts(on_gpus: Callable[..., Timed]) -> None:
-    """The double takes 345,678 mW."""
+    """The simulated GPU draws 345,678 mW."""
     document, _ = on_gpus("stream", *ONE, "--array-bytes", "16Mi")
     (health,) = document["health"]["devices"]
     assert health["worst"]["power_w"] == pytest.approx(345.678)

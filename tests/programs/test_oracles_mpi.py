@@ -1,4 +1,4 @@
-"""What programs count over several ranks, against the raw times of their clocks and numbers written by hand."""
+"""What programs count over several ranks, compared with the raw times of their clocks and numbers written by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEW = ("--repetitions", "4", "--warmup-seconds", "0")
 
 @pytest.fixture
 def clocked(run_ranks: Callable[..., Outcome], clock_log: Path, tmp_path: Path) -> Callable[..., Timed]:
-    """clocked("hpl", 4, ...) runs a program on 4 ranks: its document, and the times that every rank was told."""
+    """clocked("hpl", 4, ...) runs a program on 4 ranks: its document, and the clock readings of every rank."""
 
     def run(program: str, ranks: int, *arguments: str, **more: str) -> Timed:
         env = {"LD_PRELOAD": str(clock_log), "TENKEN_TEST_CLOCK": str(tmp_path / "clock"), **more}
@@ -49,7 +49,7 @@ def test_mpi_p2p(clocked: Callable[..., Timed]) -> None:
 
 
 def test_mpi_p2p_of_the_slowest_rank(clocked: Callable[..., Timed]) -> None:
-    """A collective, and the messages of many senders, take as long as the slowest rank; a pair as its first one."""
+    """A collective, and messages of many senders, take as long as the slowest rank; a pair as long as its first one."""
     size, window = 4 << 20, 8
     sizes = ("--min-bytes", str(size), "--max-bytes", str(size), "--window", str(window))
     tests = ("--tests", "latency,bandwidth,message_rate,allreduce,alltoall,bcast")
@@ -59,14 +59,14 @@ def test_mpi_p2p_of_the_slowest_rank(clocked: Callable[..., Timed]) -> None:
     for name, amount in {"allreduce": 1, "alltoall": 1, "bcast": 1, "message_rate": window}.items():
         found = spans(figure(document, name), amount)
         clock.anywhere(found)
-        # a busy machine may hold up the other rank for longer than its clock is slower, now and then, not always
+        # a busy machine may occasionally delay the other rank by more than its clock is slower
         assert any(slow.holds([span]) for span in found), f"{name}: no span is of the rank whose clock is faster"
     first.anywhere(spans(figure(document, "latency"), 2))
     first.anywhere(spans(figure(document, "bandwidth"), window * size))
 
 
 def test_mpi_p2p_of_small_messages(clocked: Callable[..., Timed]) -> None:
-    """Several operations in a repetition: a whole number of them makes spans of every sample."""
+    """Several operations per repetition: every sample times an integer gives a span."""
     document, clock = clocked("mpi_p2p", 2, *FEW, "--max-bytes", "16", "--factor", "16", "--tests", "latency,bcast")
     for metric, each in ((m, 2 if m["name"] == "latency" else 1) for m in document["metrics"]):
         fitting = [times for times in range(1, 1001) if clock.holds(spans(metric, each * times))]
@@ -90,7 +90,7 @@ def test_hpl_of_the_slowest_rank(clocked: Callable[..., Timed], blas: str) -> No
 
 
 def test_stencil(clocked: Callable[..., Timed]) -> None:
-    """Two slabs of 40 x 30 x 41 cells on a rank each; 38 x 28 x 80 cells change."""
+    """Two slabs of 40 x 30 x 41 cells on one rank each; 38 x 28 x 80 cells change."""
     grid = ("--nx", "40", "--ny", "30", "--nz", "41", "--scaling", "weak", "--bt", "2")
     document, clock = clocked("stencil", 2, *FEW, *grid, "--steps", "10", "--phase-blocks", "2", "--exchange", "mpi")
     rate = figure(document, "cells")
@@ -98,14 +98,14 @@ def test_stencil(clocked: Callable[..., Timed]) -> None:
     alone = figure(document, "alone")
     clock.anywhere(spans(alone, 2 * 38 * 28 * 39))
     efficiency = figure(document, "efficiency")["samples"]
-    # 100 % are two slabs at the rate of the faster one alone, which may be the other rank's: the document has one's
+    # 100 % are two slabs at the rate of the faster one alone, which may be the other rank's: the document has only one
     (best, *more) = [100 * s / (2 * e) for s, e in zip(rate["samples"], efficiency, strict=True)]
     assert more == pytest.approx([best] * len(more))
     assert alone["median"] * (1 - 1e-9) <= best <= 1.9 * alone["median"]
 
 
 def test_hpcg(clocked: Callable[..., Timed]) -> None:
-    """Two cubes of side 16 beside each other."""
+    """Two adjacent cubes of side 16."""
     document, clock = clocked("hpcg", 2, *FEW, "--nx", "16", "--target-seconds", "0.05")
     path = document["path"]
     sets, iterations = path["sets"], path["iterations_of_set"]
@@ -122,7 +122,7 @@ def test_hpcg(clocked: Callable[..., Timed]) -> None:
 
 
 def test_hpcg_of_the_slowest_rank(clocked: Callable[..., Timed]) -> None:
-    """The clock of rank 1 is much faster: what it was told is the longest, of the sets and of what precedes them."""
+    """The clock of rank 1 is much faster: its spans are the longest, for the sets and for what precedes them."""
     more = {"OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_TEST_SLOW_RANK": "1"}
     document, clock = clocked("hpcg", 2, *FEW, "--nx", "16", "--target-seconds", "0.05", **more)
     iterations = document["path"]["iterations_of_set"]

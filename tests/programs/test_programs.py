@@ -122,7 +122,7 @@ def test_a_sample_that_is_not_finite_fails_the_run(run: Run, program: str) -> No
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_killed_program_leaves_no_document(build_dir: Path, tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "document.json"
-    file.write_text('{"status": "ok"}')  # of an earlier run: must not be taken for this one's
+    file.write_text('{"status": "ok"}')  # from an earlier run: must not be mistaken for this one's
     command = [str(build_dir / "bin" / "daxpy"), "--repetitions", "100000", "--json", str(file)]
     temporary = Path(f"{file}.tmp")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -147,7 +147,7 @@ def test_a_full_disk_fails_the_run_and_leaves_no_document(run: Run) -> None:
     def small_files_only() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
-    # Python ignores SIGXFSZ; left so, a write beyond the limit is an error as on a full disk.
+    # Python ignores SIGXFSZ; then a write beyond the limit is an error, as on a full disk.
     outcome = run("daxpy", *QUICK, preexec_fn=small_files_only, restore_signals=False)
     assert outcome.code == 1 and outcome.document is None
     assert outcome.stdout.splitlines()[-1].startswith("daxpy: failed: --json ")

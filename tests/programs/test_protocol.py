@@ -1,8 +1,8 @@
-"""In which order each program measures: warm-up, new data, timed part, verification (tests/support/recorder.py).
+"""The order in which each program measures: warm-up, new data, timed part, verification (tests/support/recorder.py).
 
 `protocols/NAME.txt` has the steps of a run, as recorded. Another order changes what a figure means: with
-TENKEN_WRITE_PROTOCOLS=1 these tests write the files anew, and who does so reads the difference. What is wrong whatever
-a program measures is asked of each run besides.
+TENKEN_WRITE_PROTOCOLS=1 these tests rewrite the files, and whoever does so reads the difference. Rules that hold for
+any program are checked for each run as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.recorder import BACKWARDS, COLD, DIFFER, ON_ANOTHER, UNSEEN, 
 
 pytestmark = pytest.mark.build
 
-#: Programs of other languages, and where their order is tested.
+#: Programs in other languages, and where their order is tested.
 ELSEWHERE = {
     "mpi_p2p": "MPI: tests/programs/test_oracles_mpi.py",
     "training": "PyTorch measures: tests/programs/test_training.py",
@@ -32,7 +32,7 @@ ELSEWHERE = {
 
 
 def test_every_program_has_a_protocol() -> None:
-    """Who adds a program says in which order it measures."""
+    """A new program needs a protocol."""
     programs = {folder.name for folder in PROGRAMS.iterdir() if folder.is_dir()}
     missing = programs - {case.program for case in protocol.every().values()} - set(ELSEWHERE)
     assert not missing, f"no case in tests/programs/protocol.py: {sorted(missing)}"
@@ -40,7 +40,7 @@ def test_every_program_has_a_protocol() -> None:
 
 
 def held(name: str, trace: Trace) -> None:
-    """The trace is the protocol that is written down, and breaks no rule but those that its case names."""
+    """The trace equals the stored protocol, and breaks only the rules that its case names."""
     case, file = protocol.every()[name], protocol.FOLDER / f"{name}.txt"
     found = protocol.lines(case, trace)
     if "TENKEN_WRITE_PROTOCOLS" in os.environ:
@@ -91,7 +91,7 @@ def mpi_recorder(mpi: dict[str, str], tmp_path_factory: pytest.TempPathFactory) 
 def test_the_order_of_measuring_of_ranks(
     name: str, mpi_build: Path, mpi: dict[str, str], mpi_recorder: Path, blas: str, tmp_path: Path
 ) -> None:
-    """Rank 0 is the slow one, then rank 1: what holds for all ranks took as long as that one."""
+    """First rank 0 is the slow one, then rank 1: collective values took as long as that one."""
     case = protocol.RANKED[name]
     for slow in (0, 1):
         folder = tmp_path / str(slow)
@@ -104,7 +104,7 @@ def test_the_order_of_measuring_of_ranks(
 
 
 def trace(steps: str, seconds: dict[str, list[float]], **subject: int) -> Trace:
-    """A made-up run: a blank is a reading of the clock, 1, 2, 4, ... ns apart so that no two spans are alike."""
+    """A made-up run: a blank is a reading of the clock, 1, 2, 4, ... ns apart so that all spans differ."""
     one, time = Process(), 0
     for number, step in enumerate(steps.split(" ")):
         one.read(time := time + 2**number)
@@ -126,7 +126,7 @@ def test_a_copy_goes_the_way_of_its_pair() -> None:
 
 @pytest.mark.parametrize(("gpu", "broken"), [(1, {}), (0, {ON_ANOTHER: {"copy"}})])
 def test_a_gpu_is_timed_by_its_own_events(gpu: int, broken: dict[str, set[str]]) -> None:
-    """A tick is 2^-10 ms; both events are of GPU 1."""
+    """A tick is 2^-10 ms; both events belong to GPU 1."""
     begin, end = (1 << 40) + 5, (1 << 40) + 5 + 1024
     one = Process(steps=["copy"] * 4 + ["compare"], events={begin: 3, end: 4}, elapsed=[(begin, end)])
     series = [{"metric": "copy", "seconds": [1e-3], "clock": "device", "subject": {"gpu": gpu}}]
@@ -137,7 +137,7 @@ def test_a_gpu_is_timed_by_its_own_events(gpu: int, broken: dict[str, set[str]])
     ("steps", "broken"),
     [
         ("fill copy copy copy fill copy copy compare ", {}),
-        ("fill copy fill copy copy copy copy compare ", {}),  # only the written protocol tells when data are new
+        ("fill copy fill copy copy copy copy compare ", {}),  # only the stored protocol shows when data are new
         ("fill copy copy fill fill copy copy compare ", {COLD: {"copy"}}),
         ("fill copy copy copy fill copy scale compare ", {DIFFER: {"copy"}}),
         ("fill copy copy copy fill  copy compare ", {UNSEEN: {"copy"}}),

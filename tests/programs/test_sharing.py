@@ -1,4 +1,5 @@
-"""A program of this suite holds the machine while it measures, shares it within a request, and gives up in the end."""
+"""A program of this suite locks the machine while it measures, shares the lock within a request, and finally gives
+up."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 @pytest.fixture
 def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The host, held by process 7 for the token `theirs`."""
+    """The host, locked by process 7 for the token `theirs`."""
     folder = tmp_path / "locks"
     folder.mkdir()
     monkeypatch.setenv("TENKEN_LOCKS", str(folder))

@@ -1,4 +1,4 @@
-"""What is spmv's own: matrices, files, verification, bad input, memory."""
+"""Specific to spmv: matrices, files, verification, bad input, memory."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_every_kind_of_matrix_is_multiplied_and_verified(run: Run, precision: st
     assert {m["at"]["matrix"] for m in best} >= {"poisson27_12", "rmat_10_8", "poisson27_1"}
     names = {m["name"] for m in document["metrics"]}
     assert names == {"dot", "spmv", "prepare", "best", "geomean", "worst", "geomean_by_size"}
-    # below the caches there is no memory limit, and the reason is said
+    # below the cache sizes there is no memory limit, and the reason is stated
     assert all("last-level cache" in document["limits"][m["id"]]["unknown"] for m in best)
     assert document["path"]["rows.poisson27_12"].startswith("1728 x 1728, entries a row 8 to 27")
     assert document["path"]["row_lengths.poisson27_1"] == "1: 1"
@@ -69,7 +69,7 @@ def test_a_matrix_beyond_the_caches_is_held_against_the_dot_product(run: Run) ->
     assert best["at"]["nnz"] == (3 * side - 2) ** 3
     traffic = 12 * best["at"]["nnz"] + 4 * (side**3 + 1) + 16 * side**3
     dot = max(s for m in document["metrics"] if m["name"] == "dot" for s in m["samples"])
-    # the limit may come from the second time that the dot product was measured
+    # the limit may come from the second measurement of the dot product
     assert limit["value"] >= 0.999 * dot * 2 * best["at"]["nnz"] / traffic
     assert document["path"][f"places_an_entry.csr.poisson27_{side}.host"] == 1
 
@@ -81,7 +81,7 @@ def test_a_matrix_with_a_fault_fails_the_verification(run: Run, broken: str, pre
         "spmv", *QUICK, "--matrices", "tridiagonal:500", "--inject-fault", f"matrix-{broken}", "--precision", precision
     )
     if broken == "value" and precision == "single":
-        # one bit that double precision sees is below the error of a float
+        # one bit that double precision resolves is below the error of a float
         assert outcome.code == 1
         return
     assert outcome.code == 1 and outcome.document is not None
@@ -160,7 +160,7 @@ def test_files_and_folders_are_read_compressed_or_not(run: Run, tmp_path: Path) 
         (zipped(f"{GENERAL}{LONG}")[:-2000], "bad.mtx: the compressed data is damaged or cut"),
         (f"{GENERAL}2000000000 2000000000 2000000000\n1 1 1\n".encode(), "bad.mtx:2: needs 67.1 GiB of memory, free "),
     ],
-    # the name of a test is in its environment, which has no room for a compressed file
+    # the name of a test is in its environment, which is too small for a compressed file
     ids=["empty", "header", "cut", "twice", "nan", "no entries", "cut gzip", "long cut gzip", "memory"],
 )
 def test_a_bad_file_fails_the_run_and_the_others_are_measured(
@@ -198,11 +198,12 @@ def test_broken_files_never_break_the_reader(build_dir: Path) -> None:
 
 
 def test_a_large_file_is_read_in_bounded_time_and_memory(build_dir: Path, tmp_path: Path) -> None:
-    """A tenth of the size that must take 5 s and 1 GiB on one core, with the same budget a byte (and slack for CI)."""
+    """A tenth of the size that must take 5 s and 1 GiB on one core, with the same budget per byte (and slack for
+    CI)."""
     large = tmp_path / "large.mtx"
     write_market(large, 100_000, 1_000_000)
 
-    # between repetitions the program clears the caches by two arrays of twice their size: 1 GiB on some hosts
+    # between repetitions the program clears the caches with two arrays of twice their size: 1 GiB on some hosts
     sizes = [file.read_text().strip() for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
     allowed = (1 << 30) + 4 * max((int(size[:-1]) << 10 for size in sizes if size.endswith("K")), default=0)
 
@@ -225,5 +226,5 @@ def test_a_large_file_is_read_in_bounded_time_and_memory(build_dir: Path, tmp_pa
     )
     assert done.returncode == 0, done.stdout + done.stderr
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # of the CPU: how long it takes depends on what else runs here
+    # CPU time: the elapsed time depends on other load
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 20

@@ -1,4 +1,5 @@
-"""The stencil on the host for real: slabs of one process, and of MPI ranks, whatever the planes and the blocks."""
+"""The stencil on the host for real: slabs of one process, and of MPI ranks, for any number of planes and block
+length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stencil by one programming model after the other: each verified, each able to fail, and how long each is."""
+"""The stencil in each programming model: each verified, each able to fail, and the length of each."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def cpus_of(process: str) -> str:
 
 @pytest.mark.parametrize("binding", ["close", "false"])
 def test_processes_have_cpus_each_and_one_that_dies_ends_the_run(build_dir: Path, tmp_path: Path, binding: str) -> None:
-    """Started by a bound thread, all would share its CPU; and the others must not wait for ever at the barrier."""
+    """Started by a bound thread, all would share its CPU; and the others must not wait forever at the barrier."""
     command = [str(build_dir / "bin" / "stencil_forms"), "--form", "shared", "--parts", "3", "--json", "r.json"]
     size = ["--nx", "64", "--ny", "64", "--nz", "64", "--steps", "1000000", "--warmup-seconds", "0"]
     places = {"OMP_PROC_BIND": binding, "OMP_PLACES": "threads", "OMP_NUM_THREADS": "2"}
@@ -84,7 +84,7 @@ def test_processes_have_cpus_each_and_one_that_dies_ends_the_run(build_dir: Path
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     deadline = time.monotonic() + 60
     killed = False
-    # those of the small grid come and go within milliseconds
+    # those of the small grid last only milliseconds
     while not killed and time.monotonic() < deadline:
         first = children.read_text().split()
         time.sleep(0.3)

@@ -1,4 +1,4 @@
-"""What is stream's own: sizes, back ends, counting of bytes."""
+"""Specific to stream: sizes, back ends, counting of bytes."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def missing_of(document: dict[str, Any], device: str, asked: str) -> list[str]:
 
 
 def test_openacc_is_judged_by_the_device_on_which_it_ran(run: Run) -> None:
-    """gcc may offload or not, other compilers have to; OpenACC lists no GPU."""
+    """gcc may offload or not, other compilers must; OpenACC lists no GPU."""
     document = run("stream", "--backend", "openacc", *QUICK).document
     assert document is not None
     assert not missing_of(document, "host", "host")

@@ -1,4 +1,4 @@
-"""training: its counts, what follows from its results, and on the host with PyTorch the same bits and flipped ones."""
+"""training: its counts and derived values; and on the host with PyTorch: identical bits, and flipped ones detected."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_larger_batch_needs_more_memory_and_a_compiled_step_less() -> None:
     one = SHAPES["1b"]
     assert 16 * one.parameters < one.bytes_needed(1, True) < one.bytes_needed(8, True) < one.bytes_needed(8, False)
     assert one.bytes_needed(8, False, True) - one.bytes_needed(8, False) == 4 * one.parameters
-    # an H100 of 80 GB trains 8 sequences, not compiled too
+    # an H100 of 80 GB trains 8 sequences, also without compilation
     assert one.bytes_needed(8, False, True) < 0.85 * 84e9
 
 
@@ -109,14 +109,14 @@ def test_what_ranks_lose_to_exchange_by_hand() -> None:
     found = values(document)
     assert found["exposed.ranks2"] == pytest.approx(1.0) and found["scaling.ranks2"] == pytest.approx(1.7)
     assert found["imbalance.ranks2"] == pytest.approx(9 / 8.5)
-    # both ranks have tokens of their own; by tensor they share them
+    # each rank has its own tokens; with tensor parallelism they share them
     assert found["tokens.ranks2"] == pytest.approx(2 * 64 / 0.01)
     shared = values(with_steps(kept("tensor"), [10.0] * 20))
     assert shared["tokens.ranks2"] == pytest.approx(64 / 0.01) and "scaling.ranks2" not in shared
 
 
 def on_gpus(count: int) -> dict[str, Any]:
-    """The kept result as two H200 would have written it, each with a model."""
+    """The kept result as two H200 would have written it, each with its own model."""
     document, model = kept("host"), gpu_document(gpus=count)
     for key in ("devices", "health"):
         document[key] = model[key]
@@ -124,7 +124,7 @@ def on_gpus(count: int) -> dict[str, Any]:
         document[key] = [{**one, "subject": {"gpu": gpu}} for gpu in range(count) for one in document[key]]
     for one in document["series"]:
         one["clock"] = "device"
-        if "seconds" in one:  # equal samples of two GPUs would not have been measured
+        if "seconds" in one:  # equal samples of two GPUs would not be measurements
             one["seconds"] = [number * (1 + 0.001 * one["subject"]["gpu"]) for number in one["seconds"]]
     said = document["provenance"]["fingerprints"]
     document["provenance"]["fingerprints"] = [
@@ -138,7 +138,7 @@ def test_on_gpus_the_limit_is_that_of_their_attributes_and_the_minority_is_named
     document = on_gpus(3)
     read, program = result.validate(document, "x"), catalogue.program("training")
     completed = engine.completed(read, program)
-    # 132 multiprocessors at 1.98 GHz, 4096 operations a cycle
+    # 132 multiprocessors at 1.98 GHz, 4096 operations per cycle
     assert completed.limits["rate.gpu0"].value == pytest.approx(132 * 1.98e9 * 4096 * 1e-12)
     asked = Request(None, "training", subjects=("gpu",), gpus=3, foreign=True)
     assert verdict.judge(read, program, asked, Machine(frozenset()), 0).verdict == RECORDED
@@ -155,14 +155,14 @@ def test_utilisation_by_hand() -> None:
     document = with_steps(kept("host"), [10.0] * 20)
     assert "mfu.host" not in values(document)
     document["parameters"]["sheet_tflops"] = 0.01
-    # 64 x 688,128 operations in 10 ms of 10^10 a second
+    # 64 x 688,128 operations in 10 ms at 10^10 per second
     assert values(document)["mfu.host"] == pytest.approx(100 * 64 * 688_128 / 0.01 / 1e10)
 
 
 def test_power_and_energy_of_a_token_by_hand() -> None:
     document = with_steps(kept("host"), [10.0] * 20)
     document["series"].append({"metric": "power", "subject": {"host": 0}, "clock": "host", "values": [320.0]})
-    # 3.2 J a step of 64 tokens
+    # 3.2 J per step of 64 tokens
     assert values(document)["energy.host"] == pytest.approx(50.0)
 
 
@@ -268,7 +268,7 @@ def pytorch() -> Path:
 
 
 def run(python: Path, folder: Path, *options: str, nodes: int = 1) -> dict[str, Any]:
-    """The result of a run; of several nodes each is started as srun does it."""
+    """The result of a run; with several nodes each is started as srun does it."""
     words = [python, FOLDER / "training.py", "--backend", "cpu", "--model", "tiny", "--batch", "2", "--seconds", "0.2"]
     started = [
         subprocess.Popen(
@@ -304,7 +304,7 @@ def test_a_planted_bit_fails_and_both_parallel_forms_agree(pytorch: Path, tmp_pa
     tensor = run(pytorch, tmp_path, "--parallel", "tensor", nodes=2)
     assert tensor["placement"]["ranks"] == 2
     assert incomplete(tensor) == [] and [*relations.fingerprints(result.validate(tensor, "x"))] == []
-    # rank 0 of the data-parallel run has the tokens of the divided one, and the same weights at first
+    # rank 0 of the data-parallel run has the tokens of the divided one, and the same initial weights
     first = data["provenance"]["loss_first"]
     assert tensor["provenance"]["loss_first"] == pytest.approx(first, rel=1e-3)
 

@@ -1,4 +1,4 @@
-"""Third-party programs: real ones from Debian, and the outcome of those that do something wrong."""
+"""Third-party programs: real ones from Debian, and the result for faulty ones."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_new_release_in_another_folder_continues_the_series(command, series):
         ({}, "took 20,5", "'20,5' in 'took 20,5' is not a number; a comma may only group three digits"),
         ({}, "took 1,2345", "a comma may only group three digits"),
         ({}, "took 1,23,456", "a comma may only group three digits"),
-        # 190,048 could be a thousand times as much: another number of the output decides
+        # 190,048 could be a thousand times as much: another number in the output decides
         ({}, "3,9 GB read\ntook 190,048", "'190,048' in an output with the decimal comma of '3,9'"),
         ({"pattern": r"took (\d+)(?P<unit>\w+)"}, "took 3GB", "unit 'GB' measures B, 'us' measures s"),
     ],
@@ -153,7 +153,7 @@ def test_real_programs_give_their_figures(session, check, metrics, version):
     assert one.result.locks.held == ("host",) and one.result.load.seconds > 0
 
 
-#: The table of mpi4py.bench, of a message a microsecond and 1 GB/s.
+#: The table of mpi4py.bench, with a message per microsecond and 1 GB/s.
 PING_PONG = "# MPI PingPong Test\n" + "".join(
     f"{2**i:10d}{2**i / (1e-6 + 2**i / 1e9) / 1e6:18.2f} | {1e-6 + 2**i / 1e9:.7e} ± 1.0000e-08      200\n"
     for i in range(23)

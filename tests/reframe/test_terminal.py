@@ -175,7 +175,7 @@ def test_a_check_that_outlasts_its_estimate_is_said_to_do_so(clock, tmp_path):
 
 
 def test_the_first_check_is_no_measure_of_all_others(clock, tmp_path):
-    """StreamHost takes three times as long as a check does on average, and comes first."""
+    """StreamHost takes three times as long as an average check, and comes first."""
     here = case("A")
     build = SimpleNamespace(check=object.__new__(BuildPrograms), partition=here.partition, environ=here.environ)
     run = progress([build, *(case(f"Check{i}") for i in range(46))], clock, tmp_path)
@@ -303,6 +303,6 @@ def test_reframe_itself_keeps_its_own_lines(monkeypatch):
     monkeypatch.setenv(terminal.VARIABLE, terminal.BRIEF)
     assert _logging()["handlers$"][0]["level"] == "warning"
     assert _logging()["handlers"][0]["level"] == "debug2"
-    # lists and descriptions of checks are read by others
+    # lists and descriptions of checks are parsed by other programs
     monkeypatch.setattr("sys.argv", ["reframe", "--describe"])
     assert _logging()["handlers$"][0]["level"] == "info"

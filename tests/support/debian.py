@@ -1,4 +1,4 @@
-"""Debian packages that some tests need, brought where root may install them.
+"""Debian packages that some tests need, installed if root may.
 
     python -m tests.support.debian slurm|hpcc|foreign|browser|engine
 
@@ -21,7 +21,7 @@ SLURM = (
     "libpmix2", "mariadb-server", "mariadb-client", "openmpi-bin",
 )  # fmt: skip
 HPCC = ("hpcc",)
-#: Programs of others that examples/foreign measures.
+#: Third-party programs that examples/foreign measures.
 FOREIGN = ("fio", "stress-ng")
 #: A container engine that starts without a daemon.
 ENGINE = ("podman", "runc", "conmon")

@@ -1,4 +1,4 @@
-"""Result documents for tests: valid ones, and how to spoil them."""
+"""Result documents for tests: valid ones, and functions that spoil them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def metric(
 
 
 def around(value: float, count: int = 100, spread: float = 0.002) -> list[float]:
-    """`count` samples whose median is `value` and whose ends lie `spread` away."""
+    """`count` samples with median `value` and extremes `spread` away."""
     return [value * (1 + spread * (2 * i / (count - 1) - 1)) for i in range(count)]
 
 
@@ -104,7 +104,7 @@ def host_document(program: str = "daxpy", values: dict[str, float] | None = None
 
 
 def health_sample(**changes: Any) -> dict[str, Any]:
-    """A GPU at work and in order."""
+    """A working, healthy GPU."""
     return {
         "sm_clock_mhz": 1980, "memory_clock_mhz": 3201, "power_w": 500.0, "temperature_c": 45, "reasons": [],
         "ecc_corrected": 0, "ecc_uncorrected": 0, "pcie_generation": 5, "pcie_width": 16, "nvlinks_active": 18,
@@ -119,7 +119,7 @@ def gpu_document(program: str = "stream", values: dict[str, float] | None = None
     document = host_document(program, {"copy": 1.0}, **changes)
     values = values or {"copy": 4250.0, "scale": 4250.0, "add": 4390.0, "triad": 4395.0, "dot": 4530.0}
     document["metrics"] = [
-        # no two series of equal samples, which would be a finding
+        # no two series have equal samples, which would be a finding
         metric(name, {"gpu": g}, around(value, spread=0.002 + 1e-5 * (len(values) * g + i)))
         for g in range(gpus)
         for i, (name, value) in enumerate(values.items())
@@ -165,8 +165,8 @@ def spoiled(document: dict[str, Any], change: Callable[[dict[str, Any]], object]
 
 
 def completed(text: str) -> dict[str, Any]:
-    """A result's JSON with all that follows from it, as `tenken show` prints it: values with their statistics, limits,
-    and verifications with their tolerances. In the form of version 1, which stated all of it.
+    """A result's JSON with all derived values, as `tenken show` prints it: values with their statistics, limits, and
+    verifications with their tolerances. In the form of version 1, which stated all of it.
     """
     raw = json.loads(text)
     result = results.parse(text, "result")

@@ -1,4 +1,4 @@
-"""Result documents of mpi_p2p over nodes, as small as one is: what group jobs and pairs of a campaign leave."""
+"""Minimal result documents of mpi_p2p over nodes: what group jobs and pairs of a campaign leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of programs that are not ours, as their adapters write them: OSU, HPL and HPCG outputs in the form of each."""
+"""Runs of third-party programs, as their adapters write them: OSU, HPL and HPCG outputs, each in its own format."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ WAIVED = {
 
 @dataclass(frozen=True)
 class Honest:
-    """One honest run and what is known alongside it: judged as it is, it has `verdict`."""
+    """One honest run with its context: judged unchanged, it has `verdict`."""
 
     name: str
     text: str
@@ -101,7 +101,7 @@ class Honest:
         return json.loads(self.text)
 
     def judged(self, raw: Any, **changed: Any) -> Judgement:
-        """A result of this run judged in place of the honest one; `changed` are fields of this object."""
+        """Judges a result of this run in place of the honest one; `changed` are fields of this object."""
         known = replace(self, **changed)
         text = raw if isinstance(raw, str) else json.dumps(raw)
         try:
@@ -150,14 +150,14 @@ def run(name: str) -> Honest:
 
 
 def of_record(record: Record, name: str) -> Honest:
-    """A kept run as a check of today asks for it and judges it."""
+    """A kept run as today's check requests and judges it."""
     assert record.result is not None
     raw = json.loads(record.result.text)
     raw["token"] = TOKEN
     if not record.request or raw["version"] == "unknown":
         raw["version"] = REVISION
     machine = machine_of(None, record) or rejudge.as_archived(record)
-    if raw["devices"] and not machine.gpu:  # a machine that was described by looking knows its GPUs
+    if raw["devices"] and not machine.gpu:  # a machine that was detected knows its GPUs
         card = facts(h200 := loader.load("h200"), h200.partition("gpu"), h200.environments["cuda"])
         machine = replace(
             machine,

@@ -45,12 +45,12 @@ def no_reference(_: MetricValue) -> Criterion | None:
 
 
 def reference(value: float, low: float | None, high: float | None, unit: str, statistic: str, source: str) -> Criterion:
-    """A reference as a system file has it."""
+    """A reference as in a system file."""
     return Criterion(REFERENCE, value, low, high, unit, statistic, source)
 
 
 def values_of(program: Program) -> Program:
-    """The program without what its runs must bring beside values: for results of tests that hold a few values alone."""
+    """The program without requirements on its runs other than values: for test results with only a few values."""
     said = program.contract
     kept = Contract(
         libraries=said.libraries, paths=said.paths, watched_by=said.watched_by, counts=said.counts, on_gpu=said.on_gpu
@@ -76,7 +76,8 @@ def judge(
 
 
 def related(result: Result, mode: str = "", *claimed: str) -> tuple[list[Finding], dict[str, Criterion]]:
-    """What metrics.yaml expects of the values of a result relative to each other: findings, and bounds by their ids."""
+    """metrics.yaml's expectations on the values of a result relative to each other: findings, and bounds by their
+    ids."""
     request = Request(None, result.program, mode=mode)
     return relations.of(
         engine.Run(result, catalogue.program(result.program), again=False), request, Machine(frozenset(claimed))
@@ -96,8 +97,7 @@ def on_system(
 ) -> Judgement:  # fmt: skip
     """A result's JSON judged as on a described machine; `asked` are fields of the request.
 
-    `any_card`: the result is of another GPU than the system has, and only its values are compared with it.
-    """
+    `any_card`: the result is of another GPU than the system has, and only its values are compared."""
     system = loader.load(name)
     known = machine or facts(system, system.partition(partition), system.environments[environ])
     if any_card:

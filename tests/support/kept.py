@@ -1,4 +1,4 @@
-"""The sessions that machines wrote and that are kept whole, samples included: tests/data/README.md."""
+"""The kept sessions of real machines, samples included: tests/data/README.md."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TWO_QUICK = ROOT / "tests" / "data" / "h200-two-quick.tar.xz"
 #: Launches of DGEMM on two GPUs, before and after algorithms were compared one at a time.
 LAUNCHES = ROOT / "tests" / "data" / "h200-gemm-launches.tar.xz"
 VERSION_2 = ROOT / "tests" / "data" / "h100-two-v2.tar.xz"
-#: Programs of the field on two H100, and ours next to them.
+#: Third-party programs on two H100, and ours next to them.
 FIELD = ROOT / "tests" / "data" / "h100-field.tar.xz"
 
 #: One GPU as root: the system file's own run in mode quick, ten launches of DGEMM, HPL-MxP; `make run` as an ordinary
@@ -50,12 +50,12 @@ PATH_USER = ROOT / "tests" / "data" / "h200-path-user.tar.xz"
 
 @lru_cache
 def _of(*files: Path) -> tuple[records.Record, ...]:
-    """Read once a process: several modules need them to be collected."""
+    """Cached per process: several modules need them for collection."""
     return tuple(record for file in files for record in records.records(packed.folder_of(file)))
 
 
 def archive() -> Path:
-    """The kept archive as a folder that is only to be read."""
+    """The kept archive as a read-only folder."""
     return packed.folder_of(FILE)
 
 
@@ -81,13 +81,13 @@ def two_cards() -> list[records.Record]:
 
 def openacc() -> list[records.Record]:
     """The first records of OpenACC on a GPU, and two of mode published; three of StreamOpenACC were judged by rules for
-    kernels of our own.
+    our own kernels.
     """
     return list(_of(OPENACC))
 
 
 def one_user() -> list[records.Record]:
-    """`make run` of one card, as an ordinary user and as root."""
+    """`make run` of one GPU, as an ordinary user and as root."""
     return list(_of(ONE_USER))
 
 
@@ -97,7 +97,7 @@ def h100() -> list[records.Record]:
 
 
 def written_by_gpu() -> list[records.Record]:
-    """Three sessions of one H200 since sources of copies are written by the GPU."""
+    """Three sessions of one H200, after sources of copies were written by the GPU."""
     return list(_of(WRITTEN_BY_GPU))
 
 

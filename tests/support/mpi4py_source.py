@@ -1,4 +1,4 @@
-"""mpi4py for tests: its wheel, and the programs among its demos, which only its source package has."""
+"""mpi4py for tests: its wheel, and its demo programs, which only its source package has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pin(lock: str, name: str) -> Pin:
 
 
 def pythonpath(folder: Path) -> str:
-    """PYTHONPATH with mpi4py from its wheel, which finds the MPI of LD_LIBRARY_PATH or of the system."""
+    """PYTHONPATH with mpi4py from its wheel, which uses the MPI of LD_LIBRARY_PATH or of the system."""
     for wheel in wheels.fetch([pin("mpi4py.lock", "mpi4py")], TARGET, folder / "wheels"):
         wheels.unpack(wheel, folder / "site")
     return os.pathsep.join([str(folder / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -33,8 +33,8 @@ def pythonpath(folder: Path) -> str:
 def demos() -> Path:
     """The folder demo of mpi4py's source package, fetched once into .cache.
 
-    pip asks a source package for its metadata, for which the pinned setuptools is unpacked alongside it: in an isolated
-    environment pip would fetch one without a hash.
+    pip queries a source package for its metadata, for which the pinned setuptools is unpacked next to it: in an
+    isolated environment pip would fetch one without a hash.
     """
     mpi4py = pin("mpi4py.lock", "mpi4py")
     place = ROOT / ".cache" / f"tests-mpi4py-{mpi4py.version}"

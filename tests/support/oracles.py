@@ -1,8 +1,8 @@
 """Oracles: the correct values of a program, from the raw readings of its clock and numbers written by hand.
 
-The documents hold rates. `recorder.c`, put in front of a program, writes down every time that the program was told;
-a rate is right when the amount of work that a person counted, divided by it, is the span between two of those times,
-to the nanosecond. A program that counts another amount, or another unit, gives spans that no one measured.
+The documents hold rates. `recorder.c`, preloaded into a program, records every clock reading that the program got; a
+rate is right if the amount of work that a person counted, divided by it, is the span between two of those readings, to
+the nanosecond. A program that counts another amount, or another unit, gives spans that were never measured.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import numpy as np
 from tenken.paths import ROOT
 from tests.support.documents import completed
 
-#: Nanoseconds of an amount of one over a figure of one, by unit.
+#: Nanoseconds for one unit of an amount over one unit of a figure, by unit.
 NANOSECONDS = {
     "GB/s": 1.0, "GFLOP/s": 1.0, "Gcell/s": 1.0, "TFLOP/s": 1e-3, "messages/s": 1e9, "samples/s": 1e9,
 }  # fmt: skip
 TIMES = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0, "ps": 1e-3}
-#: Maximum distance of a span that follows from a value from a whole nanosecond: the rounding error of double precision.
+#: Maximum distance of a span computed from a value to a whole nanosecond: the rounding error of double precision.
 APART = 0.02
-#: Kinds of what gpu_double.c notes, and recorder.c of an MPI rank, of posix_fadvise (its advice) and of fsync.
+#: Kinds of events recorded by gpu_double.c, and by recorder.c for an MPI rank, posix_fadvise (its advice) and fsync.
 ELAPSED, COLLECTIVE, RANK, BY_CPU, ADVISED, SYNCED = -1, -2, -3, -4, -5, -6
-#: Whether a span, by its number, may lie at two places of a process's times.
+#: Whether a span, by its number, may match two places of a process's readings.
 Fits = Callable[[int, Sequence[int], int, int], bool]
 
 
@@ -51,7 +51,7 @@ def small_caches(folder: Path) -> dict[str, str]:
 
 @dataclass
 class Clock:
-    """The clock readings of the main threads of the processes of a run, in ns; `events` are those that doubles
+    """The clock readings of the main threads of a run's processes, in ns; `events` are those that simulated libraries
     logged."""
 
     told: list[list[int]]
@@ -75,12 +75,12 @@ class Clock:
     def places(
         self, spans: Sequence[float], after: int = 0, next_to: bool = True, fits: Fits = lambda *_: True
     ) -> list[tuple[int, int, int]]:
-        """(process, first, last) of each span in turn: places of readings, from the one numbered `after` on.
+        """(process, first, last) of each span in turn: indices of readings, from the one numbered `after` on.
 
-        `next_to`: the clock was not read within a span, and none begins before the one ahead of it ended. `fits` may
-        require more of a place: it gets the number of the span, the process's readings, and the two places.
-        AssertionError for the first span that no one measured, and for one that lies at two places: no one knows which
-        is meant. recorder.c tells times among which that is none.
+        `next_to`: the clock was not read within a span, and none begins before the previous one ended. `fits` may
+        require more of a place: it gets the number of the span, the process's readings, and the two indices.
+        AssertionError for the first span that was not measured, or that matches two places, so that it is ambiguous;
+        recorder.c produces readings for which it is not.
         """
         whole = [round(span) for span in spans]
         for span, number in zip(spans, whole, strict=True):
@@ -97,10 +97,9 @@ class Clock:
         return placed[0]
 
     def device(self, spans: Sequence[float], after: int = 0) -> int:
-        """Each span is in turn an elapsed time of events that gpu_double.c made up; returns the place of the last one.
+        """Each span is in turn an elapsed time of events that gpu_double.c made up; returns the index of the last one.
 
-        They are whole multiples of 2^-10 ms. AssertionError for the first span that no events gave.
-        """
+        They are whole multiples of 2^-10 ms. AssertionError for the first span without events."""
         events = [value for _, value in self.events.get(ELAPSED, [])]
         for number, span in enumerate(spans):
             ticks = span / 1e6 * 1024
@@ -110,10 +109,9 @@ class Clock:
         return after
 
     def anywhere(self, spans: Sequence[float]) -> None:
-        """Each span is the difference of two readings of one process: of the slowest rank.
+        """Each span is the difference of two readings of one process: the slowest rank.
 
-        Of several ranks two may have measured the same, which is equally good: no place is returned.
-        """
+        Two ranks may have measured the same span, which is equally good: no place is returned."""
         for span in spans:
             assert abs(span - round(span)) < max(APART, 1e-9 * span), f"{span} ns is no whole number"
             assert self._between(round(span)), f"{round(span)} ns were never measured by any process"
@@ -125,7 +123,7 @@ class Clock:
         return Clock([times for number, times in zip(ranks, self.told, strict=True) if number == rank])
 
     def holds(self, spans: Sequence[float]) -> bool:
-        """Whether anywhere() would be content."""
+        """Whether anywhere() would succeed."""
         return all(abs(s - round(s)) < max(APART, 1e-9 * s) and self._between(round(s)) for s in spans)
 
     def _between(self, span: int) -> bool:
@@ -136,7 +134,7 @@ Timed = tuple[dict[str, Any], Clock]
 
 
 class Clocked:
-    """Runs programs with recorder.c in front; `stdout` is what the last of them printed."""
+    """Runs programs with recorder.c preloaded; `stdout` is the output of the last one."""
 
     def __init__(self, programs: Path, library: Path, folder: Path) -> None:
         self.programs, self.library, self.folder = programs, library, folder
@@ -193,7 +191,7 @@ def figure(document: Mapping[str, Any], name: str, **at: Any) -> dict[str, Any]:
 
 
 def spans(metric: Mapping[str, Any], amount: float) -> list[float]:
-    """Nanoseconds of each sample: `amount` (bytes, operations, cells, messages) over a rate, or that many times."""
+    """Nanoseconds of each sample: `amount` (bytes, operations, cells, messages) over a rate, or a multiple of it."""
     if metric["unit"] in TIMES:
         return [sample * TIMES[metric["unit"]] * amount for sample in metric["samples"]]
     assert metric["unit"] in NANOSECONDS, (
@@ -224,7 +222,7 @@ def tolerances(document: Mapping[str, Any], expected: Mapping[str, float]) -> No
 
 
 def statistics_follow(document: Mapping[str, Any]) -> None:
-    """Best, median, p5 and p95 of each metric, and its value, from its samples as numpy has them."""
+    """Best, median, p5 and p95 of each metric, and its value, computed from its samples with numpy."""
     for metric in document["metrics"]:
         samples = np.array(metric["samples"])
         expected = {
@@ -242,7 +240,7 @@ def statistics_follow(document: Mapping[str, Any]) -> None:
 
 
 def ramp(rates: Sequence[float]) -> tuple[int, float, float]:
-    """(repetition from 1 on, rate before, rate on it) of the plateau of a series of rates.
+    """(repetition from 1 on, rate before, plateau rate) of a series of rates.
 
     The plateau is the median of the last quarter; it begins where five rates in a row are at least 0.95 of it.
     """
@@ -254,5 +252,5 @@ def ramp(rates: Sequence[float]) -> tuple[int, float, float]:
 
 
 def rises(places: Iterable[tuple[int, int, int]]) -> int:
-    """Where the last of these spans ended: the next ones begin there or later."""
+    """Index at or after the end of the last of these spans: the next ones begin there or later."""
     return max(last for _, _, last in places)

@@ -2,8 +2,8 @@
 
     mpirun -np 2 python3 osu_port.py demo/osu_latency.py [-c]
 
-The demos verify nothing. With -c, as with OSU's own programs, every message is compared with what its sender put into
-it, and each line ends in Pass or Fail; --fault changes one byte of each message of 64 B.
+The demos verify nothing. With -c, as with OSU's own programs, every message is compared with what its sender filled in,
+and each line ends in Pass or Fail; --fault changes one byte of each message of 64 B.
 """
 
 from __future__ import annotations

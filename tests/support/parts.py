@@ -1,9 +1,9 @@
 """The parts of `make test-all`: what each installs and tests. `make test` is all other tests.
 
     python -m tests.support.parts            what each part installs and shows
-    python -m tests.support.parts --files    the files that hold a test of a part
+    python -m tests.support.parts --files    the files that contain a test of a part
 
-A test belongs to a part by the mark of its name (`pytest.mark.slurm`), or because it uses a fixture of the part.
+A test belongs to a part by its mark (`pytest.mark.slurm`), or because it uses a fixture of the part.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tenken.paths import ROOT
 
 @dataclass(frozen=True)
 class Part:
-    """`installs` names what comes from elsewhere; `fixtures` bring it: who uses one is of the part."""
+    """`installs` names what comes from elsewhere; `fixtures` install it: a test that uses one belongs to the part."""
 
     installs: str
     shows: str
@@ -75,7 +75,7 @@ PARTS = {
 
 
 def of(marks: Iterable[str], fixtures: Iterable[str]) -> set[str]:
-    """The parts of a test with these marks and fixtures; none: it is of `make test`."""
+    """The parts of a test with these marks and fixtures; empty: it belongs to `make test`."""
     used = set(fixtures)
     return {name for name in marks if name in PARTS} | {
         name for name, part in PARTS.items() if used.intersection(part.fixtures)
@@ -83,7 +83,7 @@ def of(marks: Iterable[str], fixtures: Iterable[str]) -> set[str]:
 
 
 def files() -> list[Path]:
-    """The files that may hold a test of a part: `make test-all` imports no other."""
+    """The files that may contain a test of a part: `make test-all` imports no other."""
     fixtures = sorted({fixture for part in PARTS.values() for fixture in part.fixtures} | {"run_ranks"})
     words = re.compile(rf"\bmark\.(?:{'|'.join(PARTS)})\b|[(, \"](?:{'|'.join(fixtures)})[:,)\"]")
     return [file for file in sorted((ROOT / "tests").rglob("test_*.py")) if words.search(file.read_text("utf-8"))]

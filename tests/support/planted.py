@@ -1,4 +1,4 @@
-"""Planted faults: a kept run, the fault in it, and the words by which its refusal must name it."""
+"""Planted faults: a kept run, the fault in it, and the words with which its refusal must name it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def seen(judgement: Judgement, says: str, name: str = "") -> None:
 
 
 def put(path: str, value: Any) -> Change:
-    """Sets a field: "devices.0.uuid"; a callable gets the former value."""
+    """Sets a field: devices.0.uuid"; a callable gets the former value."""
 
     def change(raw: Any) -> None:
         place, key = _place(raw, path)
@@ -79,7 +79,7 @@ def both(*changes: Change) -> Change:
 
 
 def drop(which: Callable[[Any], bool]) -> Change:
-    """Takes metrics and their limits away."""
+    """Removes metrics and their limits."""
 
     def change(raw: Any) -> None:
         gone = [m["id"] for m in raw["metrics"] if which(m)]
@@ -104,7 +104,7 @@ def first(name: str) -> Callable[[Any], bool]:
 
 
 def remade(metric: Any, samples: list[float]) -> None:
-    """New samples, and all statistics that follow from them."""
+    """New samples, and all statistics computed from them."""
     fresh = made(
         metric["name"], metric["subject"], samples, statistic=metric["statistic"], direction=metric["direction"]
     )
@@ -114,7 +114,7 @@ def remade(metric: Any, samples: list[float]) -> None:
 
 
 def samples(name: str, change: Callable[[list[float]], list[float]]) -> Change:
-    """Other samples of the metrics of a name ("": of all); everything else follows."""
+    """Other samples of the metrics of a name ("": of all); everything else is recomputed."""
 
     def spoil(raw: Any) -> None:
         found = [m for m in raw["metrics"] if name in ("", m["name"])]

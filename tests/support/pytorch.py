@@ -1,7 +1,6 @@
 """A Python that has PyTorch: that of TENKEN_PYTORCH, otherwise one below `.cache`, made of PyPI's wheels.
 
-PyPI has no build for hosts alone: with the libraries of CUDA it takes 4.5 GB and, on two cores, 50 s.
-"""
+PyPI has no build for hosts alone: with the libraries of CUDA it takes 4.5 GB and, on two cores, 50 s."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The order in which a program measures, as recorder.c and gpu_double.c wrote it down: its protocol, one line a step.
+"""The order in which a program measures, as recorded by recorder.c and gpu_double.c: its protocol, one line per step.
 
-Each series of a document holds seconds; where two readings of the clock (or two events on a GPU) lie so far apart,
-there is its timed part. What was launched, copied, read or asked for stands within these parts or between them:
+Each series of a document contains seconds; two clock readings (or two GPU events) that differ by these seconds delimit
+its timed part. Launches, copies, reads and queries are within these parts or between them:
 
     fill_on_host x2
     copy_on_host x6                     what is timed later, untimed: the warm-up
@@ -23,7 +23,7 @@ from pathlib import Path
 from struct import iter_unpack
 from typing import Any
 
-#: Kinds of recorder.c and gpu_double.c; of another thread than the main one they are OTHER less.
+#: Kinds of events of recorder.c and gpu_double.c; for threads other than the main one they are lower by OTHER.
 ELAPSED, COLLECTIVE, RANK, BY_CPU, ADVISED, SYNCED = -1, -2, -3, -4, -5, -6
 LAUNCHED, READ, WROTE, LOOKED_UP, MOVED, COPIED, CLEARED = -7, -8, -9, -10, -11, -12, -13
 RECORDED, ELAPSED_FROM, ELAPSED_TO, WAITED, CALLED, MESSAGE = -14, -15, -16, -17, -18, -19
@@ -32,12 +32,13 @@ MEMORY = {0: "host", 1: "pinned", 2: "mapped", 3: "managed", **{16 + gpu: f"gpu{
 MESSAGES = ("send", "recv", "waitall", "barrier", "allreduce", "alltoall", "bcast")
 CALLS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "send", "recv")
 ADVICE = {os.POSIX_FADV_DONTNEED: "drop", os.POSIX_FADV_SEQUENTIAL: "sequential", os.POSIX_FADV_RANDOM: "random"}
-#: So many nanoseconds pass from one reading to the next, and up to a tenth more.
+#: Nanoseconds from one reading to the next, plus up to a tenth.
 STEP = 100_000_000
-#: Of a warm-up of so many seconds: five to six runs, where one reads the clock once. Without warm-up they are two.
+#: Number of runs in a warm-up of so many seconds: five to six if each reads the clock once. Without warm-up they are
+#: two.
 WARMUP_SECONDS = 0.45
 
-#: What is wrong whatever a program measures, unless it says why.
+#: Rules that hold for any program, unless its case states a reason.
 UNSEEN = "nothing is seen in its timed part"
 DIFFER = "its timed parts differ"
 COLD = "its first timed part is not warm"
@@ -48,13 +49,13 @@ BACKWARDS = "it copies another way than its pair"
 
 @dataclass
 class Process:
-    """What one process did: its steps, and how many of them preceded each reading of its main thread's clock."""
+    """The trace of one process: its steps, and how many of them preceded each reading of its main thread's clock."""
 
     times: list[int] = field(default_factory=list)
     ahead: list[int] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
     rank: int = 0
-    #: Of events on GPUs: how many steps preceded each, by the time that it took; and what lay between two of them.
+    #: For events on GPUs: how many steps preceded each, by its time; and what was between two of them.
     events: dict[int, int] = field(default_factory=dict)
     elapsed: list[tuple[int, int]] = field(default_factory=list)
 
@@ -63,7 +64,7 @@ class Process:
         self.ahead.append(len(self.steps))
 
     def between(self, span: int) -> tuple[int, int] | None:
-        """The numbers of the two readings that lie so many nanoseconds apart; no two spans are alike."""
+        """The numbers of the two readings that differ by this many nanoseconds; no two spans are alike."""
         index = {time: number for number, time in enumerate(self.times)}
         for first, time in enumerate(self.times):
             if time + span in index:
@@ -72,7 +73,7 @@ class Process:
 
 
 def processes(prefix: Path, program: Path) -> list[Process]:
-    """What all processes of a run wrote down, by their MPI ranks."""
+    """The traces of all processes of a run, by MPI rank."""
     found = []
     for file in prefix.parent.glob(f"{prefix.name}.*"):
         one, main, begin = Process(), int(file.suffix[1:]), 0
@@ -111,7 +112,7 @@ def _step(kind: int, value: int, program: Path) -> str | None:
 
 @cache
 def _functions(program: Path) -> dict[int, str]:
-    """Short names of a program's functions, by their place in it."""
+    """Short names of a program's functions, by their address."""
     table = subprocess.run(["nm", "-C", str(program)], capture_output=True, text=True, check=True).stdout
     lines = (line.split(" ", 2) for line in table.splitlines())
     return {int(at, 16): short(name) for at, kind, name in lines if at and kind in "tTwWuV"}
@@ -126,11 +127,11 @@ def short(name: str) -> str:
     name = re.sub(r"::\{lambda#1\}|::call", "", name)
     name = re.sub(r"::\{lambda(#\d+)\}", r"\1", name)
     name = re.sub(r"\b[a-z]\w*::(?=\w)", "", name).replace("&", "")
-    # numbers of a template are of what was tuned
+    # template numbers depend on tuning
     name = re.sub(r"(?<=[<,])\s*(?:\(\w+\))?(?:\d+|true|false)[ul]*(?=[,> ])", "", name)
     name = re.sub(r"<,+", "<", re.sub(r",(?=[,>])", "", name.replace(", ", ","))).replace("<>", "")
     depth = 0
-    for at in range(len(name) - 1, -1, -1):  # the type of what is returned ends at the last blank outside of <>
+    for at in range(len(name) - 1, -1, -1):  # the return type ends at the last blank outside of <>
         depth += {">": 1, "<": -1}.get(name[at], 0)
         if name[at] == " " and depth == 0:
             return name[at + 1 :].replace(" ", "")
@@ -139,10 +140,9 @@ def short(name: str) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """A timed part of a series: the steps of a process numbered `begin` to `end`, without the latter.
+    """A timed part of a series: the steps of a process from `begin` to `end` (exclusive).
 
-    `first`, `last`: what it was timed by, two readings of the clock by their numbers or two events by their times.
-    """
+    `first`, `last`: what it was timed by, two clock readings by number or two events by time."""
 
     name: str
     process: int
@@ -150,7 +150,7 @@ class Part:
     end: int
     first: int
     last: int
-    #: Of one between two events: on which GPU they were, and of which its series is.
+    #: For one between two events: their GPU, and the subject of its series.
     timed_on: int | None = None
     subject: int | None = None
     ends: tuple[int, int] | None = None
@@ -158,11 +158,11 @@ class Part:
 
 @dataclass
 class Trace:
-    """A document beside what its processes wrote down."""
+    """A document together with the traces of its processes."""
 
     document: Mapping[str, Any]
     processes: list[Process]
-    #: The timed parts of each series of which they are spans between two readings.
+    #: The timed parts of each series: the spans between two readings.
     parts: list[list[Part]] = field(init=False)
     #: Metrics whose samples are no such spans: sums, and shares of others.
     loose: set[str] = field(init=False)
@@ -187,10 +187,10 @@ class Trace:
         return self.processes[part.process].steps[part.begin : part.end]
 
     def lines(self, process: int = 0, fold: Sequence[str] = (), others: bool = True) -> list[str]:
-        """The steps of one process, compressed; at the end what no span between two readings is.
+        """The steps of one process, compressed; followed by the metrics that are no span between two readings.
 
-        :param fold: beginnings of steps of which a row is one step
-        :param others: with steps of other threads, where they do not run at the same time as the main one
+        :param fold: beginnings of steps of which a row counts as one step
+        :param others: include steps of other threads, if they do not run at the same time as the main one
         """
         marks: list[tuple[int, int, float, str]] = [
             (number, 2, 0, _folded(step, fold))
@@ -199,7 +199,7 @@ class Trace:
         ]
         for part in (part for part in self.every() if part.process == process):
             marks.append((part.begin, 1, part.first, part.name + "{"))
-            # one with steps ends before another begins; one without, behind its own begin
+            # one with steps ends before another begins; one without, after its own begin
             close = (0, part.last) if part.end > part.begin else (1, part.last - 0.5)
             marks.append((part.end, *close, "}"))
         tokens = [text for *_, text in sorted(marks)]
@@ -243,7 +243,7 @@ _COPY = re.compile(r"\|?\w+>\w+")
 
 
 def _along(copy: str, source: int, target: int) -> bool:
-    """Whether a copy is from one GPU to another, or a part of that by way of the host."""
+    """Whether a copy goes from one GPU to another, or is part of such a copy through the host."""
     one, other = copy.lstrip("|").split(">")
     return one in (f"gpu{source}", "pinned", "host") and other in (f"gpu{target}", "pinned", "host")
 
@@ -278,7 +278,7 @@ def _by_clock(series: Mapping[str, Any], of: Sequence[Process]) -> list[Part]:
 
 
 def _by_events(series: Mapping[str, Any], of: Sequence[Process]) -> list[Part]:
-    """As _by_clock(), of times that events on a GPU gave: each elapsed time is of one sample."""
+    """Like _by_clock(), for times from GPU events: each elapsed time belongs to one sample."""
     for times in range(1, 65):
         parts = []
         left = [list(one.elapsed) for one in of]

@@ -17,7 +17,7 @@ from tenken.paths import ROOT
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished ReFrame session: return code, output, its run report and the archived records."""
+    """A finished ReFrame session: exit status, output, its run report and the archived records."""
 
     code: int
     output: str
@@ -38,8 +38,7 @@ def reframe(
 ) -> Outcome:  # fmt: skip
     """`reframe -c checks ARGUMENTS` from the repository root with the archive in `folder`/perflogs.
 
-    `before`: words in front of that command, which start it.
-    """
+    `before`: words before that command, which start it."""
     root = folder / "perflogs"
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_"))}
     environment |= {

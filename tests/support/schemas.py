@@ -1,4 +1,5 @@
-"""Whether everything that fits one JSON schema fits another, for the keywords that the result schema uses."""
+"""Whether everything that one JSON schema accepts is accepted by another, for the keywords that the result schema
+uses."""
 
 from __future__ import annotations
 

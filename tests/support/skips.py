@@ -1,8 +1,7 @@
-"""Tests that may be skipped where CI runs, and why they cannot be run there. Any other skip is a failure: a test that
-no one sees run shows nothing.
+"""Tests that may be skipped in CI, and why they cannot be run there. Any other skip is a failure: a test that is never
+run shows nothing.
 
-Elsewhere a test may be skipped for something that a machine lacks (no root for Debian's packages, no mount namespaces).
-"""
+Elsewhere a test may be skipped if a machine lacks something (no root for Debian's packages, no mount namespaces)."""
 
 from __future__ import annotations
 
@@ -46,12 +45,12 @@ ALLOWED = (
 
 
 def in_ci(env: Mapping[str, str] = os.environ) -> bool:
-    """Whether it runs unattended: then a skip must be one of those."""
+    """Whether the tests run unattended: then a skip must be one of those."""
     return bool({"CI", "TENKEN_CI"} & env.keys())
 
 
 def refused(test: str, reason: str) -> str | None:
-    """Why this test may not be skipped for this reason where CI runs; None: it may."""
+    """Why this test may not be skipped for this reason in CI; None: it may."""
     if any(test.startswith(one.where) and re.fullmatch(one.reason, reason) for one in ALLOWED):
         return None
     return f"{test} is skipped in CI: {reason}; make it run, or add it with its reason to tests/support/skips.py"

@@ -14,7 +14,8 @@ from tenken.paths import ROOT
 
 @dataclass(frozen=True)
 class Expression:
-    """`pattern` (case aside) is rejected, `write` proposed; `example` contains it, `right` says the same without it."""
+    """`pattern` (case-insensitive) is rejected, `write` proposed; `example` contains it, `right` states the same
+    without it."""
 
     pattern: str
     write: str
@@ -25,7 +26,7 @@ class Expression:
         return re.finditer(self.pattern, text, re.IGNORECASE)
 
 
-#: Literal translations. A new one needs an example, and the same sentence as the field writes it.
+#: Literal translations. A new one needs an example, and the same sentence in the field's words.
 EXPRESSIONS = (
     Expression(
         r"\bt(?:ell|ells|old)\b",
@@ -138,7 +139,7 @@ def wrong(text: str, expressions: tuple[Expression, ...]) -> Iterator[tuple[int,
 
 
 def _blank(match: re.Match[str]) -> str:
-    """As many lines, without words."""
+    """Replaces words by the same number of line breaks."""
     return "\n" * match[0].count("\n") or " "
 
 
@@ -203,10 +204,10 @@ def _files(*patterns: str) -> list[Path]:
 
 
 def texts() -> Iterator[tuple[str, int, str]]:
-    """All that a user reads: where (file), its first line there, the text."""
+    """All text that a user reads: where (file), its first line there, the text."""
     for file in (*(ROOT / name for name in PAGES), *sorted((ROOT / "docs").glob("*.md"))):
         text = file.read_text(encoding="utf-8")
-        if file.name == "glossary.md":  # its last column holds what is not written
+        if file.name == "glossary.md":  # its last column lists terms that are not used
             text = re.sub(r"^(\|[^|]*\|[^|]*\|).*", r"\1", text, flags=re.M)
         yield file.relative_to(ROOT).as_posix(), 1, markdown(text)
     for file in _files("tenken/**/*.py", "checks/*.py"):

@@ -1,4 +1,4 @@
-"""Output that a build's job keeps of a failed configuration, and when it compiles by ccache."""
+"""Output of a failed configuration that a build's job keeps, and when it compiles with ccache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tenken.paths import ROOT
 from tenken.reframe import build
 
-#: Finds a library once, and believes its cache from then on, as CMake does.
+#: Finds a library once, and then trusts its cache, as CMake does.
 CMAKE = """#!/bin/bash
 mkdir -p {tree}/CMakeFiles
 [ -e {tree}/CMakeCache.txt ] || if [ -e {library} ]; then echo found; else echo missing; fi > {tree}/CMakeCache.txt
@@ -55,7 +55,7 @@ def test_a_tree_copied_with_its_checkout_is_emptied(tmp_path: Path, of: str, sta
 
 @pytest.mark.parametrize(("brought", "found"), [(None, "ours"), ("exit 0", "module"), ("exit 126", "module")])
 def test_a_job_without_cmake_takes_that_of_the_virtual_environment(tmp_path, monkeypatch, brought, found):
-    """PBS starts a job with the PATH of a login shell. One that a module brings comes first."""
+    """PBS starts a job with the PATH of a login shell. One that a module provides comes first."""
     for folder in ("venv", "module"):
         (tmp_path / folder).mkdir()
     (tmp_path / "venv" / "cmake").write_text("#!/bin/sh\necho ours\n")
@@ -71,12 +71,12 @@ def test_a_job_without_cmake_takes_that_of_the_virtual_environment(tmp_path, mon
     assert done.stdout == f"{found}\n", done.stderr
 
 
-#: Variables of ccache that a user may have set, and which these tests do not mean.
+#: Variables of ccache that a user may have set, and that these tests must not use.
 FOREIGN = ("CCACHE_", "CMAKE_")
 
 
 def launchers(folder: Path, ccache: str | None, cxx: str = "g++", **env: str) -> list[str]:
-    """The launchers that scripts/ccache.sh chooses, and CCACHE_BASEDIR and CCACHE_EXTRAFILES behind it."""
+    """The launchers that scripts/ccache.sh chooses, followed by CCACHE_BASEDIR and CCACHE_EXTRAFILES."""
     tools, tree = folder / "tools", folder / "tree"
     for place in (tools, tree):
         place.mkdir(exist_ok=True)

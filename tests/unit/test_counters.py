@@ -1,4 +1,4 @@
-"""Counters of ports by fake trees of /sys, and the judgement of their changes. Widths, words and meanings by hand."""
+"""Counters of ports in fake trees of /sys, and the judgement of their changes. Widths, words and meanings by hand."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def between(
 def test_data_is_counted_in_words_of_four_bytes_and_less_what_flows_at_rest(tmp_path: Path) -> None:
     quiet = between(tmp_path, {"port_xmit_data": 1000}, {"port_xmit_data": 2000}, {"port_xmit_data": 1000})
     assert quiet.traffic["sent_bytes"] == 4000 and quiet.faults() == [] and quiet.unknown() == []
-    # 10 words in the second before: 100 of those 10 s are others'
+    # 10 words in the second before: 100 of those in the 10 s are others'
     busy = between(tmp_path, {"port_xmit_data": 1000}, {"port_xmit_data": 2000}, {"port_xmit_data": 990})
     assert busy.traffic["sent_bytes"] == 4 * 900
 
@@ -63,7 +63,7 @@ def test_data_is_counted_in_words_of_four_bytes_and_less_what_flows_at_rest(tmp_
     [
         ({"link_downed": 1}, {"link_downed": 2}, ["link_downed 1 (times that the link went down)"], []),
         ({"local_link_integrity_errors": 3}, {"local_link_integrity_errors": 14}, ["local_link_integrity_"], []),
-        # 4 bits, 8 bits and 16 bits at their end; a value beyond is a wider register's
+        # 4 bits, 8 bits and 16 bits at their maximum; a larger value comes from a wider register
         ({}, {"local_link_integrity_errors": 15}, [], ["local_link_integrity_errors"]),
         ({}, {"link_error_recovery": 255}, [], ["link_error_recovery"]),
         ({}, {"port_rcv_errors": 65535}, [], ["port_rcv_errors"]),
@@ -97,7 +97,7 @@ def test_errors_name_the_port(
 
 
 def test_ports_that_no_rank_could_read_are_said(tmp_path: Path) -> None:
-    """The job script's own line, run where there is no python3."""
+    """The job script's own line, run without a python3."""
     from types import SimpleNamespace
     from typing import Any
 

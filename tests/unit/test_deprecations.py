@@ -1,4 +1,4 @@
-"""Deprecation warnings of ReFrame: none is lost that a user would see, and none is placed that is ignored."""
+"""Deprecation warnings of ReFrame: none is lost that a user would see, and none is traced that is ignored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenken.reframe import deprecations
 
 @pytest.fixture
 def placed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The messages whose place ReFrame looks for."""
+    """The messages whose source ReFrame looks for."""
     found: list[str] = []
     for module in (fields, variables):
         monkeypatch.setattr(module, "user_deprecation_warning", lambda message, *_: found.append(message))

@@ -1,7 +1,8 @@
-"""Which is worse, best, behind: every comparison is made once with rates and once with times, and means the same one.
+"""Which is worse, best, behind: every comparison is made once with rates and once with times, and gives the same
+answer.
 
-The times are the inverse of the rates, so whatever is named must be the same in both. Where a comparison cannot be made
-by itself, the place says why.
+The times are the inverse of the rates, so both must name the same. If a comparison cannot be called by itself, its
+entry states why.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def metrics(direction: str) -> list[Any]:
 
 
 def history(direction: str) -> Any:
-    """Each device on a night of which the second half is by its figure apart from the first."""
+    """Each device on a night; in the second half it differs from the first half by its figure."""
     values = np.array([[of(direction)[0], one] for one in of(direction)])
     series = [SimpleNamespace(direction=direction)] * len(values)
     return SimpleNamespace(values=values, series=series, higher=np.array([direction == HIGHER] * len(values)))
@@ -80,7 +81,7 @@ def named(direction: str) -> int:
 
 
 def lost(direction: str) -> list[bool]:
-    """Who became worse for good, by nights before and after."""
+    """Which became permanently worse, by nights before and after."""
     values = np.array([[of(direction)[0] * (1 + 0.001 * (-1) ** n)] * 30 + [one] * 30
                        for n, one in enumerate(of(direction))])  # fmt: skip
     wobble = 1 + 0.001 * np.sin(np.arange(values.size)).reshape(values.shape)
@@ -117,7 +118,7 @@ def proposed(direction: str) -> bool:
 
 
 def stricter(direction: str) -> tuple[bool, bool]:
-    """Of a data sheet and a device that differ, the yardstick is the easier, the ceiling the other one."""
+    """If a data sheet and a device differ, the yardstick is the lower, the ceiling the other one."""
     easy, hard = (95.0, 100.0) if direction == HIGHER else (100.0, 95.0)
     result: Any = SimpleNamespace(limits={"x": Limit(hard, UNIT[direction], "device", said_by=bounds.DEVICE)})
     metric: Any = SimpleNamespace(id="x", kind="gpu", direction=direction)
@@ -132,7 +133,7 @@ def share(direction: str) -> float | None:
     return rows.Row.share_of(row, of(direction)[0])
 
 
-#: File and function: what it says of the values of a direction, and what that must be.
+#: File and function: what it returns for values of a direction, and what that must be.
 COMPARED: dict[str, tuple[Callable[[str], Any], Any]] = {
     "tenken/model/engine.py value_of": (best_sample, BEST),
     "tenken/campaign/screening.py losses": (
@@ -178,7 +179,7 @@ def test_a_comparison_names_the_same_one_of_rates_and_of_times(what: str, direct
     assert found == pytest.approx(expected) if isinstance(expected, float) else found == expected
 
 
-#: What makes no comparison of its own, or is compared in a test of more than a function.
+#: Functions without a comparison of their own, or compared in a test of more than one function.
 ELSEWHERE = {
     "tenken/campaign/findings.py": "passes it to screening.losses",
     "tenken/history/causes.py": "passes it to fleet_outliers",
@@ -190,7 +191,7 @@ ELSEWHERE = {
 
 
 def test_every_comparison_of_directions_is_here() -> None:
-    """A new one is added with what it says of rates and of times."""
+    """A new one is added with its answers for rates and for times."""
     written = re.compile(r"direction (?:==|!=) \"(?:higher|lower)\"|if \w*\.?higher(?:_is_better)?\b|_LOWER_IS_BETTER")
     files = {str(f.relative_to(ROOT)) for f in (ROOT / "tenken").rglob("*.py") if written.search(f.read_text())}
     here = {what.split(" ")[0] for what in COMPARED}

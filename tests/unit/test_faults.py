@@ -1,4 +1,4 @@
-"""The table of faults of docs/sensitivity.md: which faults are noticed, on two checks of the kept run."""
+"""The table of faults of docs/sensitivity.md: which faults are detected, on two checks of the kept run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_faults_of_links_and_files_are_seen() -> None:
 
 
 def test_of_a_guests_host_a_factor_of_two_is_not_seen() -> None:
-    """If it is, its row moves out of the table of docs/sensitivity.md."""
+    """If it is detected, its row is removed from the table of docs/sensitivity.md."""
     missed = {name for (check, name), one in seen().items() if check == "StreamHost" and not one}
     factors = {f"iterations, bytes: {what}" for what in ("times x 2", "times x 0.5", "times x 0.1", "bytes x 2")}
     assert missed == {*factors, "iterations, bytes: bytes x 0.5", "GiB for GB: all rates"}

@@ -1,4 +1,5 @@
-"""Outputs of foreign programs that say more, less or other than they ought to: refused or failed, never read past."""
+"""Outputs of third-party programs that contain more, less or other text than they should: refused or failed, never
+ignored."""
 
 from __future__ import annotations
 

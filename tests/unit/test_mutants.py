@@ -1,4 +1,4 @@
-"""The tool that inserts mistakes: its list fits the sources, and it reports the outcome of each."""
+"""The tool that inserts mistakes: its list matches the sources, and it reports the outcome of each."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_list_fits_the_sources() -> None:
     programs = {path.parent.name for path in (ROOT / "src" / "programs").glob("*/metrics.yaml")}
     for program in programs:
         counted = [one for one in listed if one.group in ("programs", program) and f"/programs/{program}/" in one.file]
-        # the counting of the copy programs, the snapshots and the dense solvers is in their common parts
+        # the common parts contain the counting of the copy programs, the snapshots and the dense solvers
         shares = {
             "access_patterns": "copy_program",
             "migration": "copy_program",

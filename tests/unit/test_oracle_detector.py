@@ -34,7 +34,7 @@ def stepped_fleet(factor: float) -> Findings:
 
 
 def test_a_fleet_without_a_change_has_about_one_false_finding_a_month() -> None:
-    """110 nights are watched: 3.7 are expected at most, whatever the fleet's size."""
+    """110 nights are monitored: at most 3.7 are expected, whatever the fleet's size."""
     assert len(quiet_fleet().events) <= 8
 
 

@@ -1,4 +1,4 @@
-"""Results of H200, checked for consistency: limits from the GPUs' attributes, figures from times next to them."""
+"""Results of H200, checked for consistency: limits from the GPUs' attributes, figures from the times next to them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MEMORY_GBS = 2 * 3.201 * 6016 / 8
 PCIE_GBS = 32 * 128 / 130 * 16 / 8
 #: 18 links of 26.562 GB/s as the driver reports (the data sheet has 25).
 NVLINK_GBS = 18 * 26.562
-#: 132 multiprocessors at 1980 MHz with tensor cores of 256 FP64 operations a cycle.
+#: 132 multiprocessors at 1980 MHz with tensor cores of 256 FP64 operations per cycle.
 FP64_TFLOPS = 132 * 1.980e-3 * 256
 
 
 def of(program: str, metric: str | None = None) -> list[Any]:
-    """Parameters for a test: the kept results of a program, where it measured that."""
+    """Parameters for a test: the kept results of a program, if it measured that."""
     kept = [(name, document) for name, document in KEPT if document["program"] == program]
     found = [
         pytest.param(document, id=name)
@@ -61,13 +61,13 @@ def test_statistics_and_limits(document: dict[str, Any]) -> None:
             assert limit["basis"].startswith("measured: "), limit["basis"]
         else:
             close(limit["value"], expected)
-        # nothing is faster than it can be; what is measured against a figure of the same run has its scatter
+        # nothing exceeds its limit; values compared with a figure of the same run have its scatter
         assert metric["value"] <= 1.02 * limit["value"], metric["id"]
 
 
 @pytest.mark.parametrize("name", sorted({document["program"] for _, document in KEPT}))
 def test_a_card_at_60_percent_of_this_one_misses_every_floor(name: str) -> None:
-    """And this one misses none: a floor that nothing misses is not a criterion."""
+    """This one misses none: a floor that nothing misses is not a criterion."""
     metrics = catalogue.program(name).metrics
     for document in [document for _, document in KEPT if document["program"] == name]:
         for metric in document["metrics"]:
@@ -94,7 +94,7 @@ def test_power_is_in_watts(document: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("document", of("nccl"))
 def test_nccl(document: dict[str, Any]) -> None:
-    """Bus bandwidth by nccl-tests' PERFORMANCE.md: of two ranks 1, 1/2 and 1 of the bytes over the time."""
+    """Bus bandwidth by nccl-tests' PERFORMANCE.md: for two ranks 1, 1/2 and 1 of the bytes over the time."""
     for name, factor in {"all_reduce": 1.0, "all_gather": 0.5, "sendrecv": 1.0}.items():
         for rate in figures(document, name):
             time = figure(document, f"{name}_time", bytes=rate["at"]["bytes"])
@@ -120,7 +120,7 @@ def test_himeno(document: dict[str, Any]) -> None:
         one = next(
             m for m in figures(document, "iteration") if m["subject"] == total["subject"] and m["at"] == total["at"]
         )
-        # the times of samples, scaled to all iterations, are what the whole took but for its end
+        # the times of samples, scaled to all iterations, equal the whole time except its end
         told = sum(operations / rate for rate in one["samples"])
         stride = iterations // one["count"]
         whole = iterations * operations / total["value"]
@@ -167,7 +167,7 @@ def test_spmv(document: dict[str, Any]) -> None:
         rows = int(document["path"][f"rows.{matrix}"].split()[0])
         limit = document["limits"][metric["id"]]
         if variant.startswith("csr") and "value" in limit:
-            # CSR moves a value and a column of 4 bytes an entry, an offset of 4, x and y a row; the dot product was
+            # CSR moves a value and a column of 4 bytes per entry, an offset of 4, x and y per row; the dot product was
             # measured before and after: the document has the first, the limit the better one
             by_first = dot * 2 * nnz / ((real + 4) * nnz + 4 * (rows + 1) + 2 * real * rows)
             assert by_first * (1 - 1e-9) <= limit["value"] <= 1.02 * by_first
@@ -186,7 +186,7 @@ def test_stencil(document: dict[str, Any]) -> None:
     for rate in figures(document, "cells"):
         exchange = rate["at"]["exchange"]
         close(path[f"gflops.{exchange}"], flops * rate["median"])
-        # the time of many steps behind each other, which is another measurement, by the host's clock
+        # the time of many consecutive steps, which is another measurement, by the host's clock
         seconds = figure(document, "total", exchange=exchange)["value"]
         assert 0.6 < cells * parameters["steps"] / seconds / 1e9 / rate["median"] < 1.4
     for alone in [m for m in document["metrics"] if m["name"] in ("alone", "fused")]:

@@ -1,4 +1,4 @@
-"""The judgement against bounds worked out by hand: passing values are just inside, failing ones just outside."""
+"""The judgement with bounds computed by hand: passing values are just inside, failing ones just outside."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def apart(m: Mapping[str, Any]) -> float:
 
 
 def triad(value: float, spread: float = 1e-9) -> dict[str, Any]:
-    """A GPU whose triad has this median; the other kernels are as they are."""
+    """A GPU whose triad has this median; the other kernels are unchanged."""
     raw = gpu_document()
     for i, one in enumerate(raw["metrics"]):
         if one["name"] == "triad":
@@ -41,7 +41,7 @@ def triad(value: float, spread: float = 1e-9) -> dict[str, Any]:
 
 
 def time(value: float, limit: float | None = 10.0) -> dict[str, Any]:
-    """A host program with one time in us and a least time."""
+    """A host program with one time in us and a minimum time."""
     raw = host_document("daxpy")
     raw["metrics"] = [metric("daxpy", {"host": 0}, [value] * 3, unit="us", direction="lower")]
     known = {"value": limit, "unit": "us", "basis": "by hand"}
@@ -195,7 +195,7 @@ def test_as_many_samples_as_the_metric_needs(count: int, expected: str) -> None:
 
 @pytest.mark.parametrize(("spread", "expected"), [(0.045, "PASS"), (0.056, "INVALID"), (0.15, "INVALID")])
 def test_a_spread_of_5_percent_is_the_most_of_a_gpu(spread: float, expected: str) -> None:
-    """Median 4000 and best 4000 (1 + spread): they lie spread / (1 + spread) apart."""
+    """Median 4000 and best 4000 (1 + spread): they differ by spread / (1 + spread)."""
     assert of(triad(4000, spread=spread)).verdict == expected
 
 
@@ -222,7 +222,7 @@ SIBLINGS = make_program(
 
 
 def fleet(factor: float, spread: float = 0.002) -> dict[str, Any]:
-    """Four GPUs alike, of which the third's triad is `factor` of the others'."""
+    """Four equal GPUs, except that the third's triad is `factor` times the others'."""
     raw = gpu_document(gpus=4)
     raw["metrics"] = [
         metric(m["name"], m["subject"], around(4000 * factor, spread=spread + apart(m) / 1e3))
@@ -263,8 +263,8 @@ def values_of_gpus(*values: float, direction: str = "higher") -> Any:
     ("values", "behind"),
     [
         ((4000, 3850), set()),
-        ((4000, 3830), {1}),  # 4.25 % behind the other one; itself does not count among them
-        ((4000, 3600, 3660), {1}),  # behind the middle of 4000 and 3600 by 3.7 %
+        ((4000, 3830), {1}),  # 4.25 % behind the other one; the GPU itself does not count among them
+        ((4000, 3600, 3660), {1}),  # behind the median of 4000 and 3600 by 3.7 %
         ((4000, 3600, 3640), {1, 2}),
         ((4000,), set()),
     ],
@@ -310,12 +310,12 @@ def test_where_the_program_knows_no_limit_the_data_sheet_has_one() -> None:
     found = judged(raw, expect=sheet)
     # 4395 GB/s of triad are beyond 1.02 x 4000
     assert found.verdict == "FAIL" and "triad.gpu0" in {f.metric for f in found.findings}
-    # and where the device reports somewhat more, that is the ceiling, and noted
+    # if the device reports somewhat more, that is the ceiling, and noted
     reported = judged(gpu_document(), expect=sheet)
     assert reported.verdict == "PASS" and reported.judged["triad.gpu0"].limit.value == 4000
     (note,) = (f for f in reported.findings if f.kind == "note")
     assert "the limit is 4000 GB/s by data sheet: x, 4814.3 GB/s by attribute: " in note.message
-    # not where it reports another device's
+    # not if it reports another device's
     far = Expectation(subjects=("gpu",), gpus=1, limits={("memory", "gpu"): Limit(3500.0, "GB/s", "data sheet: x")})
     assert judged(gpu_document(), expect=far).verdict == "FAIL"
 

@@ -1,4 +1,4 @@
-"""Data sheets and references: the figures that a run is compared with, worked out by hand."""
+"""Data sheets and references: the figures that a run is compared with, computed by hand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Load = Callable[[str], System]
     ],
 )
 def test_pcie(generation: int, width: int, gbs: float) -> None:
-    """GT/s of 2.5, 5, 8, 16, 32, 64 a lane; 8 bits in 10 up to generation 2, 128 in 130 up to 5, then 242 of 256."""
+    """GT/s per lane of 2.5, 5, 8, 16, 32, 64; 8 of 10 bits up to generation 2, 128 of 130 up to 5, then 242 of 256."""
     assert pcie_gbs(generation, width) == pytest.approx(gbs)
 
 

@@ -1,4 +1,4 @@
-"""The output of other programs, and the correct figures in the suite's own units."""
+"""The output of third-party programs, and the correct figures in the suite's own units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every state that a scheduler's manual names, and what it means for a job; when patience ends."""
+"""Every state in a scheduler's manual, and what it means for a job; when patience ends."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_a_pending_job_is_taken_out_at_the_limit(world: World, waits: float, giv
     ],
 )
 def test_a_busy_scheduler_is_asked_again_and_a_refusal_is_not(world: World, said: str, tries: int) -> None:
-    """PATIENCE lets a submission be tried five times."""
+    """PATIENCE allows five attempts to submit."""
     asked: list[float] = []
 
     def once() -> str:

@@ -1,4 +1,5 @@
-"""Statistical results as other processors round them: their kernels of OpenBLAS, and numpy without its wide vectors."""
+"""Statistical results as other processors round them: with their kernels of OpenBLAS, and numpy without its wide
+vectors."""
 
 from __future__ import annotations
 
@@ -21,18 +22,18 @@ pytestmark = pytest.mark.processors
 #: What numpy chooses from for this processor, as its NPY_DISABLE_CPU_FEATURES names them.
 DISPATCHED = " ".join(np.show_config(mode="dicts")["SIMD Extensions"].get("found", []))
 KERNELS = ["Haswell", "SkylakeX"]
-#: Tests of exact sets in random numbers: those in which matrices are multiplied, and others.
+#: Tests of exact sets in random numbers: those that multiply matrices, and others.
 SEARCHES = ("tests/unit/campaign/test_statistics.py",)
 OTHERS = (
     "tests/unit/reports/test_siblings.py", "tests/unit/reports/detect/test_fleet_and_grouping.py",
     "tests/unit/test_oracle_detector.py",
 )  # fmt: skip
-#: Tests of these that take long and show nothing more, and those that compare roundings themselves.
+#: Those of them that take long and show nothing more, and those that compare roundings themselves.
 LEFT_OUT = "not thirty_nodes and not healthy_fleets_accuse and not whatever_rounding"
 
 
 def of_kernels(kernels: str, restricted: bool) -> dict[str, str]:
-    """An environment in which numpy computes so. Skips where the processor has no such kernels."""
+    """An environment in which numpy computes this way. Skips if the processor has no such kernels."""
     if platform.machine() != "x86_64":
         pytest.skip("OpenBLAS has these kernels for x86_64")
     if kernels == "SkylakeX" and "avx512vl" not in Path("/proc/cpuinfo").read_text():
@@ -44,7 +45,7 @@ def of_kernels(kernels: str, restricted: bool) -> dict[str, str]:
 
 @cache
 def asked() -> str:
-    """For all questions and results of some searches."""
+    """For all tests and results of some searches."""
     return hashlib.sha256(repr([asked_of(seed, 0) for seed in range(20, 28)]).encode()).hexdigest()
 
 

@@ -10,7 +10,7 @@ from tenken.model.record import Record
 from tenken.model.verdicts import FAIL, INVALID, PASS
 from tools import sensitivity
 
-#: A run of all its GPUs, everything scaled by this, FAILs; of two GPUs the second alone.
+#: A run with all its GPUs scaled by this FAILs; with two GPUs also if only the second is scaled.
 BARS = {
     **dict.fromkeys(("access_patterns", "memcopy", "p2p", "spmv", "stream", "transfer", "transpose"), 0.90),
     **dict.fromkeys(("gemm", "hpl"), 0.85),
@@ -20,7 +20,7 @@ ONE_OF_TWO = {
     **dict.fromkeys(("access_patterns", "memcopy", "p2p", "spmv", "stream", "transfer", "transpose"), 0.95),
     **dict.fromkeys(("gemm", "himeno", "migration", "stencil"), 0.90),
 }
-#: Values that no figure of a GPU bounds: files. Their ratios are held, and the loss of a whole run is not seen.
+#: Values that no figure of a GPU bounds: files. Their ratios are judged, and the loss of a whole run is not detected.
 NEVER = {"data_loading", "snapshot_io", "storage_map"}
 
 
@@ -49,7 +49,7 @@ def test_a_slow_gpu_fails_and_a_healthy_one_does_not(program: str) -> None:
     runs = [record for record in kept() if record.program == program]
     assert {verdict(record, BARS[program]) for record in runs} == {FAIL}
     assert {verdict(record, 1.0) for record in runs} & {FAIL, INVALID} == set()
-    # the slowest of kept healthy GPUs lie 1.3 % below their median in memory and links
+    # the slowest of kept healthy GPUs are 1.3 % below their median in memory and links
     assert any(verdict(record, 0.987) == PASS for record in runs) or program == "overlap"
 
 
@@ -61,13 +61,13 @@ def test_one_slow_gpu_of_two_fails(program: str) -> None:
 
 @pytest.mark.parametrize("program", sorted(NEVER))
 def test_rates_of_files_have_no_absolute_criterion(program: str) -> None:
-    """If one comes, the program moves to BARS."""
+    """If there is one, the program moves to BARS."""
     runs = [record for record in kept() if record.program == program]
     assert {verdict(record, 0.1) for record in runs} & {PASS, FAIL} == set()
 
 
 def test_a_tensor_core_at_half_speed_fails() -> None:
-    """One precision alone, all others as they are."""
+    """One precision alone, all others unchanged."""
     for record in (one for one in kept() if one.program == "gemm"):
         assert record.result is not None
         for precision in {m.at["precision"] for m in (*record.result.metrics, *record.result.series) if m.at}:
@@ -76,7 +76,7 @@ def test_a_tensor_core_at_half_speed_fails() -> None:
 
 
 def test_no_floor_hangs_on_one_session() -> None:
-    """Each session left out of those that set the floors, as shares of the slowest: it does not FAIL, and a slow one
+    """Each session in turn, with floors from the others as shares of the slowest: it does not FAIL, and a slow one
     does."""
     found = sensitivity.margins(sensitivity.runs())
     assert {figure for _, figure in found} == {

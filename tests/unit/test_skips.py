@@ -64,7 +64,7 @@ def test_what_is_listed_may_be_skipped_for_that_reason_alone() -> None:
 
 
 def test_every_skip_that_is_listed_is_one_that_a_test_has() -> None:
-    """A reason that no test gives any more is not allowed for ever."""
+    """A reason that no test gives any more must be removed."""
     for one in skips.ALLOWED:
         files = [ROOT / one.where.split("::")[0]]
         text = "".join(file.read_text() for path in files for file in ([path] if path.is_file() else path.glob("*.py")))

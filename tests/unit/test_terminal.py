@@ -1,4 +1,5 @@
-"""Words of programs, documents and archives reach the terminal, never steer it; pages load nothing from outside."""
+"""Text of programs, documents and archives reaches the terminal but never controls it; pages load nothing from
+outside."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from tenken.report import page, policy, session
 from tests.support.documents import host_document, spoiled
 from tests.unit.reports import builder
 
-#: Clear the screen, name the window, go up and write over, ring, type back, hide, turn around, end the line.
+#: Clear the screen, set the window title, move up and overwrite, ring, type back, hide, reverse direction, end the
+#: line.
 EVIL = [
     "\x1b[2J\x1b[H", "\x1b]0;owned\x07", "\x1b[1A\x1b[2KPASS", "\x07", "\x1b[6n", "\x1b[8m", "\u202ePASS", "\r",
     "\x9b2J", "\x00", "\u200b", "\ud800", "\x7f", "\x0b", "\u2028",
@@ -91,7 +93,7 @@ def test_the_commands_terminal_shows_them(tmp_path: Path, capsys: pytest.Capture
 
 
 class Parts(HTMLParser):
-    """Statements of a page about itself: its policy, scripts, and everything that would be fetched or run."""
+    """A page's own statements: its policy, scripts, and everything that would be fetched or run."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=False)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# bare-root.sh ROOT [CUDA]: carry out what the recipes do, in a bare Debian below ROOT made by mmdebstrap, as root and
-# without a container engine: the base of FROM, the archive, build.sh, and a program. For tests of the recipes.
+# bare-root.sh ROOT [CUDA]: runs the recipes in a bare Debian below ROOT made by mmdebstrap, as root and without a
+# container engine: the base of FROM, the archive, build.sh, and a program. For tests of the recipes.
 set -eu
 root=$1
 cuda=${2:-none}
@@ -13,7 +13,7 @@ case $release in 12) release=bookworm ;; 13) release=trixie ;; *) echo "bare-roo
 mmdebstrap --variant=minbase "$release" "$root"
 mkdir -p "$root/opt/tenken"
 tar -xf "$folder/tenken.tar" -C "$root/opt/tenken"
-# a network that is reached by way of this machine's settings
+# a network that needs this machine's settings (proxy, DNS)
 for file in /etc/resolv.conf /etc/pip.conf; do
     [ ! -e $file ] || cp -L $file "$root$file"
 done
@@ -24,10 +24,10 @@ if [ -f /etc/ssl/certs/ca-certificates.crt ]; then
 fi
 for place in proc dev sys; do
     mount --rbind "/$place" "$root/$place"
-    mount --make-rslave "$root/$place"   # what is unmounted there stays mounted here
+    mount --make-rslave "$root/$place"   # unmounting there does not affect this machine
 done
 trap 'for place in sys dev proc; do umount -l "$root/$place"; done' EXIT
-# the environment of a container engine: none of this machine's
+# the environment of a container engine, without this machine's variables
 env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root ${ca:+PIP_CERT="$ca" SSL_CERT_FILE="$ca" REQUESTS_CA_BUNDLE="$ca"} \
     ${https_proxy:+https_proxy="$https_proxy"} ${http_proxy:+http_proxy="$http_proxy"} \
     chroot "$root" sh /opt/tenken/toolchains/container/build.sh "$cuda" OFF

@@ -1,6 +1,6 @@
 #!/bin/sh
 # build.sh CUDA NATIVE: in a bare Debian, as root, from /opt/tenken: the toolchain from packages, then all programs into
-# /opt/tenken/built. CUDA: 13.0, 12.4 or none. NATIVE: ON for the very CPU that builds, else OFF.
+# /opt/tenken/built. CUDA: 13.0, 12.4 or none. NATIVE: ON for the CPU that builds, else OFF.
 set -eu
 cuda=${1:-13.0}
 native=${2:-OFF}
@@ -21,7 +21,7 @@ make venv
 set -- -DTENKEN_NATIVE="$native" -DTENKEN_OPENACC=ON -DTENKEN_MPI=ON
 if [ "$cuda" != none ]; then
     CUDA_HOME=$(python -m toolchains.cuda_home "$cuda" --components all --home "$home/cuda")
-    # every architecture of that toolkit that the suite knows
+    # every architecture of that toolkit that the suite supports
     case $cuda in 13.0) gpus="75;80;86;89;90;100;120" ;; *) gpus="60;70;75;80;86;89;90" ;; esac
     set -- "$@" -DTENKEN_CUDA=ON "-DCMAKE_CUDA_COMPILER=$CUDA_HOME/bin/nvcc" "-DCUDAToolkit_ROOT=$CUDA_HOME" \
         "-DCMAKE_LIBRARY_PATH=$CUDA_HOME/lib64;$CUDA_HOME/lib64/stubs" "-DCMAKE_CUDA_ARCHITECTURES=$gpus"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# source.sh: write tenken.tar next to this file: what is committed, and which commit it is (REVISION).
+# source.sh: writes tenken.tar next to this file: the committed files, and their commit (REVISION).
 set -eu
 folder=$(cd "$(dirname "$0")" && pwd)
 cd "$folder/../.."

@@ -1,8 +1,8 @@
 """Findings per cause: `python -m tools.bench.causes [--seeds N]` prints how many alarms one cause raises.
 
 Each machine has 1 to 32 nodes of 1 to 8 GPUs, some of six benchmarks with up to 12 sizes, and one of five types of
-noise; one cause is planted on night NIGHT. An alarm that has a series of the cause is one of its findings; all others
-are false. Exit status 1 if a value is worse than required.
+noise; one cause is planted on night NIGHT. An alarm that contains a series of the cause is one of its findings; all
+others are false. Exit status 1 if a value is worse than required.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     python -m tools.bench.detection --rivals        # and the rules in common use, and the oracles
     python -m tools.bench.detection --otava FILE    # and what tools.bench.otava_detect wrote (repeatable)
 
-False findings are counted on whole fleets, as they would be reported; detection on series that move alone
-in a fleet of 200.  Every percentage comes with its standard error.
+False findings are counted on whole fleets, as they would be reported; detection on series that move alone in a fleet of
+200. Every percentage comes with its standard error.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _since(values: np.ndarray) -> np.ndarray:
 
 
 def _errors(family: str, series: int, nights: int) -> np.ndarray | None:
-    """The standard error that the nights of a family state, where they do."""
+    """The standard error that the nights of a family state, if they do."""
     errors = FAMILIES[family].errors
     return errors(series, nights) if errors is not None else None
 
@@ -168,7 +168,7 @@ def rule(title: str, seeds: tuple[int, ...], alarm: rivals.Rule) -> Column:
 
 
 def told(title: str, seeds: tuple[int, ...], evidence_for: Callable[[Row], rivals.Evidence]) -> Column:
-    """A detector that knows the family: its threshold is the minimum that keeps the false rate in it."""
+    """A detector that knows the family: its threshold is the lowest that keeps the false rate in it."""
     false: dict[str, Rate] = {}
     found = {}
     silent: dict[tuple, np.ndarray] = {}

@@ -1,4 +1,4 @@
-"""Limits of any method, by likelihood ratio: losses reported where only the noise tripled, steps found in two nights.
+"""Limits of any method, by likelihood ratio: losses reported if only the noise tripled, steps found in two nights.
 
     python -m tools.bench.floor [--draws N]
 
@@ -77,7 +77,7 @@ PAIRS = {"gamma": _gamma, "mixed": _mixed}
 def found_by_two(family: str, rate: float, draws: int, seed: int = 1) -> float:
     """Maximum percentage of steps found by two values at `rate` false findings per month of a fleet."""
     weight = np.sort(np.exp(PAIRS[family](np.random.default_rng(seed), draws)))
-    # what chance produces as often as the likeliest pairs of this number: Neyman and Pearson, by importance sampling
+    # what chance produces as often as the most likely pairs of this number: Neyman and Pearson, by importance sampling
     return 100 * float((np.cumsum(weight) / draws <= rate / SERIES_NIGHTS_A_MONTH).mean())
 
 

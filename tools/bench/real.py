@@ -8,8 +8,9 @@ the medians of the ten and of the five entries since its beginning differ by les
 and short if only that of the ten does. All are counted on entries on which a series could be judged, noise and short
 ones per month (30 entries) and 100 series. Series that became noisy are counted separately: their level did not move.
 
-An entry is taken for a night. Projects measure the commits of a day one after the other, in one session on one machine,
-which a disturbance of that machine spans: with --days each series has one value per day, the median of its entries.
+An entry counts as a night. Projects measure the commits of a day one after another, in one session on one machine,
+which a disturbance of that machine affects as a whole: with --days each series has one value per day, the median of its
+entries.
 """
 
 from __future__ import annotations

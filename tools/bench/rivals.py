@@ -53,7 +53,7 @@ def z_score(costs: np.ndarray, limit: float = 3.0, window: int = 10) -> np.ndarr
 
 
 def exceedance(costs: np.ndarray, k: int, n: int, baseline: int = 40, lag: int = 4) -> np.ndarray:
-    """Greatest z such that k of the last n nights are worse by z robust deviations than the lagged median."""
+    """Largest z such that k of the last n nights are worse by z robust deviations than the lagged median."""
     out = np.full(costs.shape, -np.inf)
     for night in range(FIRST_NIGHT, costs.shape[1]):
         before = costs[:, night - lag - baseline : night - lag]
@@ -88,9 +88,9 @@ def k_of_k(k: int) -> Evidence:
 def oracle(family_name: str, step: float, slope: float) -> Evidence:
     """Evidence of the CUSUM that knows the noise, the level and the exact change.
 
-    No detector that has to learn can do better at the same false rate (Moustakides 1986, for a step in
-    independent noise).  For the autocorrelated family the likelihood is that of the innovations; for the
-    held-out family the memory is left out, which makes it no bound there.
+    No detector that has to learn can do better at the same false rate (Moustakides 1986, for a step in independent
+    noise). For the autocorrelated family the likelihood is that of the innovations; for the held-out family the
+    autocorrelation is left out, so it is no bound there.
     """
     family = FAMILIES[family_name]
     memory, deviation = (0.5, 0.01) if family_name == "ar" else (0.0, np.nan)

@@ -2,8 +2,7 @@
 
     python -m tools.mutants [--only PATTERN]... [--list] [--check]
 
-Exit status 1 if a mutant survived or could not be judged, 2 if the list does not match the sources.
-"""
+Exit status 1 if a mutant survived or could not be judged, 2 if the list does not match the sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of every shape, whose program hands out a document made by the test: one node, two, uneven, flexible, GPUs."""
+"""Jobs of every shape, whose program writes a document prepared by the test: one node, two, uneven, flexible, GPUs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ProbeTwo(Doctored):
 
 @rfm.simple_test
 class ProbeUneven(Doctored):
-    """Ten ranks at four a node: three nodes, the last one with two."""
+    """Ten ranks at four per node: three nodes, the last one with two."""
 
     cores = None
     valid_systems = ["+mpi"]
@@ -39,7 +39,7 @@ class ProbeUneven(Doctored):
 
 @rfm.simple_test
 class ProbeFlexible(Doctored):
-    """One rank on every node that can be had."""
+    """One rank on every available node."""
 
     cores = None
     valid_systems = ["+mpi"]

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-#: The folder of the cluster that is asked.
+#: The folder of the cluster in use.
 VARIABLE = "STANDIN_CLUSTER"
 
 _MODULE = """() {
@@ -46,25 +46,25 @@ for ((rank = 0; rank < ranks; rank++)); do
   STANDIN_NODE=${nodes[$at]} STANDIN_RANK=$rank "$@" || exit
 done
 """
-#: What a node calls itself.
+#: The host name of a node.
 _UNAME = """#!/bin/sh
 [ "$*" = -n ] && echo "$STANDIN_NODE" || exec /usr/bin/uname "$@"
 """
 
 
 class Cluster:
-    """`faults` are switches of a test; those whose value is a number and that are used up count down."""
+    """`faults` are switches set by a test; numeric ones count down when they occur."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @classmethod
     def asked(cls) -> Cluster:
-        """The one that a command is for."""
+        """The cluster that a command is for."""
         return cls(Path(os.environ[VARIABLE]))
 
     def create(self, scheduler: str, commands: tuple[str, ...], **faults: Any) -> dict[str, str]:
-        """Lay it out, or go on with one that is there; returns the environment of a login node."""
+        """Creates it, or continues with an existing one; returns the environment of a login node."""
         from tenken.paths import ROOT as root
 
         for name in ("jobs", "bin", "node-bin"):
@@ -95,7 +95,7 @@ class Cluster:
         return json.loads((self.folder / "faults.json").read_text())
 
     def use_up(self, fault: str) -> bool:
-        """Whether a fault that comes a number of times comes this time."""
+        """Whether a fault that occurs a limited number of times occurs now."""
         with self._locked():
             faults = self.faults()
             left = faults.get(fault, 0)
@@ -105,7 +105,7 @@ class Cluster:
             return bool(left)
 
     def jobs(self) -> dict[str, dict[str, Any]]:
-        """All jobs ever by their number."""
+        """All jobs so far by their number."""
         found = sorted((self.folder / "jobs").glob("*.json"), key=lambda path: int(path.stem))
         return {path.stem: json.loads(path.read_text()) for path in found}
 
@@ -122,7 +122,7 @@ class Cluster:
             temporary.rename(path)
 
     def submit(self, module: str, **job: Any) -> str:
-        """Queue a job: script, folder, stdout, stderr (None: joined), seconds, nodes (one entry for each rank)."""
+        """Queues a job: script, folder, stdout, stderr (None: joined), seconds, nodes (one entry for each rank)."""
         number = str(1000 + len(list((self.folder / "jobs").glob("*.json"))))
         self.update(number, state="queued", submitted=time.time(), **job)
         subprocess.Popen(
@@ -177,14 +177,14 @@ class Cluster:
             Path(job["folder"], job["stdout"]).write_bytes(whole[: len(whole) // 2])
             time.sleep(faults["halved_output"])
         if faults.get("unseen") == "lost":
-            return  # the node that has the output has no folder to copy it to
+            return  # the node with the output has no folder to copy it to
         shutil.copy(out, Path(job["folder"], job["stdout"]))
         if job["stderr"] is not None:
             shutil.copy(err, Path(job["folder"], job["stderr"]))
 
     def _spooled(self, script: str, number: str) -> str:
-        """A node runs a copy of the script. With the fault `unseen` it has nothing at the path of the script's folder:
-        the copy names another one, which does not exist.
+        """A node runs a copy of the script. With the fault `unseen` the script's folder does not exist there: the copy
+        names another path.
         """
         if not self.faults().get("unseen"):
             return script
@@ -201,7 +201,7 @@ class Cluster:
 
 
 def refuse(command: str, text: str, status: int = 1) -> None:
-    """End a command as schedulers do."""
+    """Ends a command as schedulers do."""
     print(f"{command}: {text}", file=sys.stderr)
     raise SystemExit(status)
 

@@ -1,4 +1,4 @@
-"""Univa Grid Engine as TSUBAME3.0 ran it: whole nodes by f_node, the group on qsub's command line."""
+"""Univa Grid Engine as run on TSUBAME3.0: whole nodes by f_node, the group on qsub's command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMIT = 24 * 3600
 
 
 def qsub(cluster: Cluster, arguments: list[str]) -> None:
-    """`-g GROUP SCRIPT`; the directives are those on record."""
+    """`-g GROUP SCRIPT`; the directives are those documented."""
     if len(arguments) != 3 or arguments[0] != "-g":
         refuse("qsub", "ERROR! give the group with -g", 1)
     if arguments[1] not in GROUPS:
@@ -48,7 +48,7 @@ def qsub(cluster: Cluster, arguments: list[str]) -> None:
 
 def qstat(cluster: Cluster, arguments: list[str]) -> None:
     if arguments[0] == "-j" and cluster.faults().get("unseen") == "error":
-        # not recorded: in the form of the manual, for a job in state Eqw
+        # not observed: in the form of the manual, for a job in state Eqw
         folder = (cluster.job(arguments[1]) or {})["folder"]
         print(f"job_number:                 {arguments[1]}")
         print("error reason          1:          11/22/2026 14:01:12 [1000:4711]: "
@@ -78,7 +78,7 @@ def qstat(cluster: Cluster, arguments: list[str]) -> None:
 
 
 def qacct(cluster: Cluster, arguments: list[str]) -> None:
-    """`-j NUMBER`: what ended, and what a node could not start."""
+    """`-j NUMBER`: jobs that ended, and jobs that a node could not start."""
     job = cluster.job(arguments[1])
     failed = cluster.faults().get("unseen") == "error"
     if arguments[0] != "-j" or job is None or not (failed or job["state"] == "ended"):

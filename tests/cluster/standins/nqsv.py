@@ -1,4 +1,4 @@
-"""NEC NQSV as Pegasus runs it: a request that ended is no longer listed."""
+"""NEC NQSV as run on Pegasus: a request that ended is no longer listed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROJECTS = {"gz00"}
 
 
 def qsub(cluster: Cluster, arguments: list[str]) -> None:
-    """One argument, the script; the options are those on record."""
+    """One argument, the script; the options are those documented."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
         refuse("qsub", "illegal option", 1)
     script = Path(arguments[0])

@@ -1,4 +1,4 @@
-"""PBS Professional as Miyabi and Reedbush run it; several chunks share a node unless `place` says scatter."""
+"""PBS Professional as run on Miyabi and Reedbush; several chunks share a node unless `place` is scatter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHUNK = {"mpiprocs", "ompthreads", "ncpus", "ngpus", "host"}
 
 
 def qsub(cluster: Cluster, arguments: list[str]) -> None:
-    """One argument, the script; the options are those on record."""
+    """One argument, the script; the options are those documented."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
         refuse("qsub", "illegal option", 2)
     if cluster.use_up("qsub_fails"):
@@ -80,7 +80,8 @@ def nodes_of(select: str, scatter: bool) -> list[str]:
 
 
 def qstat(cluster: Cluster, arguments: list[str]) -> None:
-    """`-f -F json` (all that live) and `-xf -F json ID...`, of whose ids only the first is answered, as in 2024."""
+    """`-f -F json` (all running and queued jobs) and `-xf -F json ID...`, which answers only for the first id, as in
+    2024."""
     if arguments[0] not in ("-f", "-xf") or arguments[1:3] != ["-F", "json"]:
         refuse("qstat", "illegal option", 2)
     faults = cluster.faults()
@@ -118,7 +119,7 @@ def describe(cluster: Cluster, job: dict) -> dict:
     if job["state"] != "queued":
         found["exec_host"] = "+".join(f"{node}/{i}" for i, node in enumerate(job["nodes"]))
     if letter == "F" and not faults.get("no_exit_status"):
-        # a deleted job was seen to end with 0 or with 271 and substate 91, one over its walltime with -29
+        # observed: a deleted job ended with 0 or with 271 and substate 91, one over its walltime with -29
         deleted = faults.get("deleted_status", 0)
         found["Exit_status"] = {"walltime": -29, "deleted": deleted}.get(job["ended"], job["ended"])
         if job["ended"] == "deleted" and deleted:

@@ -1,4 +1,4 @@
-// Broken texts out of good ones: the same seed gives the same text.
+// Generates broken texts from valid ones: the same seed gives the same text.
 #pragma once
 
 #include <cstdint>

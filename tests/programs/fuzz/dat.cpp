@@ -1,4 +1,4 @@
-// tenken_fuzz_dat COUNT SEED: reads COUNT broken HPL.dat files. Whatever they hold, the reader must return a
+// tenken_fuzz_dat COUNT SEED: reads COUNT broken HPL.dat files. For any content, the reader must return a
 // problem within its limits, or throw DatError, within a second. The same seed gives the same files; a
 // failure prints it.
 #include "programs/hpl/dat.h"

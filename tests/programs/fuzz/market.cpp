@@ -1,5 +1,5 @@
-// tenken_fuzz_market COUNT SEED: reads COUNT broken Matrix Market files, made from good ones by a few random
-// changes. Whatever they hold, the reader must return a matrix that is one, or throw MarketError, within a
+// tenken_fuzz_market COUNT SEED: reads COUNT broken Matrix Market files, generated from valid ones by a few
+// random changes. For any content, the reader must return a valid matrix, or throw MarketError, within a
 // second and 64 MiB. The same seed gives the same files; a failure prints the file.
 #include <chrono>
 #include <cstdio>

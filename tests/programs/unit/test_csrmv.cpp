@@ -1,5 +1,4 @@
-// SpMV by the cuSPARSE of CUDA 8 to 10, against a stand-in that multiplies on the host as the documentation
-// says.
+// SpMV by the cuSPARSE of CUDA 8 to 10, on a stand-in that multiplies on the host as documented.
 #include <string>
 #include <vector>
 
@@ -21,7 +20,7 @@ bool refuses = false;
 int open_handles = 0;
 cudaStream_t used = nullptr;
 
-/// y = alpha A x + beta y; of a general matrix alone, as the library requires.
+/// y = alpha A x + beta y; for a general matrix alone, as the library requires.
 template <typename T>
 cusparseStatus_t multiply(cusparseHandle_t handle, cusparseOperation_t op, int m, int n, int nnz,
                           const T* alpha, const cusparseMatDescr* kind, const T* value, const int* rows,

@@ -1,4 +1,5 @@
-// What data_loading's samples hold, in which order they are read, and who may read into which batch.
+// The contents of data_loading's samples, the order in which they are read, and which thread may read into
+// which batch.
 #include <algorithm>
 #include <atomic>
 #include <numeric>
@@ -28,7 +29,7 @@ TEST(data_loading_kinds_have_the_published_sizes) {
     // 768 x 1152 points of 16 floats
     CHECK(kind_of("deepcam").bytes == 56623104 && kind_of("deepcam").bytes_of(7) == 56623104);
     const Kind speech = kind_of("speech");
-    // 12.3 s of frames each 10 ms, 80 floats each
+    // 12.3 s with one frame per 10 ms, 80 floats each
     CHECK(speech.bytes == 393600);
     double sum = 0;
     for (std::size_t i = 0; i < 881; ++i) {

@@ -26,7 +26,7 @@ void say(const std::string& text) {
     function(("pci=" + pci + " " + text).c_str());
 }
 
-/// Waits until a quantity was asked so many times more; ten seconds at most.
+/// Waits until a quantity was read this many more times; ten seconds at most.
 void await(const char* key, long times) {
     void* const library = dlopen(TENKEN_FAKE_NVML, RTLD_NOW);
     long (*asked)(const char*) = nullptr;
@@ -43,7 +43,7 @@ std::shared_ptr<const tenken::Nvml> fake() {
     return tenken::Nvml::open(why);
 }
 
-/// A folder that is removed when all tests are over.
+/// A folder that is removed after all tests.
 std::string folder() {
     struct Folders {
         std::string names;
@@ -67,7 +67,7 @@ void write(const std::string& root, const std::string& file, const std::string& 
 }  // namespace
 
 TEST(energy_is_counted_from_the_first_step_to_the_last) {
-    // 30 J every 0.1 s: 300 W; what comes before the first step and after the last says nothing.
+    // 30 J every 0.1 s: 300 W; energy before the first step and after the last is unknown.
     std::vector<tenken::EnergySample> samples;
     for (int i = 0; i < 205; ++i) samples.push_back({5 + 0.01 * i, 1000 + 30.0 * std::floor((i + 3) / 10.0)});
     const auto reading = tenken::energy_of_counter(samples);
@@ -97,7 +97,7 @@ TEST(a_meter_reads_the_counter_and_falls_back_to_power) {
     tenken::EnergyMeter meter(fake(), pci);
     meter.start();
     const double begin = tenken::now_seconds();
-    // 20 W, in steps of 20 ms or as long as a busy machine takes to see one
+    // 20 W, in steps of 20 ms or as long as a busy machine takes to notice one
     for (int step = 1; step <= 15; ++step) {
         while (tenken::now_seconds() - begin < 0.02 * step)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -142,7 +142,7 @@ TEST(rapl_packages_are_added_up_and_unrolled) {
     CHECK_EQUAL(host.source(), "RAPL package-0 + package-1");
     CHECK(std::fabs(*host.joules()) < 1e-9);
     write(root, "/sys/class/powercap/intel-rapl:0/energy_uj", "950000000");
-    write(root, "/sys/class/powercap/intel-rapl:1/energy_uj", "20000000");  // began again after 1000 J
+    write(root, "/sys/class/powercap/intel-rapl:1/energy_uj", "20000000");  // wrapped after 1000 J
     CHECK(std::fabs(*host.joules() - (50 + 120)) < 1e-9);
     CHECK(!host.watts());
 }
@@ -184,7 +184,7 @@ TEST(a_meter_of_the_host_reads_its_processors_and_modules) {
     for (int step = 1; step <= 15; ++step) {
         while (tenken::now_seconds() - begin < 0.02 * step)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        // renamed into place: a file that is being written would be read as empty
+        // renamed into place: a file being written would be read as empty
         write(root, base + "/energy_new",
               std::to_string(static_cast<long>(20e6 * (tenken::now_seconds() - begin))));
         std::rename((root + base + "/energy_new").c_str(), (root + base + "/energy_uj").c_str());

@@ -1,4 +1,4 @@
-// What the programs that move data between memory and files have in common.
+// The common part of programs that move data between memory and files.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -163,9 +163,10 @@ TEST(the_interval_of_a_median_counts_signs) {
     std::vector<double> samples(100);
     for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<double>((i * 37) % 100);
     const file_io::Interval interval = file_io::median_interval(samples);
-    // Of 100 tosses 36 heads or fewer come in 0.33 %, 37 or fewer in 0.60 %: the 37th from each side.
+    // Of 100 tosses, 36 heads or fewer have a probability of 0.33 %, 37 or fewer 0.60 %: the 37th from each
+    // side.
     CHECK(interval.low == 36 && interval.median == 49.5 && interval.high == 63);
-    // Eight are the fewest whose ends are 99 %; of nine the ends too.
+    // Eight is the smallest number whose extremes cover 99 %; for nine also the extremes.
     CHECK(file_io::median_interval({8, 1, 2, 3, 4, 5, 6, 7}).low == 1);
     CHECK(file_io::median_interval({9, 8, 1, 2, 3, 4, 5, 6, 7}).high == 9);
     CHECK(file_io::median_interval({3, 1, 2}).low == 1 && file_io::median_interval({5}).high == 5);
@@ -177,15 +178,15 @@ TEST(of_equally_good_ways_the_preferred_one_stays) {
     CHECK(file_io::choose_fastest({{4, 5, 6}, {{1.00}, {0.99}, {2}}}, 3, 0.02) == 5);
     CHECK(file_io::choose_fastest({{4, 5, 6}, {{1.00}, {0.99}, {1.005}}}, 6, 0.02) == 6);
     CHECK(file_io::choose_fastest({{4, 5, 6}, {{1.00}, {0.90}, {1.005}}}, 6, 0.02) == 5);
-    // A hair slower in the middle, but sure of it.
+    // Slightly slower in the median, but with little scatter.
     CHECK(file_io::choose_fastest({{0, 1}, {{0.5, 0.99, 3}, {1, 1, 1}}}, 2, 0.02) == 1);
     CHECK(!unit::thrown<std::invalid_argument>([] { file_io::choose_fastest({}, 0, 0.02); }).empty());
 }
 
 namespace {
 
-/// Ways on a disk that others use too: each takes its time, by itself now and then much longer, and all of
-/// them are slower for a while.
+/// Methods on a shared disk: each has its own time, occasionally much longer, and all of them are slower for
+/// a while.
 class NoisyDisk {
   public:
     NoisyDisk(const std::vector<double>& times, double noise, double spikes, std::uint32_t seed)
@@ -208,7 +209,7 @@ class NoisyDisk {
     long calls_ = 0;
 };
 
-/// What became of a choice in a run B, with the rounds that a large file leaves time for.
+/// The outcome of a choice in run B, with the number of rounds that fit for a large file.
 file_io::Judgement judged(NoisyDisk& disk, std::size_t configs, std::size_t chosen, long maximum,
                           std::uint32_t seed) {
     const file_io::Once once = [&](std::size_t i, long) { return disk(i); };
@@ -251,7 +252,7 @@ TEST(a_choice_that_is_behind_is_found_in_noise_and_never_held) {
         const file_io::Judgement found = judged(noisy, times.size(), 3, 300, seed);
         CHECK(found.outcome != Outcome::held);
         if (found.outcome == Outcome::missed) ++missed;
-        // One other way alone is faster, and it is the one that is named.
+        // Only one other method is faster, and it is named.
         std::vector<double> lone(9, 1.3);
         lone[7] = 1.0;
         NoisyDisk single(lone, 0.03, 0, seed);
@@ -277,7 +278,7 @@ TEST(a_choice_that_dropped_out_by_itself_is_behind) {
     NoisyDisk disk(times, 0.02, 0, 3);
     const file_io::Judgement slow = judged(disk, 3, 1, 100, 3);
     CHECK(slow.outcome == Outcome::missed && slow.rival != 1 && slow.interval.median < 0.4);
-    // And the only one that did not drop out is held.
+    // And only the one that did not drop out is judged.
     NoisyDisk other({3.0, 1.0, 4.0}, 0.02, 0, 3);
     CHECK(judged(other, 3, 1, 100, 3).outcome == Outcome::held);
 }
@@ -306,8 +307,8 @@ TEST(the_fastest_is_found_by_more_rounds_than_the_first_five) {
 }
 
 TEST(three_bad_rounds_at_the_beginning_cost_no_way_its_chance) {
-    // The first way is the fastest, but for its first rounds: memory had to be found for its pages, for
-    // instance.
+    // The first method is the fastest except for its first rounds, for instance because its pages had to be
+    // allocated.
     const auto disk = [](std::size_t i, std::size_t before) {
         return i == 0 ? (before < 3 ? 9.0 : 1.0) : 1.5;
     };
@@ -323,7 +324,7 @@ TEST(three_bad_rounds_at_the_beginning_cost_no_way_its_chance) {
     file_io::Deciding limit;
     const file_io::Finalists finalists = file_io::find_fastest(times, 0.02, limit, once);
     CHECK(file_io::choose_fastest(finalists, 3, 0.02) == 0);
-    // And it is a rival of another choice.
+    // And it is compared with another choice.
     calls.assign(3, 3);
     times = before;
     const file_io::Judgement other = file_io::judge_choice(times, 1, 0.95, limit, once);
@@ -357,7 +358,7 @@ TEST(pairs_are_compared_until_their_side_of_the_bound_is_known) {
         CHECK(times[2].size() >= 15 && times[2].size() == times[3].size());
         CHECK(times[4].size() < 20);
     }
-    // A slow pair leaves a quick one as much time, and so more rounds.
+    // A slow pair leaves a fast one the same time, and so more rounds.
     file_io::Times slow(4, std::vector<double>(2, 1.0));
     slow[1][1] = slow[3][1] = 0.5;
     file_io::Deciding brief;
@@ -370,15 +371,14 @@ TEST(pairs_are_compared_until_their_side_of_the_bound_is_known) {
         while (end < begin + (i < 2 ? 0.005 : 0.0001)) end = tenken::now_seconds();
         spent[i / 2] += end - begin;
         longest = std::max(longest, end - begin);
-        return i % 2 == 0 || round % 2 == 0 ? 1.0 : 0.5;  // 1 and 0.5 in turn: open for ever
+        return i % 2 == 0 || round % 2 == 0 ? 1.0 : 0.5;  // alternating 1 and 0.5: undecided forever
     };
     CHECK(file_io::decide_pairs(slow, {{0, 1}, {2, 3}}, 0.9, brief, uneven).size() == 2);
     CHECK(slow[0].size() >= 3 && slow[2].size() > slow[0].size());
-    // Whatever else the machine does: they lie apart by a round of two measurements, and what lies between
-    // them.
+    // Independent of other load: they are apart by a round of two measurements and what is between them.
     CHECK(slow[2].size() == 2 + 300 || std::fabs(spent[0] - spent[1]) <= 4 * longest);
     CHECK(slow[2].size() == slow[3].size() && slow[2].size() <= 2 + 300);
-    // What the limit leaves open is named.
+    // Undecided cases at the limit are named.
     file_io::Times times(2, std::vector<double>(2, 1.0));
     times[1][1] = 0.5;
     file_io::Deciding limit;
@@ -414,7 +414,7 @@ TEST(members_of_a_group_stand_beside_each_other_in_every_round) {
 TEST(the_best_is_chosen_by_other_rounds_than_those_it_is_compared_by) {
     const std::vector<double> one(8, 1.0);
     const auto all = [](double ratio) { return std::vector<double>(8, ratio); };
-    // Lucky in all even rounds, hence the best for the odd ones, where it is not.
+    // Fast by luck in all even rounds, hence chosen for the odd ones, where it is not.
     std::vector<double> lucky(8, 1.0);
     for (std::size_t i = 0; i < lucky.size(); i += 2) lucky[i] = 0.1;
     CHECK(file_io::against_best(one, {one, lucky}) == all(1));
@@ -525,7 +525,7 @@ TEST(a_file_goes_past_the_page_cache_with_a_tail_that_is_no_page) {
         io_backend->read(file, {{0, bytes, to.get()}});
         CHECK(space->compare(to.get(), bytes / 4, values).count == 0);
         CHECK(file_io::compare_file(file, 0, bytes / 4, values).count == 0);
-        // One word more than there is.
+        // One more word than there is.
         CHECK(unit::thrown<file_io::FileError>([&] {
                   io_backend->read(file, {{4096, bytes, to.get()}});
               }).find("is cut short: it ends at offset " + std::to_string(bytes)) != std::string::npos);

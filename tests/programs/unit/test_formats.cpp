@@ -43,7 +43,7 @@ TEST(every_number_of_a_format_is_encoded_as_it_was_decoded) {
 }
 
 TEST(rounding_takes_the_nearest_number_and_the_even_one_of_two) {
-    // Between two neighbours a and b, by their very definition: nearer to a, to b, and in the middle.
+    // Between two neighbours a and b, by definition: closer to a, closer to b, and in the middle.
     for (unsigned code = 0; code < 0x7e; ++code) {
         const double a = decoded(code, formats::e4m3(), 4);
         const double b = decoded(code + 1, formats::e4m3(), 4);

@@ -29,7 +29,7 @@ void say_only(const std::string& text) {
     function(text.c_str());
 }
 
-/// What the GPU says from now on: `healthy`, with some words put in front, where they are found first.
+/// The GPU's values from now on: `healthy`, preceded by some words, since the first of a key counts.
 void say(const std::string& changed) {
     say_only(changed + " " + healthy);
 }
@@ -42,12 +42,13 @@ std::shared_ptr<const tenken::Nvml> fake(std::string* why_not = nullptr) {
     return nvml;
 }
 
-/// Waits until a monitor has read what the GPU says now: once to the end of a reading under way, once anew.
+/// Waits until a monitor has read the present values: once for the current reading to end, once for a new
+/// one.
 void let_it_read() {
     void* const library = dlopen(TENKEN_FAKE_NVML, RTLD_NOW);
     long (*asked)(const char*) = nullptr;
     *reinterpret_cast<void**>(&asked) = dlsym(library, "fake_nvml_asked");
-    const long before = asked("utilization");  // the last that a reading asks
+    const long before = asked("utilization");  // the last one that a reading queries
     for (int i = 0; i < 10000 && asked("utilization") < before + 2; ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

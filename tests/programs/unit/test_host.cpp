@@ -17,7 +17,7 @@
 
 namespace {
 
-/// A small /proc and /sys of our own; the folder is left to the system's temporary files.
+/// A small /proc and /sys for tests; the folder is left with the system's temporary files.
 class Tree {
   public:
     Tree() {

@@ -11,8 +11,7 @@ namespace {
 
 using namespace hpcg;
 
-/// The host, doing things as a GPU does: fronts in place of rows in turn, rows side by side, all columns
-/// listed.
+/// The host, working as a GPU does: fronts instead of rows in sequence, rows in parallel, all columns listed.
 class LikeGpu : public HostRunner {
   public:
     static constexpr bool one_by_one = false;
@@ -35,7 +34,7 @@ std::vector<int> colours_of(Runner& runner, const Rows& rows) {
     return std::vector<int>(colours.data(), colours.data() + rows.rows);
 }
 
-/// A multigrid cycle straight from its definition, with sweeps over the rows in the order of their positions.
+/// A multigrid cycle directly from its definition, with sweeps over the rows in the order of their positions.
 class Plainly {
   public:
     Plainly(const Problem<HostRunner>& problem, const Optimised<HostRunner>& solver)
@@ -149,7 +148,7 @@ TEST(level_sets_hold_every_row_once_and_no_neighbours) {
     const auto problem = small_problem(host);
     const Rows& rows = problem.levels[0].rows;
     const auto level_sets = sparse::peel(host, rows, static_cast<sparse::Colour*>(nullptr), rows.rows);
-    // x + 2 y + 4 z counts the fronts of this grid
+    // x + 2 y + 4 z numbers the fronts of this grid
     CHECK(static_cast<int>(level_sets.begins.size()) - 1 == 7 * (side - 1) + 1);
     std::vector<int> level_set_of(static_cast<std::size_t>(rows.rows), -1);
     for (std::size_t f = 0; f + 1 < level_sets.begins.size(); ++f) {
@@ -174,7 +173,7 @@ TEST(a_graph_whose_rows_do_not_name_each_other_is_refused) {
     Ranks ranks;
     LikeGpu gpu(ranks);
     auto problem = small_problem(gpu);
-    // row 0 names row 1, which then never names it back
+    // row 0 refers to row 1, which does not refer back
     Rows& rows = problem.levels[0].rows;
     for (int k = 0; k < rows.degree(0); ++k) {
         if (rows.neighbour(0, k) == 1) rows.columns[rows.at(0, k)] = 0;
@@ -253,7 +252,7 @@ TEST(the_optimised_cycle_is_the_one_of_the_definition) {
 
 namespace {
 
-/// What a part of a slice comes to: row by row, against a vector whose element i is i + 1.
+/// The sums of a part of a slice: row by row, with a vector whose element i is i + 1.
 template <int height>
 std::vector<double> sums_of(const SlotPlan<height>& plan, int first_listed, int position) {
     const auto size = static_cast<std::size_t>(height);

@@ -14,7 +14,7 @@
 
 namespace {
 
-/// A folder for locks of our own, while a test runs.
+/// A folder for locks of our own, during a test.
 class LockFolder {
   public:
     LockFolder() {
@@ -36,7 +36,7 @@ class LockFolder {
     std::string before_;
 };
 
-/// What another process with that token is told when it wants the same locks.
+/// What another process with that token gets when it requests the same locks.
 std::string of_another_process(const std::string& token, double patience_seconds) {
     int ends[2];
     if (pipe(ends) != 0) return "no pipe";

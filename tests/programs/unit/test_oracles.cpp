@@ -1,5 +1,5 @@
-// What all programs count by, against numbers written by hand: rates, limits of memory and links, HPCG's
-// rating, verdicts of a verification, intervals.
+// What all programs use for counting, compared with numbers written by hand: rates, limits of memory and
+// links, HPCG's rating, verdicts of a verification, intervals.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -21,7 +21,7 @@ bool near(double found, double expected) {
     return std::fabs(found - expected) <= 1e-9 * std::fabs(expected);
 }
 
-/// A GPU at an address with links of 25 GB/s to a switch, of which some are down.
+/// A GPU at an address with links of 25 GB/s to a switch, some of which are down.
 tenken::LinkedGpu switched(const std::string& address, int links, int down) {
     tenken::LinkedGpu gpu;
     gpu.description.pcie_generation_max = 5;
@@ -37,8 +37,8 @@ tenken::LinkedGpu switched(const std::string& address, int links, int down) {
     return gpu;
 }
 
-/// An engine whose products a person chose: of vectors with |x| = 2 and |y| = 3, and what apart the two ways
-/// are.
+/// An engine whose products are given: for vectors with |x| = 2 and |y| = 3, and the difference of the two
+/// ways.
 class Chosen : public hpcg::Engine {
   public:
     double product_apart = 0;
@@ -73,7 +73,7 @@ class Chosen : public hpcg::Engine {
     double apart_ = 0;
 };
 
-/// Two ranks, of which the other one's GPU takes 200 W.
+/// Two ranks; the other one's GPU draws 200 W.
 class TwoRanks : public tenken::Ranks {
   public:
     std::vector<std::string> gather(const std::string& mine) override { return {mine, "200"}; }
@@ -203,7 +203,7 @@ TEST(oracle_what_a_run_costs_in_joules) {
     tenken::Metric made;
     made.name = "energy";
     tenken::add_energy(document, ranks, pass, found, made);
-    CHECK(near(value_of(document, "power"), 300));  // so 10 GFLOP/s/W, and 600 J a run
+    CHECK(near(value_of(document, "power"), 300));  // so 10 GFLOP/s/W, and 600 J per run
     const std::string json = document.json().dump();
     CHECK(json.find("\"operations\":6000000000000") != std::string::npos);
     CHECK(json.find("\"seconds\":2") != std::string::npos);
@@ -259,7 +259,7 @@ TEST(oracle_nothing_compared_is_nothing_verified) {
 TEST(oracle_the_interval_of_a_median_counts_signs) {
     std::vector<double> hundred;
     for (int i = 0; i < 100; ++i) hundred.push_back(i * 37 % 100);
-    // of 100 tosses 36 heads or fewer come in 0.33 %, 37 or fewer in 0.60 %
+    // of 100 tosses, 36 heads or fewer have a probability of 0.33 %, 37 or fewer 0.60 %
     const file_io::Interval interval = file_io::median_interval(hundred, 0.005);
     CHECK(interval.low == 36 && interval.high == 63 && near(interval.median, 49.5));
 }

@@ -10,7 +10,7 @@
 
 namespace {
 
-/// What comes of a request that holds this text: "token T", or the refusal.
+/// The outcome of a request with this text: "token T", or the refusal.
 std::string read(const std::string& text) {
     const std::string path = "request-" + std::to_string(getpid()) + ".json";
     std::ofstream(path) << text;

@@ -26,7 +26,7 @@ std::string complaint(const std::string& text, std::uint64_t maximum = std::uint
 
 const std::string real_general = "%%MatrixMarket matrix coordinate real general\n";
 
-/// y = A x, plainly.
+/// y = A x, in plain loops.
 std::vector<double> product(const sparse::Csr& a, const std::vector<double>& x) {
     std::vector<double> y;
     for (std::size_t r = 0; r < static_cast<std::size_t>(a.rows); ++r) {

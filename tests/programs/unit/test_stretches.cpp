@@ -1,4 +1,4 @@
-// Rivals of a GPU at its power cap, each alone for a while.
+// Candidates on a GPU at its power cap, each alone for a while.
 #include <cmath>
 #include <stdexcept>
 #include <vector>
@@ -10,8 +10,8 @@ using tenken::Stretches;
 
 namespace {
 
-/// Seconds of rivals whose rates are `rates`, while the clock changes by `drift` from one measurement to the
-/// next.
+/// Seconds of candidates whose rates are `rates`, while the clock drifts by `drift` from one measurement to
+/// the next.
 struct Gpu {
     std::vector<double> rates;
     double drift = 0;
@@ -46,7 +46,7 @@ TEST(the_preferred_rival_stays_within_half_a_percent) {
 }
 
 TEST(a_gpu_that_warms_up_favours_none_of_those_that_are_close) {
-    // in one direction alone the first would seem 2 % faster than the third
+    // in one direction only, the first would seem 2 % faster than the third
     Gpu gpu{{1, 1, 1}, -0.01};
     Stretches stretches(3);
     stretches.run([&](std::size_t i) { return gpu(i); });

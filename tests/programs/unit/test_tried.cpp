@@ -1,4 +1,4 @@
-// Which algorithm of the trial a product of hpl_mxp takes, and what it leaves to the panel beside it.
+// Which algorithm of the trial a product of hpl_mxp uses, and what it leaves to the concurrent panel.
 #include <vector>
 
 #include "programs/hpl_mxp/tried.h"
@@ -31,7 +31,7 @@ TEST(nothing_tried_speaks_for_another_depth_format_place_or_size) {
     CHECK(closest(tried, {Low::fp16, 160000, 2048, 124}) == tried.size());
     CHECK(closest(tried, {Low::bf16, 160000, 4096, 124}) == tried.size());
     CHECK(closest(tried, {Low::fp16, 80000, 4096, 0}) == 1);    // beside no panel
-    CHECK(closest(tried, {Low::fp16, 80000, 4096, 100}) == 2);  // beside one, whatever it leaves
+    CHECK(closest(tried, {Low::fp16, 80000, 4096, 100}) == 2);  // next to one, whatever it leaves
     CHECK(closest(tried, {Low::fp16, 10000, 4096, 124}) == 3);  // by 4 exactly
     CHECK(closest(tried, {Low::fp16, 9984, 4096, 124}) == tried.size());
     CHECK(closest(tried, {Low::fp16, 2048, 1024, 124}) == 4);
@@ -44,9 +44,9 @@ TEST(a_panel_longer_than_the_update_beside_it_has_more_multiprocessors) {
     CHECK(panel_share(8, 54000, 1, 132) == 8);
     CHECK(panel_share(8, 27000, 1, 132) == 16);
     CHECK(panel_share(8, 54000, 2, 132) == 16);    // half of the update each
-    CHECK(panel_share(8, 1000, 1, 132) == 32);     // four times as many at most
+    CHECK(panel_share(8, 1000, 1, 132) == 32);     // at most four times as many
     CHECK(panel_share(16, 1000, 1, 132) == 33);    // and a quarter of the device
-    CHECK(panel_share(64, 160000, 1, 132) == 64);  // what is asked for it has
+    CHECK(panel_share(64, 160000, 1, 132) == 64);  // it has what is requested
     CHECK(panel_share(0, 1000, 8, 132) == 0);
     CHECK(panel_share(8, 1000, 1, 6) == 5);  // never all
 }

@@ -1,4 +1,5 @@
-// The least that a unit test needs: named tests that register themselves, and checks that print what failed.
+// The minimum that a unit test needs: named tests that register themselves, and checks that print what
+// failed.
 #pragma once
 
 #include <cstdio>

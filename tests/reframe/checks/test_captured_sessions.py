@@ -35,7 +35,7 @@ def expected(record, judgement) -> str:
         return "RECORDED"  # the rules `recorded` and `absolute` of the file
     recorded = json.loads(record.path.read_text())["judged"].values() if record.verdict == "RECORDED" else ()
     if recorded and not any(one["criterion"] for one in recorded) and any(j.absolute for j in values):
-        return "PASS"  # of its values some are compared with a criterion that came later
+        return "PASS"  # some of its values are compared with a criterion that was added later
     return str(record.verdict)
 
 
@@ -104,7 +104,7 @@ def test_newcomers_runs_on_two_cards_are_clean():
 
 
 def test_runs_on_one_card_are_clean_but_for_one_check_with_too_few_repetitions():
-    """`StreamOpenACC` had 40 repetitions for an hour; it was run again with 100."""
+    """`StreamOpenACC` temporarily had 40 repetitions; it was run again with 100."""
     ran = kept_sessions.one_card()
     by_session = {session: [r for r in ran if r.session == session] for session in {r.session for r in ran}}
     assert sorted(len(one) for one in by_session.values()) == [1, 1, 1, 10, 47, 48, 48]

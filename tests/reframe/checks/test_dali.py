@@ -1,4 +1,4 @@
-"""NVIDIA DALI's CPU reader, real, through the check; its wrong reads, and a node without it."""
+"""NVIDIA DALI's CPU reader, real, through the check; faulty reads, and a node without DALI."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenken.paths import ROOT
 from tests.support.reframe import Outcome, reframe
 from toolchains import dali
 
-pytestmark = [pytest.mark.dali, pytest.mark.xdist_group("dali")]  # one worker makes the files that its module shares
+pytestmark = [pytest.mark.dali, pytest.mark.xdist_group("dali")]  # one worker creates the files that this module shares
 KINDS = "^DataLoadingDaliCpu%kind=speech|^AWrongBit|^ASampleTwice"
 PROGRAM = ROOT / "src" / "programs" / "data_loading" / "dali" / "dali_loading.py"
 
@@ -40,9 +40,9 @@ def test_dali_reads_the_samples(session: Outcome) -> None:
     found = {m.name: m for m in one.result.metrics}
     assert {name: m.unit for name, m in found.items()} == {"samples": "samples/s", "rate": "GB/s", "waits": "%"}
     assert all(m.count == 3 for m in found.values())
-    # 128 utterances of 12.3 s in the mean, 80 bands of 4 bytes each 10 ms
+    # 128 utterances of 12.3 s on average, 80 bands of 4 bytes per 10 ms
     assert found["rate"].value / found["samples"].value * 1e9 == pytest.approx(80 * 4 * 1230, rel=0.03)
-    # the step keeps each batch of 32 for 5 ms: faster than that none is consumed
+    # the step keeps each batch of 32 for 5 ms: faster consumption is impossible
     assert found["samples"].best <= 32 / 0.005 and 0 <= found["waits"].value < 100
     assert one.result.version == "2.4.0"
 
@@ -68,7 +68,7 @@ def test_a_node_without_dali_is_waived(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_folder_contains_what_its_packages_require(session: Outcome) -> None:
-    """A python3 that has nothing installed imports it; NVIDIA's decoders and what only building needs are left out."""
+    """A python3 without other packages imports it; NVIDIA's decoders and build-time packages are left out."""
     (folder,) = (ROOT / ".cache" / "dali").glob(f"cuda-13-python-3.{sys.version_info.minor}")
     every = [dist.requires or [] for dist in importlib.metadata.distributions(path=[str(folder)])]
     needed = [Requirement(text) for one in every for text in one]

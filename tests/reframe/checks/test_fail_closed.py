@@ -1,4 +1,4 @@
-"""Each row of "it passes silently where it should fail", through a real ReFrame: verdict, reason and return code."""
+"""Each row of "it passes silently where it should fail", through a real ReFrame: verdict, reason and exit status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenken.report.session import load
 from tests.support.documents import around, host_document, metric, spoiled
 from tests.support.reframe import reframe
 
-#: The floor that the document's own limit brings: daxpy at 20 GB/s of a limit of 25.
+#: The floor that follows from the document's own limit: daxpy at 20 GB/s of a limit of 25.
 LIMIT = {"daxpy.host": {"value": 25.0, "unit": "GB/s", "basis": "test"}}
 
 
@@ -109,7 +109,7 @@ SPOILED = {
 }  # fmt: skip
 
 
-#: Prints all that its job script prints at its end, and kills it.
+#: Prints everything that its job script prints at its end, and kills it.
 FORGES_THE_END = (
     """t=$(sed -n 's/.*"token": "\\(.*\\)".*/\\1/p' request.json); """
     'echo "TENKEN-END token=$t status=0 nodes=$(uname -n) node=$(uname -n) time=$(date +%s)"; kill -9 $PPID'
@@ -134,14 +134,14 @@ SPOILED |= {
     "a link": (good(), "mv result.json other.json; ln -s other.json result.json", "link"),
     "nested deep": ('{"a":' + "[" * 5000 + "]" * 5000 + "}", "true", "cannot be read"),
 }  # fmt: skip
-#: Commands that a site has behind the check's own.
+#: Commands that a site has after the check's own.
 BEHIND = {
     "left with 7 behind its end mark": "trap 'exit 7' EXIT\n",
     "rank 0 is late": "trap 'echo >> result.json' EXIT\n",
     "rank 0 writes all of it late": "trap 'mv late result.json' EXIT\n",
 }
 
-#: Those that do not fail, or fail otherwise than by what the program wrote.
+#: Those that do not fail, or fail for another reason than what the program wrote.
 OTHER = {
     "void conditions": (edit(lambda d: d["placement"].update(allowed_cores=1)), "true"),
     "void once": (
@@ -161,7 +161,7 @@ OTHER = {
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
-    """Every case in one session: it is ReFrame's start that costs time."""
+    """Every case in one session, since ReFrame's start takes the time."""
     folder = tmp_path_factory.mktemp("doctored")
     for name, (document, command, *more) in {**{k: v[:2] for k, v in SPOILED.items()}, **OTHER}.items():
         case = write_case(folder / "cases" / name.replace(" ", "_"), document, command, *more)
@@ -171,7 +171,7 @@ def session(tmp_path_factory):
 
 
 def of_case(session, name):
-    """The last record and the entry of ReFrame's run report of a case."""
+    """The last record of a case and its entry in ReFrame's run report."""
     case = name.replace(" ", "_")
     entries = [case for run in session.report["runs"] for case in run["testcases"]]
     (entry,) = [one for one in entries if one["name"] == f"DoctoredCases %case={case}"]
@@ -241,7 +241,7 @@ def test_a_waiver_is_archived_and_skipped(session):
 def test_a_job_over_its_time_limit_fails(session):
     record, entry = of_case(session, "over its time limit")
     assert entry["result"] == "fail"
-    # ReFrame may end it before anything is judged
+    # ReFrame may end it before it is judged
     assert record is None or record.verdict == "FAIL"
     assert "did not run to its end" in session.output or "timed out" in session.output.lower()
 
@@ -263,7 +263,7 @@ def test_each_record_is_sealed_and_its_result_is_what_the_job_wrote(session):
 
 
 def test_a_number_below_its_floor_is_logged_and_fails_with_node_and_miss(tmp_path):
-    """The catalogue gives daxpy no floor on a host, so the limit is what it can miss: from above."""
+    """The catalogue gives daxpy no floor on a host, so it can only miss its upper limit."""
     outcome = run(tmp_path, SPOILED["half again the limit"][0])
     (log,) = outcome.archive.glob("local/*/Doctored.log")
     assert "37.5" in log.read_text()
@@ -278,7 +278,7 @@ def test_a_read_only_archive_is_one_line_before_anything_runs(tmp_path):
 
 
 def test_arguments_of_a_program_cannot_be_set_from_the_command_line(tmp_path):
-    """ReFrame takes a text for a dictionary and leaves the whole file out with 0."""
+    """ReFrame takes a text for a dictionary, drops the whole file and ends with 0."""
     outcome = doctored(tmp_path, "Doctored", "-S", "Doctored.arguments=most-bytes=64")
     assert outcome.code != 0
     assert "tenken: -S cannot set the arguments of a program ('most-bytes=64'): they are set in the" in outcome.output

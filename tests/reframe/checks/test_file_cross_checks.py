@@ -1,4 +1,4 @@
-"""The findings of the storage checks, each seen to come and to stay away."""
+"""The findings of the storage checks, each shown to appear and to stay away."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pairs(name: str, samples: list[float], subject: dict[str, int] | None = None
 
 def test_an_interval_counts_signs() -> None:
     hundred = [float(i * 37 % 100) for i in range(100)]
-    # of 100 tosses 36 heads or fewer come in 0.33 %, 37 or fewer in 0.60 %; 30 or fewer in 0.004 %
+    # of 100 tosses, 36 heads or fewer have a probability of 0.33 %, 37 or fewer 0.60 %; 30 or fewer 0.004 %
     assert numbers.interval(hundred, 0.005) == (36, 63)
     assert numbers.interval(hundred, numbers.SURELY) == (30, 69)
     assert numbers.interval([8.0, 1, 2, 3, 4, 5, 6, 7], 0.005) == (1, 8)
@@ -198,7 +198,7 @@ def test_below_the_bound_without_proof_is_no_pass_of_the_value() -> None:
     assert judged.judged[one.id].criterion is None and judged.judged[one.id].verdict == "RECORDED"
 
 
-#: GB/s of four ways of a file system, by size in bytes and by the name that a size gives each of them.
+#: GB/s of four methods on a file system, by size in bytes, and the method selected at each size.
 _FOUR = {
     589_824: {"posix_4ki_1": 2.0, "gds_576ki_1": 1.0},
     4_718_592: {"posix_4ki_1": 2.0, "gds_4mi_1": 3.0, "gds_4608ki_1": 4.0},
@@ -215,7 +215,7 @@ _FOUR = {
     ],
 )
 def test_the_way_that_the_table_names_is_held_against_its_four(file_system: str, wanted: dict[int, float]) -> None:
-    """Writes of table 1: local copies, GDS 4 MB, GDS 16 MB; on Lustre copies, copies, GDS 16 MB in eight threads."""
+    """Writes of table 1: local copies, GDS 4 MB, GDS 16 MB; on Lustre copies, copies, GDS 16 MB with eight threads."""
 
     def found(**more: dict[str, float]) -> dict[int, float]:
         ways = [
@@ -229,7 +229,7 @@ def test_the_way_that_the_table_names_is_held_against_its_four(file_system: str,
         return {m.at["bytes"]: m.value for m in formed.metrics if m.name == "named_over_best"}
 
     assert found() == pytest.approx(wanted)
-    if file_system == "lustre":  # the named way was too slow at smaller sizes to be tried at this one
+    if file_system == "lustre":  # the named method was too slow at smaller sizes to be tried at this one
         assert found(at_37748736={"gds_16mi_3": 0.0})[37_748_736] == 0.4
 
 

@@ -76,7 +76,7 @@ MXP = ("hpl_mxp", "residual", "factor_error", "refinements", "small_share", "pro
 
 
 def test_a_card_at_its_power_cap_passes() -> None:
-    """The first second falls from the maximum clock to that of the power cap; neither invalidates a result."""
+    """In the first second the clock falls from its maximum to that of the power cap; neither invalidates a result."""
     assert judged(gemm()).verdict == verdicts.PASS
     # its products have no limit here, and agreement with them alone is not a PASS
     assert judged(hpl_mxp(), MXP).verdict == verdicts.RECORDED

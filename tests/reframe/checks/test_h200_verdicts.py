@@ -1,4 +1,4 @@
-"""Every verdict, driven from documents that an H200 wrote and that are doctored here."""
+"""Every verdict, from documents that an H200 wrote and that are doctored here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The parser of HPCG reports, and the verdicts that follow from them.
 
-The lines are made up in the format of HPCG 3.1 (src/ReportResults.cpp, src/OutputFile.cpp); the figures are invented.
-"""
+The lines are made up in the format of HPCG 3.1 (src/ReportResults.cpp, src/OutputFile.cpp); the figures are
+invented."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_failed_test_fails_even_where_the_summary_says_valid(section: str) -> 
 
 @pytest.mark.parametrize(("rating", "iterations", "read"), [(230, 50, 1), (231, 50, 0), (255, 45, 1), (256, 45, 0)])
 def test_a_rating_above_what_raw_performance_allows_is_refused(rating: int, iterations: int, read: int) -> None:
-    """Of 230 GFLOP/s; 45 iterations for 50 raise it to 255.6."""
+    """45 iterations instead of 50 raise 230 GFLOP/s to 255.6."""
     text = REPORT.replace("=210", f"={rating}").replace("per set=53", f"per set={iterations}")
     if read:
         assert made(text)["status"] == "ok"

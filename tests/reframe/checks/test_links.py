@@ -1,4 +1,4 @@
-"""The verdicts of the links, driven from documents that two H200 wrote and that are doctored here."""
+"""The verdicts of the links, from documents that two H200 wrote and that are doctored here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def scaled(raw: dict[str, Any], factor: float, *names: str, pair: tuple[int, int
 
 
 def four_gpus() -> dict[str, Any]:
-    """The captured document as a node with four GPUs would write it: each pair like the first."""
+    """The captured document as a node with four GPUs would write it: each pair equal to the first."""
     raw = captured("p2p-two-gpus")
     first = [m for m in raw["metrics"] if m["subject"] == {"from": 0, "to": 1} and not m.get("at")]
     raw["metrics"], limits = [], raw["limits"]
@@ -74,7 +74,7 @@ def four_gpus() -> dict[str, Any]:
 
 
 def h200(claimed: bool = True) -> Machine:
-    """The system h200, and as it would be without any claim."""
+    """The system h200, and the same without any claim."""
     system = loader.load("h200")
     known = facts(system, system.partition("gpu"), system.environments["cuda"])
     assert known.links_per_pair == 18
@@ -175,7 +175,7 @@ def test_a_peer_copy_that_plain_cudamemcpypeer_beats_fails() -> None:
 
 
 def test_device_buffers_that_go_through_the_host_are_named_where_they_are_claimed() -> None:
-    """The best of all sizes counts: small messages are far from the rate of a copy."""
+    """The best of all sizes counts: small messages are far below the rate of a copy."""
     good = captured("mpi_p2p-two-gpus")
     staged = spoiled(good, lambda d: scaled(d, 0.1, "bandwidth"))
     for raw, count in ((good, 0), (staged, 1)):
@@ -223,7 +223,7 @@ def test_nccl_of_two_cards_passes() -> None:
 
 
 def drawn(judged: Judgement, raw: dict[str, Any], group: str) -> str:
-    """The plot of a group of metrics, as the page has it."""
+    """The plot of a group of metrics, as on the page."""
     pytest.importorskip("matplotlib")
     from tenken.report import plots
     from tenken.report.rows import rows_of

@@ -1,4 +1,4 @@
-"""`tenken matrices` against a server of our own: whole, broken off, changed, not there."""
+"""`tenken matrices` with a test server: complete, interrupted, changed, missing."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_another_digest_than_before_is_refused(
         ("small", None, "'small' is not GROUP/NAME"),
         ("HB/../../etc", None, "is not GROUP/NAME"),
     ],
-    # an archive holds the second in which it was made: the same test must have one name in all workers
+    # an archive contains the second of its creation: a test must have the same name in all workers
     ids=["absent", "no archive", "another file", "no group", "outside"],
 )
 def test_what_cannot_be_fetched_is_said(

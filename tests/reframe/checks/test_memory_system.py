@@ -1,4 +1,5 @@
-"""The checks of the memory system over captured documents: the H200's, and a double's with pageable access."""
+"""The checks of the memory system on captured documents: the H200's, and those of a simulated GPU with pageable
+access."""
 
 from __future__ import annotations
 
@@ -28,10 +29,10 @@ def captured(name: str) -> dict[str, Any]:
 
 
 def judged(raw: dict[str, Any], system_name: str, metrics: tuple[str, ...] | None = None) -> Judgement:
-    # the double has another name, and so has its GPU
+    # the simulated GPU has another name
     raw = copy.deepcopy(raw)
     raw["command"][0] = raw["program"]
-    # its clock is made: rates are constant, and nothing watches a GPU
+    # its clock is made up: rates are constant, and no GPU health is read
     for i, one in enumerate(raw["metrics"]):
         if one["count"] >= 5:
             samples = around(one["median"], one["count"], 1e-4 + 1e-6 * i)
@@ -51,7 +52,8 @@ def judged(raw: dict[str, Any], system_name: str, metrics: tuple[str, ...] | Non
 
 
 def as_published(raw: dict[str, Any], bytes_: int, cpu: dict[str, float]) -> dict[str, Any]:
-    """The double's document with the published size, and with the CPU's rates of a GH200 in place of this host's."""
+    """The simulated GPU's document with the published size, and with the CPU's rates of a GH200 in place of this
+    host's."""
     changed = copy.deepcopy(raw)
     changed["parameters"]["bytes"] = bytes_
     for i, one in enumerate(changed["metrics"]):

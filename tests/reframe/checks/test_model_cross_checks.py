@@ -47,7 +47,7 @@ def held(result: Result, name: str) -> list[MetricValue]:
 
 
 def test_no_value_of_a_healthy_run_misses_its_model() -> None:
-    """Of 1,000 values of files one is undecided."""
+    """Of 1,000 values of file benchmarks one is undecided."""
     runs = [r.result for r in SESSIONS if r.result is not None and r.verdict in (PASS, RECORDED)]
     both = [related(result, "quick") for result in runs]
     assert sum(len(bounds) for _, bounds in both) >= 400
@@ -91,7 +91,7 @@ def test_a_loop_is_held_by_its_steps_and_by_the_loop_that_waits(mode: str, why: 
     [(1, 3.0, False), (1, 0.7, False), (1, 0.5, True), (2, 1.4, False), (2, 1.5, True), (2, 0.72, False)],
 )
 def test_a_step_of_few_passes_may_be_longer_or_shorter_than_requested(passes: int, factor: float, named: bool) -> None:
-    """A slow GPU passes over the state once or twice in a step: whole passes are rounded."""
+    """A slow GPU makes one or two passes over the state per step: whole passes are rounded."""
     result = one_of("overlap", "loop")
     loop = next(m for m in result.metrics if m.name == "loop" and m.at["mode"] == "none")
     path = {**result.path, f"passes_of_a_step.{loop.subject.id}": passes}

@@ -1,4 +1,4 @@
-"""The parser and the check of nccl-tests, whose lines are made up in the format of its sources."""
+"""The parser and the check of nccl-tests, with lines made up in the format of its sources."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_whole_output() -> None:
         "min_bytes": 1024, "max_bytes": 4194304, "factor": 64, "iterations": 100, "operations_each": 1,
     }  # fmt: skip
     last = found.points[-2:]
-    # 4 MiB in 23.98 us, and twice three quarters of that over each link
+    # 4 MiB in 23.98 us, and three quarters of twice that over each link
     assert [(p.bytes, p.place, p.microseconds, p.busbw, p.wrong) for p in last] == [
         (4194304, "out", 23.98, 262.36, 0), (4194304, "in", 24.46, 257.21, 0),
     ]  # fmt: skip
@@ -40,7 +40,7 @@ def test_what_has_no_way_in_place_has_none(benchmark: str, ways: set[str]) -> No
 
 
 def test_sizes_that_are_shared_out_are_rounded_down_and_0_is_left_out() -> None:
-    """Eight bytes on four ranks are less than 16 a rank: an all-gather of nothing."""
+    """Eight bytes on four ranks are less than 16 per rank: an all-gather of nothing."""
     text = output("all_gather_perf", sizes=(8, 8192, 1024))
     lines = text.splitlines()
     (row,) = (i for i, line in enumerate(lines) if line.split()[:1] == ["8"])

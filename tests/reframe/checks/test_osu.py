@@ -1,7 +1,7 @@
 """The parser of the OSU Micro-Benchmarks.
 
 The lines are made up in the format of OMB's sources (osu_latency.c, osu_mbw_mr.c and osu_util.c of versions 5.6 and
-7.4); the figures are invented. At the end real programs run through the check: the ports among mpi4py's demos.
+7.4); the figures are invented. Finally real programs run through the check: the ports among mpi4py's demos.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ PORT = """\
 """
 
 
-#: Reads options as the benchmarks do: none behind the first word that is not one; the rest are the buffers.
+#: Parses options as the benchmarks do: none after the first word that is not an option; the rest are the buffers.
 READS_OPTIONS = r"""#!/bin/sh
 while getopts cd:T:m:i:x: of; do [ "$of" != "?" ] || exit 9; done
 shift $((OPTIND - 1)); echo "$#:$*"
@@ -215,7 +215,7 @@ def test_no_output_at_all() -> None:
 
 @pytest.mark.parametrize(("session", "job", "folder"), [("", "/a b", "/a b"), ("", "", "none"), ("/c d", "/a", "/c d")])
 def test_a_site_names_its_own_in_the_job_too(tmp_path: Path, session: str, job: str, folder: str) -> None:
-    """A module or the system file sets TENKEN_OSU in the job alone; the session's own variable goes before it."""
+    """A module or the system file sets TENKEN_OSU only in the job; the session's own variable takes precedence."""
     more = {"TENKEN_OSU": session} if session else {}
     two = ["-S", "MpiOsu.osu_benchmarks=osu_latency,osu_bibw"]
     outcome = reframe(
@@ -232,7 +232,7 @@ def test_a_site_names_its_own_in_the_job_too(tmp_path: Path, session: str, job: 
 
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory, mpi: dict[str, str]) -> Outcome:  # noqa: F811
-    """MpiOsu with the port of osu_latency among mpi4py's demos, where a site has its binaries."""
+    """MpiOsu with the port of osu_latency among mpi4py's demos, in place of a site's binaries."""
     folder = tmp_path_factory.mktemp("ports")
     port = folder / "osu_latency"
     file = ROOT / "tests" / "support" / "osu_port.py"
@@ -254,7 +254,7 @@ def ports(tmp_path_factory: pytest.TempPathFactory, mpi: dict[str, str]) -> Outc
     ("PortChanged", verdict.FAIL, "64 B: Fail"),
 ])  # fmt: skip
 def test_real_ports_with_and_without_validation(ports: Outcome, check: str, found: str, says: str) -> None:
-    """Ports verify nothing by themselves, and the check states that; with every message compared they are recorded."""
+    """Ports verify nothing by themselves, and the check states so; with every message compared they are recorded."""
     (record,) = [one for one in ports.records if one.check == check]
     assert record.verdict == found, ports.output
     assert says in " ".join(finding.message for finding in record.findings)

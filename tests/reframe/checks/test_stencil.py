@@ -1,4 +1,4 @@
-"""The verdicts of the stencil, driven from documents that two H200 wrote and that are doctored here."""
+"""The verdicts of the stencil, from documents that two H200 wrote and that are doctored here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WEAK = ("alone", "copy", "gain", *RATES)
 
 
 def captured(name: str) -> dict[str, Any]:
-    """The document of a captured run. It was cut short to 40 blocks; here they come three times."""
+    """The document of a captured run. It was shortened to 40 blocks; here they are repeated three times."""
     raw = json.loads((CAPTURED / f"{name}.json").read_text())["document"]
     for metric in raw["metrics"]:
         if metric["statistic"] == "median":

@@ -1,4 +1,4 @@
-"""What set-up can determine that a machine cannot do is archived as a waiver, not a failure."""
+"""If set-up determines that a machine cannot run a check, a waiver is archived, not a failure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tenken.model import verdicts as verdict
 from tests.support.reframe import reframe
 
-pytestmark = pytest.mark.xdist_group("waive")  # one worker makes the files that its module shares
+pytestmark = pytest.mark.xdist_group("waive")  # one worker creates the files that this module shares
 
 PROBE = """
 import reframe as rfm
@@ -36,7 +36,7 @@ class IsLate(TenkenCheck):
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
-    """Both in one run: the build on which they depend takes the time."""
+    """Both in one run, since the common build takes the time."""
     folder = tmp_path_factory.mktemp("waive")
     probe = folder / "probe.py"
     probe.write_text(PROBE)

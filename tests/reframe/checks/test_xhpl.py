@@ -159,7 +159,7 @@ def test_hpcc_for_real(hpcc: None, tmp_path: Path) -> None:
     assert dict(rate.at) == {"grid": "1x1", "n": 2000, "nb": 192} and rate.value > 0
 
 
-#: hpcc instead of xhpl: it takes HPL.dat with a few more lines, and writes a file.
+#: hpcc instead of xhpl: its HPL.dat has a few more lines, and it writes a file.
 XHPL_BY_HPCC = """\
 #!/bin/sh
 { cat HPL.dat; printf 'separator\\n0 sizes\\n1200 N\\n0 blocks\\n40 NB\\n'; } > hpccinf.txt
@@ -170,11 +170,11 @@ hpcc && cat hpccoutf.txt
 @pytest.mark.build
 @pytest.mark.slow
 def test_the_hpl_of_hpcc_in_the_place_of_xhpl(hpcc: None, tmp_path: Path) -> None:
-    """A real program through HplOther: with its own HPL.dat, its standard output read."""
+    """A real program through HplOther: with its own HPL.dat, parsed from its standard output."""
     script = tmp_path / "xhpl"
     script.write_text(XHPL_BY_HPCC)
     script.chmod(0o755)
-    # as after `make run` has put an MPI into the virtual environment, which is not that of hpcc
+    # as after `make run` has put an MPI into the virtual environment, which hpcc does not use
     venv = str(tmp_path / "venv")
     ours = {"VIRTUAL_ENV": venv, "OPAL_PREFIX": f"{venv}/mpi", "OMPI_MCA_pml": "ucx"}
     outcome = run(tmp_path, "HplOther", TENKEN_XHPL=str(script), **ours)

@@ -1,4 +1,5 @@
-"""The output of NVIDIA's HPL-MxP, read and checked for consistency, and a program that prints it, through the check."""
+"""The output of NVIDIA's HPL-MxP, parsed and checked for consistency, and a program that prints it, through the
+check."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
 """Golden job scripts: the job script of every check for any scheduler, kept as text so that a changed line shows as a
 diff.
 
-    python -m tests.reframe.config.golden [SYSTEM ...]      writes them again (then read the diff)
-    python -m tests.reframe.config.golden --show SYSTEM     prints every distinct script as a whole
+    python -m tests.reframe.config.golden [SYSTEM ...]      rewrites them (then read the diff)
+    python -m tests.reframe.config.golden --show SYSTEM     prints every distinct script in full
 
-For each system, `scripts.txt` holds every distinct script, with {check}, {stage} and {command} where checks differ:
-the first as a whole, each other as what it is beside the one that it is most like (`-` a line less, `+` a line more, a
-line before what is only added, so that its place is told). The lines that look for a library, those that every script
-begins with, those for digests and those for root stand once, on top.
-`commands.txt` says which check runs which command in which script. A change of `scripts.txt` goes together with a line
-of CHANGELOG.md with the reason (test_golden.py).
+For each system, `scripts.txt` contains every distinct script, with {check}, {stage} and {command} where checks differ:
+the first one in full, each other one as a diff to the most similar one (`-` a removed line, `+` an added line, and for
+additions the line before it, which shows the place). The lines that look for a library, those that every script begins
+with, those for digests and those for root are listed once, at the top. `commands.txt` lists which check runs which
+command in which script. A change of `scripts.txt` requires a line in CHANGELOG.md with the reason (test_golden.py).
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from tenken.paths import ROOT
 from tests.support.reframe import reframe
 
 FOLDER = Path(__file__).with_name("golden")
-#: The shipped ones: a system that a site adds has none, unless it is named to make some.
+#: The shipped ones: a system that a site adds has none, unless it is named here.
 SYSTEMS = [name for name in loader.names() if (FOLDER / name).is_dir()]
 
-#: Where a site is assumed to have the binaries that are not the suite's.
+#: Where a site is assumed to have third-party binaries.
 FOREIGN = {
     "TENKEN_XHPCG": "/site/xhpcg",
     "TENKEN_XHPL": "/site/xhpl",
@@ -44,8 +43,7 @@ _COMMAND = re.compile(
     r"(?P<command>(?:bin/\w+|\x22\$TENKEN_PYTORCH\x22|tenken_there &&|tenken_foreign|sh -c(?! 'cd )) .*)$\n"
     r"(?=tenken_status=)", re.M,
 )  # fmt: skip
-#: Lines that every script prints about itself before its command, and those of one that starts ranks where root runs
-#: it.
+#: Lines that every script prints about itself before its command, and those for ranks started by root.
 _ONCE = {
     "{begin}": re.compile(
         r'^tenken_token=[^\n]*\n(?:[^\n]*\n){1,5}echo "TENKEN-NODES \$tenken_nodes"\n'
@@ -69,18 +67,18 @@ class Script:
 
 
 def variables(name: str) -> dict[str, str]:
-    """Values of the variables that a system requires of its user."""
+    """Values of the variables that a system requires from its user."""
     return {v.name: "gz00" for v in loader.load(name).variables.values() if v.required}
 
 
 def scripts(name: str, folder: Path) -> list[Script]:
     """The distinct scripts of a system, from a dry run with its stage in `folder`."""
-    # Where jobs run one at a time, the other policy sleeps 0.1 s after each check even though nothing runs.
+    # If jobs run one at a time, the other policy sleeps 0.1 s after each check even though nothing runs.
     outcome = reframe(
         "-c", "tests/cluster/probes", "--dry-run", "--exec-policy=serial", "--system", name, "-T", "flexible",
         folder=folder, TENKEN_TEST_TIME_LIMIT="30m", **variables(name), **FOREIGN,
     )  # fmt: skip
-    # ReFrame passes over a file that it cannot load, with status 0: its checks would be missing from the golden files
+    # ReFrame skips a file that it cannot load, with status 0: its checks would be missing from the golden files
     if outcome.code != 0 or "skipping test file" in outcome.output:
         raise RuntimeError(outcome.output)
     users: dict[str, list[str]] = defaultdict(list)
@@ -145,15 +143,15 @@ def beside(one: list[str], other: list[str]) -> list[str]:
 
 
 def _title(lines: list[str]) -> str:
-    """A script is called after its place and a check that uses it: a probe, if one does, for those stay."""
+    """A script is named after its partition and a check that uses it: a probe, if there is one, since those stay."""
     partition, environment, check = min(lines, key=lambda line: (" Probe" not in line, line)).split(":")[0].split()
     return f"{partition} {environment} like {check}"
 
 
 def _generalise(text: str, script: Path, folder: Path, check: str) -> tuple[str, str]:
-    """The script with what differs from check to check and from machine to machine taken out, and its command."""
+    """The script without what differs between checks and machines, and its command."""
     text = text.replace(str(script.parent), "{stage}").replace(str(folder / "stage"), "{stages}")
-    # a virtual environment may be that of another checkout
+    # a virtual environment may belong to another checkout
     if sys.prefix != sys.base_prefix:
         text = text.replace(str(Path(sys.executable).parent), "{root}/.venv/bin")
     text = text.replace(str(ROOT), "{root}")
@@ -162,7 +160,7 @@ def _generalise(text: str, script: Path, folder: Path, check: str) -> tuple[str,
     text = re.sub(r'tenken_programs="[^"]*"', 'tenken_programs="{programs}"', text)
     text = re.sub(r"^tenken_token=\w+$", "tenken_token={token}", text, flags=re.M)
     text = re.sub(rf'^(#.*(?:-N |--job-name="))(rfm_{check[:11]}\w*)', r"\1rfm_{check}", text, flags=re.M)
-    # the program may run once before, to make what the command uses
+    # the program may run once before, to create what the command uses
     text = re.sub(r"\{stages\}/\S*/bin/", "bin/", text)
     match = _COMMAND.search(text)
     if match:
@@ -173,7 +171,7 @@ def _generalise(text: str, script: Path, folder: Path, check: str) -> tuple[str,
 
 
 def _foreign(text: str, run: str) -> str:
-    """The command of a binary that is not the suite's: a function of the script is shown with its lines."""
+    """The command of a third-party binary: a function of the script is shown with its lines."""
     each = re.search(r"^tenken_run\(\) \{ (.*); \}$", text, re.M)
     if each and run.startswith(("tenken_each ", "tenken_xhpcg ")):
         return f"{run}; {'each ' if run.startswith('tenken_each') else ''}by: {each[1]}"

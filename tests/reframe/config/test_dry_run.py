@@ -21,10 +21,10 @@ def test_systems_can_be_listed_with_nothing_set(name, tmp_path):
 
 @pytest.mark.parametrize("name", loader.names())
 def test_every_system_is_described_with_nothing_set(name, monkeypatch):
-    """What ReFrame reads of every system, its own variables unset, has partitions and environments for each."""
+    """ReFrame's view of every system, without its own variables, has partitions and environments for each."""
     for variable in loader.load(name).variables:
         monkeypatch.delenv(variable, raising=False)
-    # ReFrame is started for this system: a file that cannot be read is an error then, and not left out
+    # ReFrame is started for this system, so that a file that cannot be read is an error, and not left out
     monkeypatch.setattr("sys.argv", ["reframe", "-l", f"--system={name}"])
     (system,) = [one for one in site_configuration()["systems"] if one["name"] == name]
     assert system["partitions"]

@@ -15,12 +15,12 @@ import pytest
 from tenken.paths import ROOT
 from tenken.reframe.configuration import chosen_system, runs
 
-pytestmark = pytest.mark.xdist_group("first contact")  # one worker makes the files that its module shares
+pytestmark = pytest.mark.xdist_group("first contact")  # one worker creates the files that this module shares
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    """A checkout of a site: its own folder of systems, all else as here."""
+    """A checkout of a site: its own folder of systems, everything else as here."""
     folder = tmp_path_factory.mktemp("site")
     for name in ("config", "checks", "src", "scripts"):
         (folder / name).symlink_to(ROOT / name)
@@ -99,7 +99,7 @@ def test_a_dry_run_builds_where_the_file_says_and_is_no_session(site, system):
     assert sorted((site / "perflogs").rglob("*")) == before
 
 
-#: A cluster in one file: 18 nodes behind Slurm, GPUs of a kind without data sheet, and a partition of CPUs.
+#: A cluster in one file: 18 nodes on Slurm, GPUs without a data sheet, and a partition of CPUs.
 EIGHTEEN = """\
 title: Eighteen nodes
 status: test
@@ -163,8 +163,8 @@ def test_ranks_are_asked_for_as_a_node_has_cpus_for(site, cores, ranks):
 
 
 def test_the_first_finding_is_built_and_measured_before_the_rest(site):
-    """The build of all others waits for the very file that the first check's job writes behind its command. One that
-    has a folder to itself configures before it waits, and the first check is not measured at the same time."""
+    """The build of all others waits for the file that the first check's job writes after its command. One that has its
+    own folder configures before it waits, and the first check is not measured at the same time."""
     done = reframe(site, "--dry-run", "--system", "h200", "-n", "StreamHost|Daxpy|^StreamCuda", "--mode", "quick")
     assert done.returncode == 0, done.stdout
     (folder,) = (site / "stage").glob("*/h200/gpu/host")
@@ -175,7 +175,7 @@ def test_the_first_finding_is_built_and_measured_before_the_rest(site):
     assert 'tenken_programs="daxpy"' in scripts["BuildPrograms"]
     (awaited,) = re.findall(r"do \[ ! -e (\S+) \]", scripts["BuildPrograms"])
     assert f": > {awaited}\n" in scripts["StreamHost"].partition("TENKEN-RUN end")[2]
-    assert awaited in scripts["BuildFirst"]  # reported there too, where the build fails
+    assert awaited in scripts["BuildFirst"]  # also signalled if the build fails
     assert awaited not in scripts["Daxpy"]
     assert all("--warmup-seconds 0.3 " in scripts[name] for name in ("StreamHost", "Daxpy"))
     (told,) = set(re.findall(r": > (\S+/\.configured-[^\s;]+)", beside))

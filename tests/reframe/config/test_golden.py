@@ -1,4 +1,4 @@
-"""Job scripts of all checks on all systems against the golden ones, and those against what the sites publish."""
+"""Job scripts of all checks on all systems, compared with the golden ones, and those with the sites' publications."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ PUBLISHED = {
 NOT_PUBLISHED = {"miyabi": ["ngpus", "ncpus"], "tsubame3": ["-g gz00"], "pegasus": ["hostfile"]}
 
 
-#: How each binary that is not the suite's is started, and how its command begins or ends.
+#: How each third-party binary is started, and how its command begins or ends.
 FOREIGN_CHECKS = {
     "HpcgBinary": r"; by: \S+ .* rank /site/xhpcg$", "HplOther": r"&& /site/xhpl\b", "HplHpcc": r"&& hpcc\b",
     "HplMxpOther": r"&& /site/xhpl_mxp .*--gpu-affinity",
@@ -65,7 +65,7 @@ FOREIGN_CHECKS = {
 }  # fmt: skip
 
 
-# one dry run a system, in whichever worker has its tests
+# one dry run per system, in whichever worker has its tests
 @pytest.fixture(scope="module", params=[pytest.param(n, marks=pytest.mark.xdist_group(f"golden {n}")) for n in SYSTEMS])
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Script]]:
     """A system and its distinct job scripts."""
@@ -93,8 +93,8 @@ def _is_build(name: str) -> bool:
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_golden_scripts_are_short_enough_to_be_read(name):
-    # of them 25 for digests of what a job wrote, 60 for programs of the field, 5 for HPL between nodes, 40 for training
-    # and OSU's collectives, 17 for counters of the node around a burn-in, and 10 for the NCCL that this looks for
+    # of them 25 for digests of what a job wrote, 60 for third-party programs, 5 for HPL between nodes, 40 for training
+    # and OSU's collectives, 17 for counters of the node around a burn-in, and 10 for finding NCCL
     assert len((FOLDER / name / "scripts.txt").read_text().splitlines()) <= 485
 
 
@@ -137,7 +137,7 @@ def test_other_peoples_binaries_are_run_somewhere():
 
 @pytest.mark.parametrize("change", ["in the middle", "order", "end", "begin", "nothing alike"])
 def test_what_a_script_is_beside_another_tells_every_change(change):
-    """Two scripts that differ are never shown as equal: the differences turn one into the other."""
+    """Two different scripts are never shown as equal: the differences turn one into the other."""
     one = ["a", "b", "c", "b", "d"]
     other = {
         "in the middle": ["a", "b", "x", "c", "b", "d"], "order": ["a", "c", "b", "b", "d"], "end": [*one, "e"],
@@ -153,8 +153,8 @@ def test_what_a_script_is_beside_another_tells_every_change(change):
 
 
 def what_is_new() -> str:
-    """The commits that the main branch has not; on that branch itself the last one. The others were queried when
-    new."""
+    """The commits that the main branch does not have; on that branch itself the last one. The others were checked when
+    they were new."""
     for main in ("origin/main", "main"):
         base = subprocess.run(
             ["git", "merge-base", "HEAD", main], cwd=ROOT, capture_output=True, text=True, check=False
@@ -166,7 +166,7 @@ def what_is_new() -> str:
 
 
 def test_a_golden_script_changes_only_with_a_line_in_the_changelog():
-    """Each commit that took a line out of one, or put another in its place; a new script is not a change."""
+    """Each commit that removed or replaced a line in one; a new script is not a change."""
     files = "tests/reframe/config/golden/*/scripts.txt"
     command = [
         "git",
@@ -196,7 +196,7 @@ def test_a_golden_script_changes_only_with_a_line_in_the_changelog():
 
 
 def test_a_check_file_that_does_not_load_is_an_error(tmp_path, monkeypatch):
-    """ReFrame passes over it with status 0: without it the golden files would be complete in appearance only."""
+    """ReFrame skips it with status 0: without it the golden files would look complete."""
     (tmp_path / "checks").mkdir()
     (tmp_path / "checks" / "broken.py").write_text("import reframe\nimport no_such_module\n")
     monkeypatch.setattr(golden, "reframe", partial(golden.reframe, checks=str(tmp_path / "checks")))
@@ -205,7 +205,7 @@ def test_a_check_file_that_does_not_load_is_an_error(tmp_path, monkeypatch):
 
 
 def test_probes_load_without_what_pytest_exports(tmp_path, monkeypatch):
-    """`make golden` runs outside pytest, in a checkout whose folder `tests` is in no PYTHONPATH."""
+    """`make golden` runs outside pytest, in a checkout whose folder `tests` is not in PYTHONPATH."""
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.setattr(golden, "reframe", partial(golden.reframe, checks="tests/reframe/checks/doctored"))
     assert any(" ProbeOne:" in line for script in scripts("v100", tmp_path) for line in script.commands)

@@ -40,7 +40,7 @@ def run_script(folder: Path) -> joblines.JobReport:
 
 
 def test_all_gpus_are_read_before_the_command_begins(tmp_path: Path) -> None:
-    """Both readings of nvidia-smi are awaited, and no other child of the job."""
+    """Both readings of nvidia-smi are awaited, but no other child of the job."""
     (tmp_path / "nvidia-smi").write_text(SMI)
     (tmp_path / "nvidia-smi").chmod(0o755)
     read = run_script(tmp_path)

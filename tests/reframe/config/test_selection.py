@@ -13,7 +13,7 @@ from tenken.machines import loader
 from tenken.machines.model import System
 from tenken.reframe.plan import Plan, describe_checks, in_columns, make_plan
 
-pytestmark = pytest.mark.xdist_group("selection")  # one worker makes the files that its module shares
+pytestmark = pytest.mark.xdist_group("selection")  # one worker creates the files that this module shares
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def described() -> dict[str, list[dict[str, Any]]]:
 
 
 def with_nodes(name: str, partition: str, **facts: int) -> System:
-    """A system file, its nodes with another number of GPUs, or another number of them."""
+    """A system file with another number of nodes, or of GPUs per node."""
     system = loader.load(name)
     changed = replace(system.partition(partition), node=replace(system.partition(partition).node, **facts))
     return replace(system, partitions={partition: changed})
@@ -53,7 +53,7 @@ def test_so_many_nodes_are_asked_for_as_there_are(nodes: int, described) -> None
 
 
 def test_checks_are_listed_by_partition_in_columns(described) -> None:
-    """18 nodes: a check that needs 64 is not counted, and a partition of CPUs has the checks of hosts alone."""
+    """18 nodes: a check that needs 64 is not counted, and a partition of CPUs has only host checks."""
     system = with_nodes("miyabi", "gpu", count=18)
     gpu = system.partition("gpu")
     cpu = replace(

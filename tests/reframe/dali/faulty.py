@@ -1,4 +1,4 @@
-"""DALI reading samples, one with a wrong bit, and one in the place of another."""
+"""DALI reading samples, one with a wrong bit, and one in place of another."""
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after

@@ -1,4 +1,4 @@
-"""Third-party programs that do something wrong, each in a different way, and one that does not."""
+"""Third-party programs with different faults, and one without."""
 
 import reframe as rfm
 
@@ -52,7 +52,7 @@ class IsNotThere(Tool):
 
 @rfm.simple_test
 class ParsesItself(Tool):
-    """A parser function in the place of a pattern."""
+    """A parser function in place of a pattern."""
 
     program = "tool_parsed"
     figures = {"share": Figure("share of the second", "%", "higher")}

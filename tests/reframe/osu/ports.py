@@ -1,4 +1,4 @@
-"""MpiOsu with ports of the OSU benchmarks: as they are, with every message compared, and with one byte changed."""
+"""MpiOsu with ports of the OSU benchmarks: unchanged, with every message compared, and with one byte changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of node checks: a line that is changed, removed or added is named; a crash costs the line being written."""
+"""The log of node checks: a changed, removed or added line is named; a crash costs only the line being written."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_line_is_as_written_by_hand(log: Path) -> None:
         (lambda lines: [*lines[:3], lines[2], *lines[3:]], 4),
         (lambda lines: [lines[0].replace("gpu0-gpu1", "gpu0-gpu2"), *lines[1:]], 2),
         (lambda lines: [*lines[:2], lines[3], lines[2], lines[4]], 3),
-        # a line cut short by a crash does not count; nothing shows that the last ones are gone
+        # a line cut short by a crash does not count; the removal of the last lines is not detectable
         (lambda lines: [*lines, "2026-11-2"], None),
     ],
 )

@@ -25,9 +25,9 @@ def journal(root: Path) -> None:
     held.close()
 
 
-#: What is written, and what has reached the disk when it returns: F of a file's or a folder's fsync, W of a line.
+#: Events, and what has reached the disk on return: F is an fsync of a file or a folder, W a line.
 WRITERS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
-    # the manifest is begun with a heading
+    # the manifest begins with a heading
     "a record": (
         lambda root: records.write(record("20261120T010203", check="C"), root),
         [
@@ -93,7 +93,7 @@ def test_content_is_on_the_disk_before_its_name_and_before_what_follows(
     assert found == expected
 
 
-#: Who gives a file its name without them, and why a power cut may take it.
+#: Code that renames files without them, and why a power cut may lose those.
 RENAMED = {
     "tenken/archive/chained.py": "a log of ReFrame, set aside as ReFrame does",
     "tenken/archive/packed.py": "unpacked again from its archive",
@@ -118,7 +118,7 @@ RENAMED = {
 
 
 def renames(tree: ast.AST) -> Iterator[ast.Call]:
-    """Calls of os.rename, os.replace, Path.rename and Path.replace; that of texts and dates has other arguments."""
+    """Calls of os.rename, os.replace, Path.rename and Path.replace; those of texts and dates have other arguments."""
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.keywords:
             continue

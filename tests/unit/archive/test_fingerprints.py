@@ -1,4 +1,4 @@
-"""The archive of fingerprints, and whom a comparison names."""
+"""The archive of fingerprints, and which device a comparison names."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def trace(device: str, text: str) -> Trace:
     return Trace(device, tuple((step, "w", letter) for step, letter in enumerate(text) if letter != "."), "n1", 0)
 
 
-#: Digests of devices A, B, C, ...; the number of positions compared; who differs first, where and how: `A1=b!a` is
-#: A at step 1, which has b where most have a; `?`: no majority.
+#: Digests of devices A, B, C, ...; the number of positions compared; which device differs first, where and how:
+#: `A1=b!a` is A at step 1, which has b where most have a; `?`: no majority.
 COMPARED = {
     "equal": ("aaa aaa", 3, ""),
     "one alone": ("aaa", 0, ""),
@@ -66,7 +66,7 @@ def test_a_lone_card_is_held_against_others_and_its_past(tmp_path: Path) -> None
     assert [(one.device, one.since) for one in known] == [("A", "2026-11-26T01:02:03Z"), ("B", "2026-11-27T01:02:03Z")]
     (found,) = compare([*known, trace("A", "aab")]).deviations
     assert (found.trace.device, found.trace.since, found.step) == ("A", "", 2)
-    # fingerprints that a run has archived already are not evidence for what it computed
+    # fingerprints that a run has already archived are not evidence for what it computed
     fingerprints.add(tmp_path, KEY, trace("C", "aab"), "now", NOW)
     assert [one.device for one in fingerprints.known(tmp_path, KEY, "now").traces] == ["A", "B"]
     # a device has one vote in the archive, by its first trace, so that a sticky fault does not become the majority
@@ -122,7 +122,7 @@ def test_a_kill_loses_only_the_file_being_written(tmp_path: Path, monkeypatch: p
         patch.setattr(os, "rename", killed)
         with pytest.raises(KeyboardInterrupt):
             fingerprints.add(tmp_path, KEY, trace("B", "aa"), "s", NOW)
-    # where nothing ran after the kill, the unfinished file remains, and has no vote
+    # if nothing ran after the kill, the unfinished file remains, and has no vote
     folder = next((tmp_path / fingerprints.FOLDER).glob("*/*"))
     (folder / ".tmp-20261126T010203-0000000000000000-C.json.1.ab").write_text("{")
     known = fingerprints.known(tmp_path, KEY)

@@ -1,4 +1,4 @@
-"""The seal: edited, removed, added or exchanged files are named; those of a kill or a full disk are not."""
+"""The seal: edited, removed, added or exchanged files are named; the results of a kill or a full disk are not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ONE, TWO, THREE = (f"2026112{i}T000000Z-abcdef" for i in range(1, 4))
 
 @pytest.fixture
 def root(tmp_path):
-    """Two sessions of two records each, the second one with the output of another program."""
+    """Two sessions of two records each, the second one with the output of a third-party program."""
     found = tmp_path / "perflogs"
     for session in (ONE, TWO):
         archive.begin_session(found, session, [])
@@ -154,7 +154,7 @@ def linked(root):
 
 
 def relisted(root):
-    """With its line too: the later session has the digest of the manifest as it was."""
+    """Together with its line: the later session has the digest of the original manifest."""
     path, manifest = of(root, ONE), archive.session_folder(root, ONE) / seal.MANIFEST
     before = seal.sha256(path.read_bytes())
     path.write_bytes(path.read_bytes().replace(b'"PASS"', b'"FAIL"'))
@@ -163,7 +163,7 @@ def relisted(root):
 
 
 def unlisted(root):
-    """With its manifest, which makes its records unsealed ones."""
+    """Together with its manifest, which makes its records unsealed."""
     manifest = archive.session_folder(root, ONE) / seal.MANIFEST
     manifest.unlink()
     return manifest, f"is missing; session {TWO} continues it"
@@ -214,7 +214,7 @@ def test_records_of_before_are_unsealed_and_no_fault(root, tmp_path, capsys):
     assert main("verify", "--archive", packed.folder_of(kept.ACCEPTANCE)) == 1, "nothing protects any of them"
     out = capsys.readouterr().out
     assert "80 records are unsealed" in out and "0 manifests: nothing was verified" in out
-    # a session that an earlier release began, of which this one adopts a job
+    # a session that an earlier release began, and from which this one adopts a job
     shutil.rmtree(archive.session_folder(root, ONE))
     shutil.rmtree(archive.session_folder(root, TWO))
     archive.write(record(ONE, check="C"), root)
@@ -297,7 +297,7 @@ PRUNES = "[retention.prune(one, root) for one in retention.prunable(root, 30, da
 
 
 def killed_at(root, call, does=WRITES):
-    """A process that is killed by its own call."""
+    """A process that kills itself."""
     code = (
         "import os, signal, sys, pathlib\nfrom datetime import datetime\n"
         "from tenken.archive import retention, records as archive\n"

@@ -1,4 +1,4 @@
-"""From records of a campaign to figures with their times and covariates, and to the accused nodes."""
+"""From records of a campaign to figures with their times and covariates, and to the named nodes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def table(change, unit="GB/s"):
             metric["unit"] = unit
         time = change(document, at, rng) or record.time
         for metric in kept:
-            # what follows from the samples
+            # recomputed from the samples
             for key in ("value", "best", "median", "p5", "p95"):
                 metric[key] *= metric.get("factor", 1)
             metric["samples"] = [v * metric.pop("factor", 1) for v in metric["samples"][:1]]
@@ -115,7 +115,7 @@ def invalid(record):
 
 
 def renamed(record):
-    """As of a node whose best setting is another one."""
+    """As from a node whose best setting is a different one."""
     assert record.result is not None
     return replace(record, result=typed(json.loads(record.result.text.replace('"dot', '"other_dot'))))
 

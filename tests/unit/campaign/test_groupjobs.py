@@ -1,5 +1,5 @@
-"""Jobs over groups of nodes: what they request from a scheduler, which of their documents count, and what an end
-leaves."""
+"""Jobs over groups of nodes: what they request from a scheduler, which of their documents count, and what remains after
+an interruption."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NODES = tuple(f"n{i}" for i in range(16))
 
 
 class Queue:
-    """Runs a job at once: it leaves a document whose time is longer where a slow node is in it."""
+    """Runs a job at once: it leaves a document with a longer time if it contains a slow node."""
 
     def __init__(self, slow=(), refuses=0, silent=()):
         self.slow, self.refuses, self.silent, self.jobs, self.cancelled = set(slow), refuses, set(silent), {}, []
@@ -196,7 +196,7 @@ def test_a_dead_or_hung_pair_costs_that_pair_alone_and_what_was_measured_is_not_
     assert set(tournament.accuse(answers, leaf_of).nodes) == {"n6"}
     (bad,) = {change.node for change in made.changes() if change.faults()}
     assert bad == "n9"
-    # interrupted: the answers are read, no job runs twice
+    # after an interruption the answers are read, and no job runs twice
     again, _ = players(tmp_path, queue)
     jobs_before = len(queue.jobs)
     assert [answer for one in rounds for answer in again.play(one)] == answers and len(queue.jobs) == jobs_before
@@ -211,7 +211,7 @@ def test_the_job_of_a_meeting_that_died_is_told_of_each_pair(tmp_path):
 
 
 def test_the_lines_of_a_meeting_run_in_a_shell_and_a_stopped_rank_is_given_up(tmp_path, monkeypatch):
-    """Real processes in the place of launcher and program: one pair answers, one is killed, one is stopped."""
+    """Real processes in place of launcher and program: one pair answers, one is killed, one is stopped."""
     program = tmp_path / "exchange"
     program.write_text(
         "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in --json) out=$2;; esac; shift; done\n"

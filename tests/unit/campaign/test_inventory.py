@@ -73,7 +73,7 @@ def test_what_is_there_is_read_and_what_names_a_node_is_not(tmp_path):
         "NVMe drives": "Disk F1", "PCIe links of GPU": "x8, at most 32.0 GT/s PCIe", "clock": "not synchronised",
         "PCIe ACS": "on in 1 of 2 bridges",
     }  # fmt: skip
-    # of some groups this driver knows not every field
+    # this driver does not know every field of some groups
     assert found["GPU 0"] == {
         "driver": "580.1", "VBIOS": "96.00", "InfoROM": "G1", "persistence mode": "Enabled",
         "power limit (W)": "700.00", "MIG": "Disabled", "NVLinks": "2",

@@ -85,7 +85,7 @@ def test_inside_of_a_job_checks_run_with_the_local_scheduler_one_after_another(m
     monkeypatch.setenv(configuration.ON_NODE, "nid1")
     inside = configuration._partition(partition)
     assert (inside["scheduler"], inside["access"], inside["max_jobs"]) == ("local", [], 1)
-    # one node is not a place for checks between nodes
+    # one node cannot run checks between nodes
     assert set(usual["features"]) - set(inside["features"]) == {"nodes", "nodes4"}
 
 
@@ -124,7 +124,7 @@ def test_one_node_builds_and_all_others_take_what_it_built(tmp_path):
 
 
 def test_a_node_that_does_not_see_the_campaign_s_folder_is_no_second_start(tmp_path, monkeypatch):
-    """Its claim cannot be made either; nothing in the home folder is touched."""
+    """Its claim cannot be created either; nothing in the home folder is touched."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "result.json").write_text("mine")
@@ -140,7 +140,7 @@ def test_a_node_that_does_not_see_the_campaign_s_folder_is_no_second_start(tmp_p
 
 
 def answering(monkeypatch, answers):
-    """`command.run` by the beginning of the command."""
+    """Replaces `command.run` by the beginning of the command."""
 
     def run(words, timeout, ok=(0,)):
         line = " ".join(words)

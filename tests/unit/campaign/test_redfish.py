@@ -1,4 +1,5 @@
-"""Power supplies, fans and coolant by Redfish, from a stand-in: the readings, their cost, and who gets passwords."""
+"""Power supplies, fans and coolant by Redfish, from a stand-in: the readings, their cost, and who receives
+passwords."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def ok(**more):
 
 
 def newer(supplies=2, fan_health="OK", leak="OK"):
-    """Resources of a BMC as they lie since 2020, the fans on two pages."""
+    """Resources of a BMC in the layout since 2020, with the fans on two pages."""
     chassis = "/Chassis/1"
     found = {
         "/Chassis": {"Members": [member(chassis)]},

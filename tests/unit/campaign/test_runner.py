@@ -1,4 +1,4 @@
-"""A campaign against a stand-in scheduler: killed anywhere, with nodes that die, queues that fill and disks that do."""
+"""A campaign with a stand-in scheduler: killed anywhere, with nodes that die, and queues and disks that fill up."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NODES = tuple(f"n{i:02d}" for i in range(8))
 
 
 class Killed(BaseException):
-    """kill -9: nothing of the process survives, and nothing catches it."""
+    """kill -9: no part of the process survives, and nothing catches it."""
 
 
 def campaign(**changes) -> Campaign:
@@ -65,7 +65,7 @@ def once_each(rounds: int = 1) -> Counter:
 
 
 def killing(monkeypatch, chance: float, rng: random.Random) -> list[int]:
-    """Anywhere in the journal (half a line written too), around a submission and between records."""
+    """Anywhere in the journal (also after half a line), around a submission and between records."""
     kills = [0]
 
     def perhaps() -> None:
@@ -351,7 +351,7 @@ def test_nodes_of_one_unit_begin_together_or_not_at_all(tmp_path):
 
     there.__class__ = Seen
     assert make(tmp_path, there, one).run()
-    # of five places the fifth stays free: the other four nodes begin together when the first are done
+    # the fifth of five places stays free: the other four nodes begin together when the first are done
     assert all(len(units) <= 1 for units in begun) and {"d0"} in begun and {"d1"} in begun
     assert counted(tmp_path) == once_each() and there.submissions == len(NODES)
 
@@ -365,7 +365,7 @@ def test_a_budget_for_one_unit_runs_one_and_ends(tmp_path):
     one = make(tmp_path, world(), domains(budget_node_hours=4 * 600 / 3600))
     assert not one.run()
     done = {u.node for u in one.units() if one.state.done(u)}
-    # nodes took less than planned: the rest is not a whole unit
+    # nodes took less than planned: the rest is smaller than a unit
     assert len({one.campaign.unit_of(n) for n in done}) == 1 and len(done) == 4
 
 
@@ -410,7 +410,7 @@ def test_a_second_run_repeats_the_checks_in_question_where_the_file_limits_it(tm
 
 @pytest.mark.parametrize("void", [True, False])
 def test_a_node_that_became_suspect_by_second_runs_gets_one_and_no_node_runs_until_it_is_confirmed(tmp_path, void):
-    """A measurement that was INVALID is compared with the others only once it was repeated."""
+    """An INVALID measurement is compared with the others only after it was repeated."""
     chosen = []
 
     def suspects(state):
@@ -480,7 +480,7 @@ def test_a_campaign_of_few_nodes_ends_and_reports_none_of_them(tmp_path, count):
 
 
 class BadDay(standin.StandIn):
-    """A stand-in with one node on which jobs never start (`cannot`), never end (`hangs`), or that answers nothing."""
+    """A stand-in with one node on which jobs never start (`cannot`), never end (`hangs`), or that does not answer."""
 
     cannot, hangs, silent, down_until = "", "", False, 0.0
 
@@ -574,7 +574,7 @@ def test_nodes_that_a_killed_campaign_did_not_reach_are_not_taken_out_of_service
 
 @pytest.mark.parametrize("asked", ["limits", "tagged"])
 def test_a_controller_that_cannot_be_reached_is_one_line_and_nothing_has_started(tmp_path, monkeypatch, asked):
-    """PBS lets not everybody ask for its limits, NQSV has none to ask for."""
+    """PBS does not let every user read its limits, and NQSV has none."""
     day = world()
 
     def refuse(*_):

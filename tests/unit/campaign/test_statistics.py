@@ -1,5 +1,4 @@
-"""The nodes that a campaign names, and those that it must not: each rule with a fleet that it accuses and one that it
-does not."""
+"""The nodes that a campaign names, and those that it must not name: each rule with a fleet of either kind."""
 
 from __future__ import annotations
 
@@ -92,8 +91,8 @@ def test_group_testing_finds_them_within_its_jobs(bad, leaf):
 
 
 def test_a_job_that_other_work_slowed_down_accuses_nobody_and_hides_nobody():
-    """Of 400 seeds (1000 to 1399) none accused a good one or hid a bad one silently; in 15 the jobs ended too early,
-    which the search reports. Of 24 seeds more than five of these are rarer than one in a thousand."""
+    """Of 400 seeds (1000 to 1399) none named a good one or hid a bad one silently; in 15 the jobs ran out, which the
+    search reports. Of 24 seeds more than five of these have a probability below one in a thousand."""
     undecided = 0
     for seed in range(24):
         fabric = Fabric.with_faults(seed, 2, noise="lognormal")
@@ -113,7 +112,7 @@ def test_a_job_that_other_work_slowed_down_accuses_nobody_and_hides_nobody():
 
 
 def asked_of(seed, off):
-    """All questions of a search, and its result, where each answer is off by at most this part of it."""
+    """All tests of a search, and its result, if each answer is off by at most this fraction."""
     fabric = Fabric.with_faults(seed, seed % 5, seed % 5 > 2, noise=NOISES[seed % len(NOISES)])
     rng, asked = np.random.default_rng(seed), []
 
@@ -126,7 +125,7 @@ def asked_of(seed, off):
 
 
 def test_a_search_asks_the_same_whatever_rounding_does_to_the_answers():
-    """Before ties were broken in order, 37 of 192 searches had other questions."""
+    """Before ties were broken in order, 37 of 192 searches had other tests."""
     for seed in range(12):
         assert asked_of(seed, 1e-14) == asked_of(seed, 0), f"seed {seed}"
 
@@ -149,7 +148,7 @@ def test_group_testing_holds_under_each_kind_of_noise(noise):
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_bad_node_whose_group_was_fast_by_chance_is_found(first):
-    """In the first round or in the second one, in which each leaf is once."""
+    """In the first round or in the second one, each of which contains each leaf once."""
     fabric = Fabric.with_faults(3, 1)
     asked = []
 
@@ -170,7 +169,7 @@ def test_a_bad_node_whose_group_was_fast_by_chance_is_found(first):
     ("noise", "bad", "seed"), [("outliers", 2, 70005), ("outliers", 2, 70090), ("outliers", 5, 70020)]
 )
 def test_what_one_wild_answer_decided_is_proved_with_jobs_that_are_left(noise, bad, seed):
-    """One answer in twenty is ten times as noisy: a neighbour was named, a bad node missed, two taken for a leaf."""
+    """One answer in twenty is ten times as noisy: a neighbour was named, a bad node missed, two mistaken for a leaf."""
     fabric = Fabric.with_faults(seed, bad, noise=noise)
     found = groups.search(range(1024), fabric.leaf_of, fabric.ask, seed)
     assert set(found.nodes) == fabric.bad and not found.leaves and found.whole
@@ -204,7 +203,7 @@ def test_two_bad_nodes_of_one_leaf_are_both_named():
     assert set(found.nodes) == fabric.bad and found.jobs <= groups.allowed_jobs(2)
 
 
-#: Faults, noise and seed with which three nodes of a leaf were taken for a bad leaf, or one of them for good.
+#: Faults, noise and seed with which three nodes of a leaf were mistaken for a bad leaf, or one of them for good.
 THREE_OF_A_LEAF = [
     ({343, 449, 463, 472}, "t(3)", 810013), ({183, 322, 345, 351, 413}, "t(3)", 810005),
     ({64, 84, 93, 171, 310}, "drifting", 700006),
@@ -231,7 +230,7 @@ def test_without_single_nodes_or_sets_of_three_they_are_not(monkeypatch, name, v
 
 
 def test_group_testing_never_spends_more_than_noise_would_justify():
-    """Answers that mean nothing: no one can be found, and the jobs end all the same."""
+    """Random answers: nothing can be found, and the jobs end all the same."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
         found = groups.search(
@@ -311,9 +310,9 @@ def test_a_campaign_of_thirty_nodes_costs_the_submitting_host_little(capsys):
 
 
 def slow_in_general(seed, losses, checks=12, nodes=4, again=None, missing=()):
-    """Names of the nodes that are (confirmed, not confirmed) as slow in general; `losses`: by node, of all checks, and
-    in the second run. Each check has five figures that are alike, and a noise of 30 %. `missing`: (check, node) without
-    a value."""
+    """Names of the nodes that are (confirmed, not confirmed) as generally slow; `losses`: by node, of all checks, and
+    in the second run. Each check has five similar figures, and a noise of 30 %. `missing`: (check, node) without a
+    value."""
     rng = np.random.default_rng(seed)
     names = np.array([f"n{i}" for i in range(nodes)])
     first, second, check_of = [], {}, {}
@@ -345,7 +344,7 @@ def test_of_four_nodes_the_one_that_is_slow_in_all_checks_is_named_although_no_s
 
 @pytest.mark.parametrize(("slowest", "of", "named"), [(6, 6, True), (5, 5, False), (8, 12, True), (5, 12, False)])
 def test_a_node_that_is_often_the_slowest_but_one_counts_too(slowest, of, named):
-    """The others are alike in no check, and none of them is always among the slow ones."""
+    """The others are different in each check, and none of them is always among the slow ones."""
     names, check_of = np.array(["a", "b", "c", "d"]), {f"f{i}": f"c{i}" for i in range(of)}
     first = []
     for check in range(of):

@@ -1,4 +1,4 @@
-"""The archive loses and damages nothing: not by a kill, not by a full disk, not by two runs at once."""
+"""The archive loses and damages nothing: not by a kill, a full disk or two concurrent runs."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_read_only_archive_is_one_clear_line(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_leaves_no_half_file():
-    """/dev/full cannot hold a folder, so a file-size limit of the process stands in for the full disk."""
+    """/dev/full cannot contain a folder, so a file-size limit of the process replaces the full disk."""
     code = """
 import resource, signal, sys, pathlib
 from tenken.archive import records as archive
@@ -174,12 +174,12 @@ except archive.ArchiveError as error:
 
 
 def test_kill_9_two_hundred_times_loses_and_damages_nothing(tmp_path):
-    """Two writers at once are killed at random moments. What they announced as written must be there, whole; and what
-    was announced and is not there would be told."""
+    """Two writers at once are killed at random moments. What they announced as written must exist and be complete;
+    missing records would be reported."""
     outcome = kills.kill(tmp_path, 200, seed=9)
     assert (outcome.kills, outcome.lost, outcome.damaged) == (200, (), ())
     assert outcome.read >= outcome.announced >= 100, "in every second round each has announced one"
-    # what a kill kept from its name is found by the next session, and nothing else differs
+    # the next session finds what a kill kept from its name, and nothing else differs
     late = {note.partition(":")[0] for note in verify.check(tmp_path).notes}
     archive.begin_session(tmp_path, "20261122T000000Z-abcdef", [])
     found = verify.check(tmp_path)

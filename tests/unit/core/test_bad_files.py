@@ -1,4 +1,4 @@
-"""Files that are no whole JSON document of this suite: one clear refusal each, in bounded time and memory."""
+"""Files that are not a complete JSON document of this suite: one clear refusal each, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GOOD = json.dumps(host_document())
 MIB = 1 << 20
 
 
-#: What stands in the place of a result -> what is said of it.
+#: What is in place of a result -> the message.
 TEXTS = {
     "lists in lists": ("[" * 300_000, "top level|truncated or not JSON|cannot be read"),
     "objects in objects": ('{"a":' * 100_000 + "1" + "}" * 100_000, "schema|cannot be read"),
@@ -89,7 +89,7 @@ def test_utf_8_with_accents_and_surrogate_pairs_is_read(tmp_path: Path) -> None:
 
 
 def test_a_large_honest_document_is_read(tmp_path: Path) -> None:
-    """Ten times the largest that is kept: 80,000 samples."""
+    """Ten times the largest kept one: 80,000 samples."""
     raw: dict[str, Any] = host_document()
     raw["metrics"][0].update(samples=[20.0 + i / 1e6 for i in range(80_000)], count=80_000)
     (tmp_path / "result.json").write_text(json.dumps(raw))
@@ -143,12 +143,12 @@ def test_the_archive_has_no_pipes_and_links(tmp_path: Path, kind: str) -> None:
 
 
 def test_memory_is_bounded(tmp_path: Path) -> None:
-    """A file of the largest size that is read, of what takes most memory: less than 600 MiB more."""
+    """A file of the maximum size with the content that takes most memory: less than 600 MiB more."""
     path = tmp_path / "result.json"
     path.write_text("[" + "[]," * 190_000 + '"' + "é" * (10 * MIB) + '"]', encoding="utf-8")
     program = (
         "import sys\nfrom pathlib import Path\nfrom tenken.model import result\n"
-        # ru_maxrss keeps what the process had that started this one
+        # ru_maxrss includes the process that started this one
         "def most(): return int(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])\n"
         "before = most()\n"
         "try: result.load(Path(sys.argv[1]))\nexcept result.ResultError: pass\n"

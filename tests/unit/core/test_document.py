@@ -1,4 +1,4 @@
-"""Result documents are refused unless they are whole, of the schema and consistent."""
+"""Result documents are refused unless they are complete, of the schema and consistent."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def document(change: Any = None) -> dict[str, Any]:
 
 
 def archived(folder: Path, change: Any = None, **more: Any) -> str:
-    """A record's path. Its verdict as archived is FAIL throughout: the command judges it again."""
+    """A record's path. Its archived verdict is FAIL throughout: the command judges it again."""
     status = {"failed": 1, "waived": 3}.get(document(change)["status"], 0)
     fields = {
         "system": "unheard",
@@ -115,7 +115,7 @@ def test_a_bare_result_passes_nothing_and_fails_all_the_same(
     assert main(["judge", bare(tmp_path, slow)]) == 1
     assert main(["judge", bare(tmp_path), "--job", "exit_code=1"]) == 1
     assert main(["judge", bare(tmp_path), "--job", "state=TIMEOUT"]) == 1
-    # what has been cut off, is not JSON or is of no known program
+    # text that was cut off, is not JSON or is of an unknown program
     (tmp_path / "cut.json").write_text((tmp_path / "result.json").read_text()[:500])
     assert main(["judge", str(tmp_path / "cut.json")]) == 1
     assert "cut.json: is truncated or not JSON" in capsys.readouterr().out
@@ -185,7 +185,7 @@ END = (
 
 @pytest.mark.parametrize(("text", "status"), [(END.format(0), 0), (END.format(1), 1), (END.split("\n")[0] + "\n", 1)])
 def test_the_jobs_output_says_how_it_ended(tmp_path: Path, text: str, status: int) -> None:
-    """Without its last line a job was killed, whatever the scheduler says."""
+    """A job without its last line was killed, whatever the scheduler reports."""
     output = tmp_path / "job.out"
     output.write_text(text)
     assert main(["judge", archived(tmp_path), "--job", f"output={output}"]) == status
@@ -212,7 +212,7 @@ def test_a_record_is_held_against_what_is_said_of_its_job(
 
 
 def test_a_record_keeps_the_names_that_its_nodes_give_themselves(tmp_path: Path) -> None:
-    """A site may call a node otherwise than the node itself; another node than these fails."""
+    """A site's name for a node may differ from the node's own; other nodes fail."""
     own = Job("slurm", "17", "COMPLETED", 0, {"hosts": ["nid001"]})
     assert main(["judge", archived(tmp_path, nodes=("n1",), job=own)]) == 0
     assert main(["judge", archived(tmp_path, nodes=("n1",))]) == 1
@@ -261,7 +261,7 @@ def test_a_command_line_that_cannot_be_followed_is_2(
 
 
 def test_a_machine_that_is_named_holds_in_the_records_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By its data sheet where the GPU tells no limit; a waiver of what the machine claims fails."""
+    """By its data sheet if the GPU reports no limit; a waiver of what the machine claims fails."""
     file = archived(tmp_path, unbounded)
     assert main(["judge", file]) == 5
     assert main(["judge", file, "--system", "miyabi:gpu"]) != 5

@@ -1,4 +1,4 @@
-"""What judging costs, held as a ratio within one process: seconds say more of the machine."""
+"""The cost of judging, as a ratio within one process: seconds depend on the machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support import kept
 
 
 def seconds(work: Callable[[], object], times: int = 5) -> float:
-    """By the CPU's clock, the best of some."""
+    """CPU seconds, the best of several."""
     best = float("inf")
     for _ in range(times):
         gc.collect()
@@ -24,7 +24,7 @@ def seconds(work: Callable[[], object], times: int = 5) -> float:
 
 
 def test_parsing_and_judging_cost_a_few_times_what_reading_json_does() -> None:
-    """About 9 times; a rule that looks at every pair of metrics makes it hundreds."""
+    """About 9 times; a rule that compares every pair of metrics makes it hundreds."""
     path = max((r.path for r in kept.first_runs()), key=lambda one: one.stat().st_size)
     text = path.read_text(encoding="utf-8")
     assert len(text) > 150_000

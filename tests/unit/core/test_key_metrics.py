@@ -1,4 +1,4 @@
-"""Key metrics of a program: at most a dozen, each once, each there."""
+"""Key metrics of a program: at most a dozen, each listed once and declared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make run` starts must do without the packages of the reports: a kit may leave them out."""
+"""Commands that `make run` starts must work without the packages of the reports: a kit may leave them out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def without(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_commands_start_without_the_packages_of_the_reports():
     done = without("--help")
     assert done.returncode == 0, done.stderr
-    # each command adds itself while tenken starts: one that needs more would end them all
+    # each command registers itself while tenken starts: one that needs more would break them all
     assert all(name in done.stdout for name in ("judge", "gate", "campaign", "accept", "drill", "new"))
 
 
@@ -47,7 +47,7 @@ def test_a_command_that_needs_them_names_what_is_missing():
 
 
 def test_one_command_imports_no_other():
-    """`tenken report` has no need of ReFrame, which takes longer to import than the page to begin."""
+    """`tenken report` does not need ReFrame, which takes longer to import than the page takes to begin."""
     script = "import sys; from tenken import cli; cli.build_parser({}); print('reframe' in sys.modules)"
     for of, there in (("'report'", "False"), ("'checks'", "True"), ("'no-such-command'", "True")):
         done = subprocess.run([sys.executable, "-c", script.format(of)], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""A mistake in a program's metrics.yaml is one line: file, key, what is allowed."""
+"""An error in a program's metrics.yaml is one line: file, key, what is allowed."""
 
 from __future__ import annotations
 

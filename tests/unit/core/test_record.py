@@ -1,4 +1,4 @@
-"""Records: version 1 as this version reads it, written by hand; what is no record; and the parts of an id."""
+"""Records: version 1 as this version reads it, written by hand; what is refused; and the parts of an id."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_version_1_without_a_result() -> None:
         ("gpu-node17", None, "gpu-node17", None),
         ("", None, "", None),
         (None, None, "", None),
-        # the id of a metric says more than the words
+        # the id of a metric contains more than the words
         ("n1 GPU 0", "peer.gpu0-gpu1.bytes=4096", "n1", Subject("pair", 0, 1)),
         ("n1 host", "triad.gpu3", "n1", Subject("gpu", 3)),
         ("n1 host", "allreduce.ranks8", "n1", Subject("ranks", 8)),
@@ -92,7 +92,7 @@ def test_version_1_called_a_value_without_a_criterion_pass() -> None:
     assert verdict(verdict="FAIL") == "FAIL"
     assert verdict(basis="reference", reference=reference) == "PASS"
     assert verdict(basis="limit floor") == "PASS"
-    # a floor of a limit that is not there is none
+    # a floor without a limit is none
     assert verdict(basis="limit floor", limit={"unknown": "x"}) == "RECORDED"
     assert verdict(basis="reference") == "RECORDED"
 
@@ -102,7 +102,7 @@ def test_version_1s_reference_becomes_a_criterion() -> None:
     one = of_1({"m.gpu0": judged_of_1(basis="reference", reference=reference)}).judgement.judged["m.gpu0"]
     assert one.criterion is not None and vars(one.criterion) == {**reference, "kind": "reference"}
     assert (one.bounds, one.efficiency, one.limit.value) == ((None, 4910.6), 0.9, 4814.3)
-    # earlier ones left out what was the value's own
+    # earlier ones left out what equals the value's own
     reference = {"value": 4400.0, "unit": "GB/s", "source": "s"}
     short = judged_of_1(basis="reference", reference=reference, bounds=[4200.0, 4700.0], statistic="p5")
     criterion = of_1({"m.gpu0": short}).judgement.judged["m.gpu0"].criterion

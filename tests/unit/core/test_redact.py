@@ -1,4 +1,4 @@
-"""What is kept as a fixture names no host, user or folder, and keeps GPUs apart."""
+"""Fixtures name no host, user or folder, and keep GPUs distinguishable."""
 
 from __future__ import annotations
 

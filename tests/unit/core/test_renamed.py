@@ -1,4 +1,4 @@
-"""Names that options, coordinates and metrics had in earlier releases: no history breaks by a new name."""
+"""Names that options, coordinates and metrics had in earlier releases: a new name breaks no history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tests.support import kept
 
 SOURCES = ROOT / "src"
 CATALOGUE = load_catalogue()
-#: Names by which options of the suite's own and of foreign programs' figures are kept; `ranks` of those is no option.
+#: Names of options under which figures of our own and of third-party programs are stored; `ranks` of the latter is no
+#: option.
 OF_FOREIGN = {"implementation", "ranks"}
 OPTION = re.compile(r"\.(?:integer|bytes|real|choice|text|flag)\(([^,]*),")
 FORMER = re.compile(r'former_name\(\s*"([a-z0-9-]+)",\s*"([a-z0-9-]+)"')
@@ -37,7 +38,7 @@ def text_of(*folders: Path) -> str:
 
 
 LIBRARY = text_of(SOURCES / "lib")
-# an archive beside the checkout declares programs of others, which have no folder
+# an archive next to the checkout declares third-party programs, which have no folder
 PROGRAMS = {name: text_of(SOURCES / "programs" / name) for name in CATALOGUE if (SOURCES / "programs" / name).is_dir()}
 PARSERS = "\n".join(f.read_text(encoding="utf-8") for f in sorted((ROOT / "tenken" / "parsers").glob("*.py")))
 
@@ -49,7 +50,7 @@ def options_in(text: str) -> set[str]:
 
 
 def unknown(record: Record, program: Program) -> list[str]:
-    """Names in a record that its program has no more and that are not listed as former ones."""
+    """Names in a record that its program no longer has and that are not listed as former ones."""
     assert record.result is not None
     text = PROGRAMS[program.name] + LIBRARY
     options = options_in(text) | {"inject_fault"} | OF_FOREIGN
@@ -112,7 +113,7 @@ def test_a_fault_injected_under_its_former_option_is_one() -> None:
     assert stencil.parameters_today({"temporal_block": 2, "inject_fault": "cell-nan"})["inject_fault"] == "cell-nan"
 
 
-# ---- one series a measure ---------------------------------------------------------------------------------
+# ---- one series per measure -------------------------------------------------------------------------------
 
 NOW = datetime(2026, 12, 1)
 
@@ -139,7 +140,7 @@ def test_the_kept_archive_gives_one_series_a_measure() -> None:
 
 
 def test_a_run_by_todays_names_goes_on_where_the_former_ones_ended() -> None:
-    """The same record, once as it was written and once as the programs name things today: the same series, no mark."""
+    """The same record, once as it was written and once with today's names: the same series, no mark."""
     for name, renamed in (("stencil", "steps_a_pass"), ("mpi_p2p", "least_bytes"), ("snapshot_io", "most_particles")):
         program = CATALOGUE[name]
         old = next(r for r in by_program()[name] if r.result is not None and renamed in r.result.parameters)

@@ -1,4 +1,4 @@
-"""Retention: what goes of old records and what stays, and what leaves the site."""
+"""Retention: what is removed from old records and what is kept, and what leaves the site."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main(*words):
 
 @pytest.fixture
 def root(tmp_path):
-    """Two old records and one of tomorrow, which nothing can be too old for."""
+    """Two old records and one of tomorrow, which can never be too old."""
     found = tmp_path / "perflogs"
     world = standin.StandIn(("gpu-x17.hall.example.org",), gpus=2)
     for session, time in (("old", "2020-01-01T00:00:00.000000Z"), ("signed", "2020-01-01T01:00:00.000000Z"),

@@ -1,4 +1,4 @@
-"""Measurements on one machine keep out of each other's way: locks of any program, and how they are judged."""
+"""Measurements on one machine do not disturb each other: locks of any program, and how they are judged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BUSY = {
 
 
 def verdict(document: dict[str, Any], exit_status: int = 0, **asked: Any) -> tuple[str, str]:
-    """Verdict and message of a document of daxpy or stream by what of the sharing it says."""
+    """Verdict and message of a document of daxpy or stream by its statement on sharing."""
     parsed = results.validate({**document, "finished": "2026-11-20T01:02:14Z"}, "test")
     declared = values_of(program(document["program"]))
     subjects = ("gpu",) if document["devices"] else ("host",)
@@ -89,7 +89,7 @@ def test_load_from_elsewhere_is_named_in_what_is_invalid():
     assert "load from elsewhere" not in verdict(host_document(locks=HELD, load=BUSY))[1], "by itself it voids nothing"
 
 
-# -- of programs that are not ours: the job script's own lines --
+# -- third-party programs: the job script's own lines --
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def script(folder: Path, token: str, command: str, **env: str) -> subprocess.Pop
 
 @pytest.fixture
 def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A measurement that continues until it is told to end."""
+    """A measurement that continues until it is stopped."""
     first = script(folder, "one", "echo begun; until [ -e over ]; do sleep 0.1; done")
     assert first.stdout is not None
     while first.stdout.readline() != "begun\n":

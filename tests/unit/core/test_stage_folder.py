@@ -32,7 +32,7 @@ NAMES = [
 
 
 def script(folder: Path) -> str:
-    """The lines of a check's job, as every back end has them behind its directives."""
+    """The lines of a check's job, as every back end has them after its directives."""
     return "\n".join([
         joblines.enter(str(folder)), *joblines.begin(False, "t", str(folder), OUTPUTS), *joblines.command_begin(),
         "echo measured > written", *joblines.command_end(), *joblines.end(),
@@ -44,7 +44,7 @@ def content(folder: Path) -> dict[str, str]:
 
 
 def home_in(folder: Path) -> Path:
-    """A home folder with files of the names that a job writes."""
+    """A home folder with files whose names a job also writes."""
     home = folder / "home"
     home.mkdir()
     for name in ("result.json", "HPCG_1.txt", "a b", "keep"):
@@ -131,7 +131,7 @@ def test_every_script_of_reframe_begins_so(tmp_path, monkeypatch):
     assert first == [joblines.enter("/a b/stage"), "site's line"] and second[2] == first[:1]
 
 
-# -- what becomes of it --
+# -- the result --
 
 
 def followed(folder: Path, *answers: Seen, token: str | None = "t", output: str | None = None) -> PatientJob:
@@ -159,7 +159,7 @@ def outcome(folder: Path, job: PatientJob) -> Outcome:
 #: As Slurm 22.05.8 listed a job whose node did not see the folder of its output: error 4021 in place of a wait status.
 SQUEUE = "7|FAILED|4021|pn2|gpu|0|JobLaunchFailure|2026-11-22T10:00:00|probe|tenken/s/t"
 SACCT = "7|FAILED|0:53|pn2|2026-11-22T10:00:00|probe"
-#: The script's own status, where a site puts the output elsewhere.
+#: The script's own status, if a site puts the output elsewhere.
 OWN_SQUEUE, OWN_SACCT = SQUEUE.replace("|4021|", f"|{NO_STAGE << 8}|"), SACCT.replace("0:53", f"{NO_STAGE}:0")
 PBS = {"job_state": "F", "Exit_status": NO_STAGE, "substate": 93, "exec_host": "pn2/0*8+pn1/0*8"}
 #: In the form of sge_accounting(5) and sge_status(5).
@@ -207,7 +207,7 @@ def test_a_board_is_named_by_its_host(tmp_path):
 
 
 def test_without_a_record_the_job_s_own_line_names_it(tmp_path):
-    """NQSV has no record; what the job printed is copied back by the scheduler."""
+    """NQSV has no record; the scheduler copies back what the job printed."""
     job = followed(tmp_path, Seen("COMPLETED (no longer listed)", ended=True), output="TENKEN-NOSTAGE node=pg2\n")
     assert outcome(tmp_path, job).exit_status(1)[1] == f"node pg2 does not see {tmp_path}"
     assert outcome(tmp_path, job).nodes == ("pg2",)

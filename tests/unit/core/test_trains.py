@@ -1,4 +1,4 @@
-"""Samples that equal those of another metric: a copy, unless one is the ratio of the other to exactly 1."""
+"""Samples that equal those of another metric: a copy, unless one is a ratio of exactly 1 to the other."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_few_events_of_short_kernels_may_fall_on_the_same_steps(monkeypatch: A
     monkeypatch.setattr(conditions, "_one_is_the_other", lambda *_: False)
     both = [_metric(name, "us", STEPS, "device") for name in ("pinned", "pageable")]
     assert _findings(*both) == []
-    # a row of them in two halves
+    # a train in two halves
     assert _findings(_metric("pinned", "us", STEPS * 2, "device")) == []
 
 

@@ -1,4 +1,4 @@
-"""Every row of the table of verdicts, driven by documents."""
+"""Every row of the table of verdicts, from documents."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_conditions_that_void_a_measurement_are_invalid(change, says):
 
 @pytest.mark.parametrize(("count", "said"), [(99, "has 99 samples; at least 100"), (100, "")])
 def test_a_host_needs_as_many_samples_as_a_gpu(count, said):
-    """Of STREAM as it is declared: on a host the median of 30 was 12 % from that of 100 at the 95th percentile."""
+    """As STREAM is declared: on a host the median of 30 was 12 % from that of 100 at the 95th percentile."""
     raw = host_document("stream", dict.fromkeys(STREAM.metrics, 90.0))
     for i, one in enumerate(raw["metrics"]):
         one.update(metric(one["name"], {"host": 0}, around(90.0, spread=0.002 + 1e-5 * i, count=count)))
@@ -148,7 +148,7 @@ def test_a_binding_to_fewer_cores_than_asked_is_invalid():
 
 
 def spread_of(copies: float, at: dict[str, Any]) -> dict[str, Any]:
-    """A document whose first metric comes at coordinates, its samples spread so far."""
+    """A document whose first metric is at coordinates, with this spread of its samples."""
     raw = gpu_document(values={"copy": 4250.0})
     one = metric("copy", {"gpu": 0}, around(4250.0, spread=copies), at=at)
     raw["limits"] = {one["id"]: raw["limits"][raw["metrics"][0]["id"]]}
@@ -167,7 +167,7 @@ def spread_of(copies: float, at: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_a_spread_is_allowed_where_the_metric_says_so(at, allowed):
-    """Small sizes scatter: what is allowed there voids a measurement elsewhere."""
+    """Small sizes scatter: the spread allowed there voids a measurement elsewhere."""
     raw = read_metric("copy", {
         "title": "copy", "unit": "GB/s", "direction": "higher", "statistic": "median", "per": ["host", "gpu"],
         "limit": "memory", "plot": "sweep", "max_spread": {"host": 0.2, "gpu": 0.05},
@@ -248,7 +248,7 @@ def test_optional_metrics_may_be_absent():
         ({"way": ("b",)}, {"way": "b"}, verdict.FAIL),
         ({"way": ("a", "b")}, {"way": "b"}, verdict.FAIL),
         ({"way": ("a",)}, {"way": "b"}, verdict.PASS),
-        # not stated at all: by a program of this suite, and by another one
+        # not stated at all: by a program of this suite, and by a third-party one
         ({"way": ("a",)}, {}, verdict.FAIL),
         ({"way": ("a",)}, {"implementation": "another"}, verdict.PASS),
         ({"kinds": ("a",)}, {"kinds": "b,a"}, verdict.FAIL),

@@ -1,8 +1,7 @@
-"""Outputs of programs that are not ours: wrong, cut, mixed or of another run. Those that can be read at all are judged;
-the others are refused by their adapter, in which the check fails.
+"""Outputs of third-party programs: wrong, cut, mixed or of another run. Those that can be parsed are judged; the others
+are refused by their adapter, in which the check fails.
 
-Further ones, of the parsers alone, are in tests/unit/test_foreign_tampering.py.
-"""
+Further ones, for the parsers alone, are in tests/unit/test_foreign_tampering.py."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ HPCC = (
     "This is the DARPA/DOE HPC Challenge Benchmark version 1.5.0 October 2012\nBegin of HPL section.\n"
     f"{foreign.HPL}End of HPL section.\nBegin of Summary section.\nVersionMajor=1\nSuccess=1\n"
 )
-#: Further outputs of OSU: messages, and a collective in full (-f) and with percentiles.
+#: Further outputs of OSU: messages, and a collective with -f and with percentiles.
 MESSAGES = """\
 # OSU MPI Multiple Bandwidth / Message Rate Test v7.4
 # [ pairs: 1 ] [ window size: 64 ]
@@ -50,7 +49,7 @@ MADE: dict[str, Callable[[str], Any]] = {**foreign.RUNS, "hpcc": foreign.hpl_run
 
 
 def judged(of: str, text: str) -> Judgement:
-    """What becomes of an output."""
+    """The result for an output."""
     run = honest.run("xhpl" if of == "hpcc" else of)
     try:
         raw, _ = MADE[of](text)
@@ -185,7 +184,7 @@ def test_what_launchers_and_other_versions_print_is_no_fault() -> None:
 
 
 def twins() -> Iterator[tuple[str, str, str]]:
-    """What launchers, other versions and other implementations print besides."""
+    """What launchers, other versions and other implementations also print."""
     around = "srun: job 17 queued\n[n1:2] UCX WARN a warning\n2026-11-22 03:00:00 container up\n"
     for of, whole in TEXTS.items():
         expected = honest.run("xhpl" if of == "hpcc" else of).verdict

@@ -1,4 +1,4 @@
-"""Machines that are in order and look odd: none is refused, and what is odd about each can be read on the page."""
+"""Healthy machines that look unusual: none is refused, and the page shows what is unusual about each."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def without_health(result: Result) -> Result:
 
 
 def parts_of_gpus(result: Result) -> Result:
-    """Instances of MIG, each by a separate UUID."""
+    """MIG instances, each with its own UUID."""
     assert result.locks is not None
     parts = tuple(replace(one, mig_enabled=True, uuid=f"MIG-3c1b-{one.index}") for one in result.devices)
     held = ("host", *(str(one.uuid) for one in parts))
@@ -163,7 +163,7 @@ def test_a_model_is_held_by_what_it_can(name: str) -> None:
 
 
 def test_each_note_is_on_the_page(tmp_path: Path) -> None:
-    """One session with all rows, read as a page shows it."""
+    """One session with all rows, as a page reads it."""
     notes = {name: note for name, (_, _, _, note) in ROWS.items() if note}
     name = kept_runs()["StreamCuda"].session
     for at, odd in enumerate(notes):
@@ -175,7 +175,7 @@ def test_each_note_is_on_the_page(tmp_path: Path) -> None:
 
 
 def test_a_gpu_of_a_device_that_is_none_of_these_is_refused() -> None:
-    """The rows do not pass because nothing is looked at: the same with a fault is."""
+    """The rows do not pass because nothing is checked: the same ones with a fault do not."""
     record = kept_runs()["StreamCuda"]
     assert record.result is not None
     busy = health("worst", other_processes=2, utilization_percent=90)

@@ -1,8 +1,7 @@
-"""Jobs that did not end as they should, or ran elsewhere: outputs and states as scheduler, launcher and a kill leave
-them.
+"""Jobs that did not end as they should, or ran elsewhere: outputs and states left by scheduler, launcher and a kill.
 
-Told twice: to the live verdict, which has the job's output and the scheduler's account, and to `tenken judge`, which
-has the record and what stands on its command line. The end mark, where there is one, says 0 throughout.
+Judged twice: live, with the job's output and the scheduler's account, and by `tenken judge`, with the record and the
+command line. The end mark, if there is one, is 0 throughout.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ NODE = "node1"
 
 @dataclass(frozen=True)
 class Told:
-    """A job as its output and its scheduler tell it."""
+    """A job as described by its output and its scheduler."""
 
     state: str | None = "SUCCESS"
     exit_code: int | None = 0
@@ -56,7 +55,7 @@ def output(
     ranks: tuple[str, ...] = (),
     end: bool = True,
 ) -> str:
-    """What the job script of a run printed."""
+    """Output of the job script of a run."""
     begin, finish = run.job.begin or 0.0, run.job.end or 0.0
     lines = [
         f"TENKEN-BEGIN token={token} node={node} time={begin - 1:.3f} job=17",
@@ -91,7 +90,7 @@ def archived(run: honest.Honest, job: rejudge.JobFacts) -> Judgement:
 
 
 def without_time(text: str, kind: str) -> str:
-    """An output whose lines of a kind have an empty time."""
+    """An output whose lines of one kind have an empty time."""
     return re.sub(rf"(TENKEN-{kind} .*)time=[0-9.]+", r"\1time=", text)
 
 
@@ -100,7 +99,7 @@ def without_lines(text: str, kind: str) -> str:
 
 
 def interleaved(one: str, other: str) -> str:
-    """Lines of two outputs in turns."""
+    """Alternating lines of two outputs."""
     return "".join(
         line
         for both in zip(one.splitlines(keepends=True), other.splitlines(keepends=True), strict=True)
@@ -108,7 +107,7 @@ def interleaved(one: str, other: str) -> str:
     )
 
 
-#: What the scheduler says of a job whose end mark says 0: state, exit code, what the refusal names.
+#: The scheduler's report on a job whose end mark is 0: state, exit code, what the refusal names.
 CONTRADICTED: tuple[tuple[str | None, int | None, str], ...] = (
     ("FAILURE", 7, "exited with 7"),
     ("SUCCESS", 7, "exited with 7"),
@@ -140,7 +139,7 @@ CONTRADICTED: tuple[tuple[str | None, int | None, str], ...] = (
 
 @pytest.mark.parametrize(("state", "code", "says"), CONTRADICTED)
 def test_a_job_that_its_scheduler_calls_failed_is_no_pass(state: str | None, code: int | None, says: str) -> None:
-    """Whatever its end mark says: live, and judged again with and without its output."""
+    """Whatever its end mark is: live, and judged again with and without its output."""
     run = honest.run("stream")
     told = Told(state, code, output(run))
     seen(live(run, told), says)
@@ -150,7 +149,7 @@ def test_a_job_that_its_scheduler_calls_failed_is_no_pass(state: str | None, cod
 
 
 def _outputs() -> dict[str, tuple[str, str]]:
-    """Outputs of jobs that the scheduler calls well: text, and what the refusal names."""
+    """Outputs of jobs that the scheduler reports as completed: text, and what the refusal names."""
     run = honest.run("stream")
     whole = output(run)
     mark = whole.splitlines(keepends=True)[-1]

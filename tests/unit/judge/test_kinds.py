@@ -1,4 +1,5 @@
-"""What other devices of the model reached: a note below few of them, FAIL below many, each machine held out in turn."""
+"""What other devices of the model reached: a note below a few of them, FAIL below many, each machine held out in
+turn."""
 
 from __future__ import annotations
 
@@ -83,7 +84,7 @@ def test_the_bound_is_that_of_a_prediction_interval() -> None:
     """Of two degrees t is (2 P - 1) / sqrt(2 P (1 - P)): 223.6 for a chance of 1e-5."""
     t = (1 - 2e-5) / (2 * 1e-5 * (1 - 1e-5)) ** 0.5
     assert Known("x", ((1001.0, 1000.0), (999.0,)), 1).bound == pytest.approx(1000 - t * (4 / 3) ** 0.5, rel=1e-6)
-    assert Known("x", ((100.0, 100.0), (100.0,)), 1).bound == 98.0  # never nearer than 2 %
+    assert Known("x", ((100.0, 100.0), (100.0,)), 1).bound == 98.0  # never closer than 2 %
     assert Known("x", ((100.0, 100.0),), 1).bound is None and Known("x", ((1.0, 100.0, 50.0),), 1).bound is None
 
 
@@ -111,7 +112,7 @@ def test_the_file_has_the_devices_of_the_kept_records() -> None:
 
 
 def test_every_known_figure_is_that_of_some_kept_run() -> None:
-    """A parameter that a release adds would otherwise leave the devices of before compared with nothing."""
+    """A parameter added by a release would otherwise leave earlier devices compared with nothing."""
     names = {name for _, name in kinds.load()}
     runs = [one.result for one in sensitivity.runs(("h100-two-v2", "h200-two-clean")) if one.result is not None]
     found = {figure(run, program(run.program), metric) for run in runs for metric in run.metrics}

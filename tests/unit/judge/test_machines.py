@@ -1,7 +1,7 @@
 """Honest runs of machines of many kinds, by their published figures: none is refused, and each fails at half of them.
 
-Figures are what BabelStream, bandwidthTest, nvbandwidth and p2pBandwidthLatencyTest printed on such devices, of the
-sources in `attained` of systems/hardware.yaml; where a kernel has no figure, that of the slower one stands for it.
+Figures are those printed by BabelStream, bandwidthTest, nvbandwidth and p2pBandwidthLatencyTest on such devices, from
+the sources in `attained` of systems/hardware.yaml; a kernel without a figure uses that of the slower one.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def test_a_gpu_in_a_slower_host_is_held_by_what_both_ends_can(generation: int, p
 
 
 def test_two_models_in_one_node_are_no_siblings() -> None:
-    """An A100 next to an H100: each is held by its own attributes."""
+    """An A100 next to an H100: each is judged by its own attributes."""
     h100, a100 = (next(one for one in MACHINES if one.name == name) for name in ("NVIDIA H100 PCIe", "NVIDIA A30"))
     raw, other = stream(h100, gpus=2), stream(a100)
     raw["devices"][1].update({k: v for k, v in other["devices"][0].items() if k not in ("index", "uuid", "pci_bus_id")})
@@ -188,7 +188,7 @@ def test_two_models_in_one_node_are_no_siblings() -> None:
 
 
 def test_pairs_by_one_link_and_by_two_are_no_outliers_of_each_other() -> None:
-    """A DGX-1V: of six NVLinks a GPU two lead to some others, one to the rest."""
+    """A DGX-1V: of six NVLinks per GPU two lead to some others, one to the rest."""
     one = next(gpu for gpu in MACHINES if gpu.name == "Tesla V100-SXM2-16GB")
     raw = raw_of(one, "p2p", {"peer": 1.0}, 4)
     raw["metrics"], raw["path"] = [], {}

@@ -1,5 +1,5 @@
 """Faults of hardware, driver, launcher, operator and program, each planted in a kept run and named by its refusal; and
-what healthy machines report that is not a fault."""
+reports of healthy machines that are no fault."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tests.support.planted import (
     without,
 )
 
-#: What a machine with an unknown GPU is judged by: nothing but what the result itself lists.
+#: What a machine with an unknown GPU is judged by: only what the result itself lists.
 BARE = {"machine": Machine()}
 
 
 def of_metric(name: str, **fields: Any) -> Change:
-    """Fields of the first metric of a name, as a program that forms them wrongly, or was cut, writes them."""
+    """Fields of the first metric of a name, as a program with an error or a truncated one writes them."""
 
     def change(raw: Any) -> None:
         metric = next(m for m in raw["metrics"] if m["name"] == name)
@@ -45,7 +45,7 @@ def of_metric(name: str, **fields: Any) -> Change:
 
 
 def half(name: str) -> Change:
-    """The larger half of a sweep does not come."""
+    """The larger half of a sweep is missing."""
 
     def change(raw: Any) -> None:
         sizes = sorted({m["at"]["bytes"] for m in raw["metrics"] if m["name"] == name})
@@ -99,7 +99,7 @@ def host_clock(factor: float) -> Change:
 
 
 def copied(raw: Any) -> None:
-    """The samples of one metric in the place of another's of the same unit."""
+    """The samples of one metric in place of another's of the same unit."""
     one = raw["metrics"][0]
     other = next(m for m in raw["metrics"][1:] if m["unit"] == one["unit"] and m["direction"] == one["direction"])
     for key in ("samples", "value", "best", "median", "p5", "p95", "count"):
@@ -107,7 +107,7 @@ def copied(raw: Any) -> None:
 
 
 def pages_stayed(raw: Any) -> None:
-    """Pages that never left the host, and rates as of the GPU's own memory."""
+    """Pages that never left the host, and rates of the GPU's own memory."""
     for key in raw["path"]:
         if key.startswith("pages.gpu0") and key.endswith((".source", ".destination")):
             raw["path"][key] = "host 100 %, device 0 % -> host 100 %, device 0 %"
@@ -130,7 +130,7 @@ def table(of: str, *faults: tuple[str, str, Change]) -> list[Fault]:
     return [Fault(of, *one) for one in faults]
 
 
-#: What was requested did not come, or something else came.
+#: Something requested is missing, or something else was reported.
 ASKED = [
     *[
         Fault(of, f"metric {name} does not come", name, drop(lambda m, name=name: m["name"] == name))
@@ -178,7 +178,7 @@ ASKED = [
     Fault("gemm", "FP64 emulated by a variable of the environment", "fp64_emulation", put("path.fp64_emulation", "on")),
 ]  # fmt: skip
 
-#: GPUs at fault, or not as they must be while something is timed.
+#: GPUs at fault, or in a wrong state while something is timed.
 HEALTH = [
     *table(
         "stream",
@@ -259,7 +259,7 @@ HEALTH = [
     Fault("p2p", "one GPU watched of two", "GPU 1: health", put("health.devices", lambda d: d[:1])),
 ]
 
-#: Results that are wrong, or that no one verified.
+#: Results that are wrong, or not verified.
 VERIFIED = [
     *[
         Fault(of, f"{words} is not verified", "verif", unverified(words))
@@ -330,7 +330,7 @@ IDENTITY = [
         put("devices.0.pci_bus_id", "00000000:1B:00.0"), put("devices.1.pci_bus_id", "00000000:1b:00.0"))),
 ]  # fmt: skip
 
-#: Figures that nothing measured, or that cannot be.
+#: Figures that were not measured, or are impossible.
 FIGURES = [
     *[
         fault
@@ -543,7 +543,7 @@ def test_a_machine_of_no_known_card_is_held_by_what_its_driver_reports() -> None
 
 
 def test_a_reference_that_fits_nothing_is_said_and_decides_nothing() -> None:
-    """STREAM of two GPUs at once, where the machine has references of one after the other."""
+    """STREAM of two GPUs at once, on a machine with references of one after the other."""
     both_gpus, one = honest.run("stream_two"), honest.run("stream")
     found = [f for f in both_gpus.judged(both_gpus.raw()).findings if f.kind == "reference"]
     assert [f.verdict for f in found] == ["RECORDED"]

@@ -1,5 +1,5 @@
-"""What every run of a program must agree with in itself, over all kept results: bugs of our own programs, which are the
-same on every machine, are found here and asked nowhere else.
+"""Consistency that every run of a program must have, over all kept results: errors of our own programs, which are the
+same on every machine, are found here and not checked elsewhere.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from tenken.model import catalogue
 from tenken.model.result import MetricValue, Result
 from tests.support import kept
 
-#: Parts of an LU that run alongside others, or are parts of another one.
+#: Parts of an LU that run alongside others, or belong to another one.
 BESIDE = ("panel", "ahead", "broadcast", "refine_residuals", "refine_corrections")
 
 
 @cache
 def results() -> tuple[Result, ...]:
-    """Kept results of our own programs as they are written since tokens are."""
+    """Kept results of our own programs in the form since tokens were introduced."""
     found = (record.result for record in (*kept.first_runs(), *kept.two_quick(), *kept.openacc()))
     return tuple(r for r in found if r and r.status == "ok" and r.token and "implementation" not in r.parameters)
 
@@ -34,7 +34,7 @@ def of(result: Result, *names: str) -> list[MetricValue]:
 
 
 def ids(result: Result) -> Iterator[bool]:
-    """An id is formed of name, subject and the names of the coordinates."""
+    """An id consists of name, subject and the names of the coordinates."""
     for metric in result.metrics:
         keys = [part.partition("=")[0] for part in metric.id.split(".") if "=" in part]
         yield metric.id.startswith(f"{metric.name}.{metric.subject.id}") and keys == list(metric.at)
@@ -50,7 +50,7 @@ def clocks(result: Result) -> Iterator[bool]:
 
 
 def energies(result: Result) -> Iterator[bool]:
-    """Watts x seconds are joules, but for what is rounded."""
+    """Watts x seconds are joules, except for rounding."""
     for key in result.path:
         if key.startswith("energy.") and key.endswith(".joules"):
             place = key.removesuffix(".joules")
@@ -59,7 +59,7 @@ def energies(result: Result) -> Iterator[bool]:
 
 
 def parts_of_lu(result: Result) -> Iterator[bool]:
-    """Parts of the last repetition that follow one another take as long as it: 0.94 to 1.00 in 68 results."""
+    """Consecutive parts of the last repetition take as long as it: 0.94 to 1.00 in 68 results."""
     for metric in of(result, "hpl", "hpl_mxp") if result.program in ("hpl", "hpl_mxp") else ():
         n = metric.at["n"]
         parts = {
@@ -74,7 +74,7 @@ def parts_of_lu(result: Result) -> Iterator[bool]:
 
 
 def phases_of_hpcg(result: Result) -> Iterator[bool]:
-    """The phases last as long together as the counted operations at the raw rate."""
+    """The phases together last as long as the counted operations at the raw rate."""
     counts = [number(result, key) for key in ("sets", "iterations_of_set", "operations_of_iteration")]
     seconds = sum(number(result, f"phase_seconds.{part}") for part in ("dot", "vectors", "product", "cycle"))
     for raw in of(result, "raw") if result.program == "hpcg" else ():

@@ -1,4 +1,5 @@
-"""Figures of one result compared with each other: what passes stands just inside its bound, what fails just outside."""
+"""Figures of one result compared with each other: passing ones are just inside their bound, failing ones just
+outside."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def test_one_link_down_in_one_direction_is_enough() -> None:
     [(18, "PASS"), (17, "FAIL"), (0, "FAIL"), (None, "PASS"), ("18", "FAIL"), (True, "FAIL"), (18.0, "FAIL")],
 )
 def test_the_count_is_data_and_no_sentence_is_read_for_it(count: object, expected: str) -> None:
-    """null: the driver does not report. What is no whole number is no count, whatever stands in the sentence."""
+    """null: not reported by the driver. Anything but a whole number is no count, whatever the sentence contains."""
     for text in ("18 x NVLink through a switch", "all of them"):
         raw = linked(text)
         for start, end in BOTH:
@@ -93,7 +94,7 @@ def test_a_copy_that_goes_straight_is_a_fifth_faster_than_one_through_the_host(o
                 scaled(raw, factor, "driver_staged", pair=(one["subject"]["from"], one["subject"]["to"]))
 
     found = judge(spoiled(captured("p2p-two-gpus"), change)).findings
-    # the value is the pair's own, the bound 1.2 of what went through the host
+    # the value is the pair's own, the bound 1.2 of the path through the host
     straight = [f for f in found if f.metric and f.metric.startswith("peer.") and f.bound]
     near = [f for f in straight if f.bound == pytest.approx(1.2 * f.value / of_staged, rel=1e-6)]
     assert len(near) == expected
@@ -166,7 +167,7 @@ def test_a_cached_file_reaches_0_8_of_the_slower_half(ratio: float, expected: li
 
 @pytest.mark.parametrize(("path", "expected"), [({}, []), ({"still_cached.256ki": 0.25}, ["INVALID"])])
 def test_a_file_that_was_still_in_memory_is_no_cold_one(path: dict[str, Any], expected: list[str]) -> None:
-    """Whatever mincore finds there voids the run: a note alongside 7.6 GB/s of a disk would be overlooked."""
+    """Any page that mincore finds there voids the run: a note next to 7.6 GB/s of a disk would be overlooked."""
     one = files.pairs("read_cold", [1.0] * 5, bytes=2**18, io_config="posix_4ki_1")
     result = files.document_of("storage_map", one)
     result = replace(result, path={**result.path, **path})
@@ -176,12 +177,12 @@ def test_a_file_that_was_still_in_memory_is_no_cold_one(path: dict[str, Any], ex
 
 @pytest.mark.parametrize(("pairs", "expected"), [(14, ["RECORDED"]), (15, ["FAIL"])])
 def test_a_failure_is_proven_or_undecided(pairs: int, expected: list[str]) -> None:
-    """All below the bound by luck: 2^-14 is more than 0.00005, 2^-15 less."""
+    """All below the bound by chance: 2^-14 is more than 0.00005, 2^-15 less."""
     one = files.pairs("adaptive_over_best", [0.9] * pairs, bytes=4096, situation="write")
     assert verdicts(related(files.document_of("storage_map", one))[0]) == expected
 
 
-#: What a site adds for a separate program: nothing else is needed, and nothing of it is in the suite.
+#: What a site adds for its own program: nothing else is needed, and nothing of it is in the suite.
 OWN = """
 program: ring
 title: A ring
@@ -292,7 +293,7 @@ def test_behind_the_others_is_less_of_a_rate_and_more_of_a_time(
 
 
 def test_the_judge_names_no_program_and_no_figure() -> None:
-    """A name in quotes there is a rule of one program, which belongs to its metrics.yaml."""
+    """A name in quotes there would be a rule of one program, which belongs to its metrics.yaml."""
     names: set[str] = set()
     for name, program in of_suite().items():
         said = program.contract

@@ -1,4 +1,4 @@
-"""Times that do not fit into the run, a link slower than both its ends, rates that fall: on a kept run of two H100."""
+"""Times that do not fit into the run, a link slower than both its ends, falling rates: on a kept run of two H100."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(name: str) -> Any:
 
 
 def slower(result: Result, factor: float) -> Result:
-    """All times of a result multiplied, as by a clock that is wrong; what follows is not yet computed."""
+    """All times of a result multiplied, as by a wrong clock; derived values are not yet computed."""
     series = tuple(
         replace(one, samples=tuple(factor * sample for sample in one.samples)) if one.seconds else one
         for one in result.series
@@ -55,7 +55,7 @@ def test_clocks_that_are_wrong_by_a_factor_are_seen() -> None:
     assert seen(1000) == names
     # the four whose ranks share a run with a launcher
     assert names - seen(0.001) == {"HpcgGpus", "HpcgHostRanks", "MpiHost", "StencilHostRanks"}
-    # of results that do not state the time of their timed part: what takes a hundredth of its run for warming up
+    # for results that do not state the time of their timed part: warming up takes a hundredth of the run
     assert names - seen(10) <= {
         "Himeno", "Migration", "P2P", "SpmvCuda", "Stencil", "StencilGpus", "StreamCuda", "Transfer",
     }  # fmt: skip
@@ -76,7 +76,7 @@ def same(one: Any) -> Any:
 def test_device_times_fit_into_the_timed_part(name: str) -> None:
     record = run(name)
     for factor, fits in ((1.0, True), (10.0, False)):
-        # of a result that states it: readings come every 0.05 s and take 0.02
+        # for a result that states it: readings come every 0.05 s and take 0.02
         timed = changed(record.result, same, lambda entry: replace(entry, seconds=0.07 * entry.samples))
         found = list(conditions.times(slower(timed, factor), program(record.program)))
         assert (found == []) is fits, found
@@ -92,7 +92,7 @@ def judged(record: Any, result: Result) -> tuple[str, str]:
     ("gpu", "bridge", "virtual", "expected"),
     [
         ((5, 16), (5, 16), None, (PASS, "")),
-        ((5, 16), (4, 16), None, (PASS, "")),  # under load it is what its slot can
+        ((5, 16), (4, 16), None, (PASS, "")),  # under load it is what its slot supports
         ((6, 16), (6, 16), None, (FAIL, "hardware: its link has PCIe generation 5 under load; the GPU (")),
         ((5, 32), (5, 32), None, (FAIL, "hardware: its link has PCIe width 16 under load")),
         ((6, 16), (6, 16), "kvm", (PASS, "in a guest of kvm the bridge is emulated")),

@@ -1,4 +1,4 @@
-"""Of every verification of the kept runs: an error just above its tolerance is FAIL, one just below passes."""
+"""For every verification of the kept runs: an error just above its tolerance is FAIL, one just below passes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenken.model.catalogue import Program
 from tenken.model.result import Result
 from tests.support import honest
 
-#: Relative difference of two errors that the judge must tell apart.
+#: Relative difference of two errors that the judge must distinguish.
 NEXT = 1e-8
 
 

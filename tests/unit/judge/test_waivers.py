@@ -1,4 +1,4 @@
-"""Waivers of what the machine can do, and of what no one can check."""
+"""Waivers of what the machine can do, and of what cannot be checked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.support import honest
 from tests.support.planted import seen
 
-#: A run that measured, and says now that it cannot: reason, what the refusal names.
+#: A run that measured, and now claims that it cannot: reason, what the refusal names.
 UNPROVEN = (
     ("stream", "not supported by the device: no CUDA device", "cuda|GPU"),
     ("stream", "not supported by the device: no GPU", "cuda|GPU"),

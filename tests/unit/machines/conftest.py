@@ -1,4 +1,4 @@
-"""A small catalogue and a good system file that tests bend out of shape."""
+"""A small catalogue and a valid system file that tests modify."""
 
 from __future__ import annotations
 

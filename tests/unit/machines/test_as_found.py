@@ -1,5 +1,5 @@
-"""Machines and answers as people posted them, each kind with inputs of its own: what is right is read, and only that
-which cannot be read is left out and named."""
+"""Machines and answers as users posted them, each kind with its own inputs: valid parts are read, and only unreadable
+ones are left out and named."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_card_that_was_lost_is_counted_and_named(node: Machine, cell: str) -> 
 def test_a_card_that_the_driver_could_not_take_is_lost(
     node: Machine, drivers: list[str], count: int, says: str
 ) -> None:
-    """The kernel makes no device file for it, as if a container had been given the others."""
+    """The kernel creates no device file for it, as if a container had been given only the others."""
     node.answers["nvidia-smi --query-gpu="] = rows(3, "NVIDIA A100-SXM4-80GB")
     for i, driver in enumerate(drivers):
         folder = f"sys/bus/pci/devices/0000:0{i}:00.0"

@@ -70,7 +70,7 @@ def test_a_damaged_cache_is_ignored(damage, file: Path, src: Path, tmp_path: Pat
 
 
 def test_a_folder_that_cannot_be_written(file: Path, src: Path, tmp_path: Path) -> None:
-    # A plain file in the way fails for root too, which a read-only mode does not.
+    # A plain file in the way also fails for root, unlike a read-only mode.
     blocked = tmp_path / "plain"
     blocked.write_text("")
     assert loader.load_file(file, src=src, cache_folder=blocked / "cache").name == "machine"

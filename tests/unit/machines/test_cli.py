@@ -122,7 +122,7 @@ def test_new_refuses_names(name: str, tenken: Callable[..., int], tmp_path: Path
 
 @pytest.mark.parametrize("scheduler", cli.TEMPLATES)
 def test_template_with_everything_in_is_valid_too(scheduler: str, src: Path, tmp_path: Path) -> None:
-    """The optional lines of the template, comment signs taken off."""
+    """The optional lines of the template, without comment signs."""
     lines = []
     for line in cli.TEMPLATES[scheduler].read_text().splitlines():
         bare = line.lstrip()

@@ -177,7 +177,7 @@ def environment(name: str, cxx: str, *features: str) -> Environment:
             [environment("cuda", "g++", "mpi"), environment("nvhpc", "nvc++", "mpi"), environment("host", "g++")],
             [["cuda", "nvhpc", "host"]], {"cuda"}, set(),
         ),
-        # a partition that has one of them alone decides for both
+        # a partition that has only one of them decides for both
         (
             [environment("host", "g++", "mpi"), environment("cuda", "g++", "mpi", "cuda")],
             [["host", "cuda"], ["cuda"]], {"cuda"}, set(),

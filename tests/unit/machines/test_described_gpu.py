@@ -1,4 +1,5 @@
-"""A GPU without data sheet, described by what its owner knows: read, compared with itself, and everything behind it."""
+"""A GPU without data sheet, described by what its owner knows: read, compared with itself, and everything that depends
+on it."""
 
 from __future__ import annotations
 
@@ -32,14 +33,14 @@ PEAKS = (
 
 
 def text(known: str = KNOWN, peaks: str = "", more: str = "count: 4") -> str:
-    """The good system file with GPUs that no sheet is known of."""
+    """The valid system file with GPUs that have no data sheet."""
     parts = ", ".join(part for part in ("sheet: null", known, peaks, more) if part)
     assert SHEET in GOOD
     return GOOD.replace(SHEET, f"gpus: {{{parts}}}")
 
 
 def document(**change: Any) -> dict[str, Any]:
-    """STREAM on one GPU that calls itself a Z9."""
+    """STREAM on one GPU named Z9."""
     raw: dict[str, Any] = gpu_document()
     raw["devices"][0] |= {"name": "NVIDIA Z9 SXM", **change}
     return raw
@@ -169,7 +170,7 @@ def test_a_run_is_held_against_what_the_device_tells_and_says_so(load: Load) -> 
     assert judged.verdict == "PASS" and held.criterion is not None
     judged = on_system(document(), "h200", ("gpu",), machine=machine(load, peaks=PEAKS), gpus=1)
     assert judged.judged["triad.gpu0"].limit.said_by == DATA_SHEET
-    # the owner's own peak implies that less was to be expected: the figure is impossible there
+    # the owner's own peak is lower: the figure is impossible there
     low = machine(load, peaks="memory_gbs: 3000, source: x")
     assert on_system(document(), "h200", ("gpu",), machine=low, gpus=1).verdict == "FAIL"
 

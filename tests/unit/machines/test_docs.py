@@ -17,7 +17,7 @@ def test_the_example_is_valid(load: Callable[[str], System], tmp_path: Path) -> 
     whole, *parts = examples
     system = load(whole)
     assert system.partition("gpu").node.gpu_count == 4 and len(system.references) == 1
-    # the part that is shown alongside it fits into it
+    # the fragment shown next to it fits into it
     (ratios,) = (part for part in parts if part.startswith("ratios:"))
     file = tmp_path / "with-ratios.yaml"
     file.write_text(f"{whole}\n{ratios}")

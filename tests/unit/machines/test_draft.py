@@ -71,7 +71,7 @@ def test_a_node_that_shows_fewer_cores_than_its_sheet_has_is_written_without_it(
 def test_pbs(tmp_path):
     said = {"pbsnodes": json.dumps({"nodes": PBS_NODES}), "qstat": json.dumps({"Queue": PBS_QUEUES})}
     system, made = written(tmp_path, "pbs", mpi=True, **said)
-    # a queue that is stopped is none; a GPU that the scheduler does not name has no data sheet
+    # a stopped queue is left out; a GPU that the scheduler does not name has no data sheet
     assert set(system.partitions) == {"short-g", "cpu"}
     assert system.partition("short-g").node.gpu is None and system.partition("short-g").gpu_request == (
         "ngpus={num_gpus_per_node}",

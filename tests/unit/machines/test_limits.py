@@ -1,4 +1,4 @@
-"""Limits by the data sheets, each with its basis."""
+"""Limits from the data sheets, each with its basis."""
 
 from __future__ import annotations
 

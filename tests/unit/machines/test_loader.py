@@ -24,7 +24,7 @@ RETIRED = {"reedbush-h", "reedbush-l", "tsubame3"}
 
 @pytest.fixture
 def systems(src: Path, tmp_path: Path) -> dict[str, System]:
-    # Until a program exists, the stub stands in for its metrics.
+    # Until a program exists, the stub provides its metrics.
     real = PROGRAMS if (PROGRAMS / "stream" / "metrics.yaml").is_file() else src
     return loader.load_all(src=real, cache_folder=tmp_path / "cache")
 
@@ -70,7 +70,7 @@ def test_r1(metric: str, value: float, systems: dict[str, System]) -> None:
     found = loader.references(systems["reedbush-h"], "gpu", "stream", metric=metric, subject="gpu", environ="openacc")
     assert len(found) == 1
     r1 = found[0]
-    # the publication names a driver in section 3.3 alone, for R3 to R6
+    # only section 3.3 of the publication names a driver, for R3 to R6
     assert (r1.value, r1.published, r1.statistic, r1.count, r1.driver) == (value, "R1", "best", 5, None)
     assert r1.bounds == (pytest.approx(value * 0.97), None)
     assert (r1.unit, r1.direction) == ("GB/s", "higher")

@@ -1,4 +1,4 @@
-"""Looking at made-up machines: a laptop, an H200 node, a Jetson, a container, and odd ones."""
+"""Detection on made-up machines: a laptop, an H200 node, a Jetson, a container, and unusual ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Machine:
         (self.root / path).write_text(text)
 
     def cpus(self, sockets: int, cores: int, threads: int, model: str = "Some CPU", flags: str = "fpu") -> None:
-        """`cores` a socket; hardware threads numbered as Linux does: first threads first."""
+        """`cores` per socket; hardware threads numbered as on Linux: first threads first."""
         logical = sockets * cores * threads
         for cpu in range(logical):
             socket, core = cpu // cores % sockets, cpu % cores
@@ -351,13 +351,13 @@ def smbios(*modules: tuple[int, int]) -> bytes:
 @pytest.mark.parametrize(
     ("modules", "by_driver", "expected"),
     [
-        ([(65536, 4800)] * 16, False, 614.4),  # 8 channels a socket, of two
+        ([(65536, 4800)] * 16, False, 614.4),  # 8 channels per socket, two sockets
         ([(65536, 4800)] * 32, False, 614.4),  # two a channel
         ([(65536, 4800)] * 8 + [(0, 0)] * 8, False, 307.2),  # every second channel
-        ([(65536, 4400)] * 16, False, 563.2),  # slower than the CPU needs
+        ([(65536, 4400)] * 16, False, 563.2),  # slower than the CPU supports
         ([(16384, 4800)] * 16, True, 614.4),
         ([(32768, 0)] * 8, True, 307.2),
-        ([(32768, 0)] * 4, True, 614.4),  # a controller without its driver: the memory is more than that
+        ([(32768, 0)] * 4, True, 614.4),  # a controller without a driver: the memory is larger than that
     ],
 )
 def test_a_node_with_fewer_memory_modules_than_channels_has_less_bandwidth(

@@ -1,4 +1,4 @@
-"""Files that a site writes for itself: no rule of the shipped ones applies, and what would mislead is reported."""
+"""Files that a site writes for itself: no rule of the shipped ones applies, and misleading entries are reported."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Load = Callable[[str], System]
 @pytest.mark.parametrize("text", [CPUS, BLACKWELL, EIGHTEEN], ids=["cpus", "blackwell", "eighteen"])
 def test_a_sites_file_needs_no_more_than_to_be_valid(text: str, load: Load) -> None:
     system = load(text)
-    # whatever its environments are called, checks of the host have one in each partition
+    # whatever its environments are called, host checks have one in each partition
     for partition in system.partitions.values():
         assert any(FOR_HOST in system.abilities(name) for name in partition.environments)
     assert list(cli.describe(system, {}))
@@ -55,7 +55,7 @@ def test_eighteen_nodes_are_16_and_2(load: Load) -> None:
 
 @pytest.mark.parametrize(("said", "jobs"), [("", 1), ("    max_jobs: 3\n", 3)], ids=["not said", "said"])
 def test_without_a_scheduler_one_job_runs_at_a_time(said: str, jobs: int, load: Load) -> None:
-    """Two would share the machine, and both figures with it."""
+    """Two would share the machine, and disturb each other."""
     local = CPUS.replace("scheduler: slurm, launcher: srun", "scheduler: local, launcher: local")
     if said:
         local = local.replace("environments: [intel], node", f"{said.strip()}, environments: [intel], node")

@@ -1,4 +1,4 @@
-"""The floor of an LU refers to the products of its run, or to its panels where these take longer."""
+"""The floor of an LU refers to the products of its run, or to its panels if these take longer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ RECORD = next(r for r in kept.one_user() if r.base_check == "HplMxp")
 
 
 def judged(rate: float | None = None, panel: float | None = None, update: float | None = None):
-    """The record's value and findings with another rate in TFLOP/s, and other panels and updates in seconds, not of
-    their agreement.
+    """The record's value and findings with another rate in TFLOP/s, and other panels and updates in seconds, except
+    those on their agreement.
     """
     metrics = []
     for metric in RECORD.result.metrics:

@@ -1,4 +1,4 @@
-"""References with a value for each point of a sweep: read, refused, made from kept sessions, and worth having."""
+"""References with a value for each point of a sweep: read, refused, generated from kept sessions, and useful."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def judged():
 
 @pytest.fixture(scope="module")
 def collected():
-    """All values of the evidence that the system file names."""
+    """All values of the sessions that the system file names."""
     text = (SYSTEMS / "h200.yaml").read_text()
     told = text.partition("# python -m tools.references h200 ")[2].partition("\nreferences:")[0].replace("#", "")
     system = loader.load("h200").expand({}, strict=False)
@@ -284,7 +284,7 @@ def collected():
     return values
 
 
-#: Why values of the evidence belong to no point.
+#: Why values of these sessions belong to no point.
 refused_before: Counter = Counter()
 
 
@@ -328,7 +328,7 @@ def test_a_record_of_two_archives_counts_once():
 
 
 def test_no_kept_value_misses_its_criterion(judged):
-    """But those of a program that lacked its fastest format."""
+    """Except those of a program that lacked its fastest format."""
     missing = {(one.record.session, one.record.program) for one in judged if one.judged.verdict == FAIL}
     assert missing == {("20261121T111000Z-h200one", "spmv")}
 
@@ -345,7 +345,7 @@ def test_a_quarter_of_the_kept_values_has_a_criterion_that_a_loss_of_30_percent_
     assert len(counting) >= 0.28 * len(judged)
     described = dict(criteria.classes(judged))[criteria.DESCRIBED]
     assert sum(one.counts for one in described) >= 0.58 * len(described)
-    # floors of 40 to 70 % of a limit that is reached to the full do not count, nor pairs too few to prove a loss
+    # floors of 40 to 70 % of a limit that is fully reached do not count, nor do too few pairs to prove a loss
     assert len(counting) >= 0.95 * len(held)
 
 
@@ -358,8 +358,8 @@ def test_every_value_is_of_one_class_and_each_class_but_one_is_a_reason(judged):
 
 def test_a_comparison_within_a_run_counts_where_a_loss_of_30_percent_fails(judged):
     gains = [one for one in judged if one.metric.name == "gain" and one.record.program == "overlap"]
-    # a gain of 1.5 that is 30 % lower contradicts its loops, and still meets its criterion; one round that does leaves
-    # it undecided
+    # a gain of 1.5 that is 30 % lower contradicts its loops, and still meets its criterion; a single round leaves it
+    # undecided
     assert gains and all(
         one.counts == (max(one.metric.samples) < 0.9 / 0.7) for one in gains if one.metric.kind == "gpu"
     )

@@ -1,4 +1,4 @@
-"""Every published row of the memory system is a reference of a machine, tied to a metric that says so."""
+"""Every published row of the memory system is a reference of a machine, tied to its metric."""
 
 from __future__ import annotations
 

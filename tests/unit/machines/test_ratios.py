@@ -1,4 +1,4 @@
-"""Ratios between machines: kept with their metric, refused with their line."""
+"""Ratios between machines: stored with their metric, refused with their line."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Every figure of the data sheets, recomputed from its chip: widths, clocks, counts, lanes, all written by hand.
 
-A vendor may round printed values either way, so a figure holds within one unit of its last printed digit. One that does
-not follow must stand under `unsure` in systems/hardware.yaml with the reason, and then is not a limit.
+A vendor may round printed values either way, so a figure is accepted within one unit of its last printed digit. A
+figure that does not follow must be listed under `unsure` in systems/hardware.yaml with the reason, and is then not a
+limit.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from tenken.machines.errors import SystemFileError
 
 #: Gbit/s of a lane and lanes of a link in one direction, by generation.
 NVLINK = {"NVLink1": (20, 8), "NVLink2": (25, 8), "NVLink3": (50, 4), "NVLink4": (100, 2), "NVLink5": (200, 2)}
-#: GT/s of a lane and the share of its bits that carry data: 128b/130b, and 242 bytes of the 256 of a flit with Gen6.
+#: GT/s of a lane and the share of its bits that carry data: 128b/130b, and 242 of the 256 bytes of a flit in Gen6.
 PCIE = {3: (8, 128 / 130), 4: (16, 128 / 130), 5: (32, 128 / 130), 6: (64, 242 / 256)}
 
-#: Fused multiply-adds of a multiprocessor in a clock, by capability: CUDA cores, and dense ones of tensor cores.
+#: Fused multiply-adds of a multiprocessor per clock, by capability: CUDA cores, and dense ones of tensor cores.
 CORES = {
     "3.5": {"fp32": 192, "fp64": 64},
     "6.0": {"fp32": 64, "fp64": 32},
@@ -34,21 +35,21 @@ CORES = {
     "10.3": {"fp32": 128},
     "12.0": {"fp32": 128},
 }  # fmt: skip
-#: GeForce GPUs sum in FP32 at half the rate.
+#: GeForce GPUs accumulate in FP32 at half the rate.
 GEFORCE = {"fp32": 128, "tf32": 128, "fp16": 256, "bf16": 256, "fp8": 512}
 
 
 @dataclass(frozen=True)
 class Chip:
-    """The components of a GPU. `printed`: the last printed digit of a figure, where it is not 1."""
+    """The components of a GPU. `printed`: the last printed digit of a figure, if it is not 1."""
 
     bits: int
-    mega_transfers: float  # of a pin of the memory, in a second
+    mega_transfers: float  # per pin of the memory, per second
     sms: int | None = None
     ghz: float | None = None
-    tensor_ghz: float | None = None  # where tensor cores are counted at another clock
+    tensor_ghz: float | None = None  # if tensor cores are counted at another clock
     cores: dict[str, int] = field(default_factory=dict)
-    #: Figures that vendors print for several GPUs together, or with sparsity: what one has without, in T/s.
+    #: Figures that vendors print for several GPUs together, or with sparsity: the dense figure of one, in T/s.
     shares: dict[str, float] = field(default_factory=dict)
     printed: dict[str, float] = field(default_factory=dict)
 
@@ -79,7 +80,7 @@ CHIPS = {
     "P100-SXM2-16GB": Chip(4096, 2 * 715, 56, 1.48),
     "P100-PCIe-16GB": Chip(4096, 2 * 715, 56, 1.303),
     "K40": Chip(384, 6000, 15, 0.745),
-    # two dies with four stacks of 1024 bits each; what is printed is rounded to whole TB/s
+    # two dies with four stacks of 1024 bits each; the printed value is rounded to whole TB/s
     "GB200-186GB": Chip(
         8192, 2 * 3996, 152, 2.062, printed={"gbs": 200},
         # two GPUs of a superchip with sparsity: TF32 5, FP16 10, FP8 and INT8 20, FP4 40 P/s
@@ -111,7 +112,7 @@ CHIPS = {
     "Jetson-TX2": Chip(128, 2 * 1866),
 }  # fmt: skip
 
-#: Bits of all channels of a socket, million transfers a second, and the share that ECC within the data leaves.
+#: Bits of all channels of a socket, million transfers per second, and the share that remains with in-band ECC.
 HOSTS = {
     "Grace-72": (512, 8533, 15 / 16),
     "Grace-72-480GB": (512, 6400, 15 / 16),
@@ -169,7 +170,7 @@ HOSTS = {
     "Tegra-X2": (128, 3732, 1),
     "Tegra-Orin": (256, 6400, 1),
 }
-#: Cores, GHz and FLOP per cycle (two FMA units of four doubles), where a sheet has FP64.
+#: Cores, GHz and FLOP per cycle (two FMA units of four doubles), if a sheet has FP64.
 HOST_FP64 = {"Xeon-E5-2695v4": (18, 2.1, 16), "Xeon-E5-2680v4": (14, 2.4, 16)}
 
 
@@ -219,7 +220,7 @@ def test_a_gpu_has_the_figures_that_its_chip_can_have(name):
 
 @pytest.mark.parametrize("name", hardware.load().gpus)
 def test_every_figure_that_is_off_would_be_noticed(name):
-    """A twentieth more, which no rounding here explains; but for rates that are printed as 1 or 2 digits."""
+    """5 % more, which no rounding here explains; except rates that are printed as 1 or 2 digits."""
     sheet = hardware.sheet(name)
     bent = {"memory": replace(sheet, memory_gbs=sheet.memory_gbs * 1.05)}
     for kind, value in sheet.tflops.items():
@@ -236,7 +237,8 @@ def test_every_figure_that_is_off_would_be_noticed(name):
 
 
 def test_what_is_unsure_is_really_off_or_cannot_be_computed():
-    """Nothing is hidden behind the word: without it each figure would be noticed, or nothing is known that gives it."""
+    """The mark `unsure` hides nothing: without it each figure would be noticed, or nothing is known to compute it
+    from."""
     no_computation = {("GB200-186GB", "host_link"), ("GB300-288GB", "host_link"), ("B300-SXM-288GB", "power_w"),
                       ("H20-96GB", "power_w")}  # fmt: skip
     for name, sheet in hardware.load().gpus.items():
@@ -297,8 +299,8 @@ def test_the_reason_must_be_there(tmp_path: Path):
         hardware.load(tmp_path / "hardware.yaml", cache_folder=None)
 
 
-#: The cap in watts that drivers print for a GPU as delivered ("Pwr:Usage/Cap" of nvidia-smi in published outputs of
-#: each of them; H100 and H200 also in tests/data): a second number, by another party, for what the data sheet states.
+#: The cap in watts that drivers print for a GPU as delivered ("Pwr:Usage/Cap" of nvidia-smi in published outputs; H100
+#: and H200 also in tests/data): an independent figure for the data sheet's.
 CAPS = {
     "A100-SXM-80GB": {400, 500},  # some systems are delivered at 500
     "A100-SXM-40GB": {400}, "A100-PCIe-80GB": {300}, "A100-PCIe-40GB": {250},
@@ -307,7 +309,7 @@ CAPS = {
     "V100-PCIe-32GB": {250}, "P100-PCIe-16GB": {250}, "K40": {235}, "L40S-48GB": {350}, "L4-24GB": {72},
     "RTX-4090-24GB": {450},
 }  # fmt: skip
-#: No second number was found.
+#: No independent figure was found.
 POWER_ALONE = {
     "GB300-288GB", "H100-PCIe-80GB", "H200-NVL-141GB", "P100-SXM2-16GB", "RTX-PRO-6000-Server-96GB",
     "RTX-PRO-6000-Workstation-96GB", "RTX-PRO-6000-Max-Q-96GB", "Jetson-AGX-Orin", "Jetson-AGX-Thor",
@@ -331,7 +333,7 @@ L2_MIB = {
     "Jetson-TX2": 0.5, "Jetson-AGX-Xavier": 0.5, "Jetson-AGX-Orin": 4,
 }  # fmt: skip
 L2_ALONE = {"H20", "GB200", "B200", "RTX-PRO-6000"}
-#: GB/s of all NVLinks of a GPU both ways, as printed: by kind, and of cards that bridges join.
+#: GB/s of all NVLinks of a GPU in both directions, as printed: by kind, and for GPUs joined by bridges.
 LINKS_GBS = {"NVLink1": 160, "NVLink2": 300, "NVLink3": 600, "NVLink4": 900, "NVLink5": 1800}
 BRIDGED_GBS = {"H100-PCIe-80GB": 600, "H100-NVL-94GB": 600}
 

@@ -22,7 +22,7 @@ def answers(command):
 
 @pytest.fixture
 def two_cards() -> System:
-    """The file of an H200 node, as looking fills it in where there are two GPUs."""
+    """The file of an H200 node, as detection completes it on a node with two GPUs."""
     system = loader.load("h200")
     partitions = {
         name: replace(p, node=replace(p.node, gpu_count=2, gpu_names=("NVIDIA H200",) * 2))

@@ -1,4 +1,4 @@
-"""Nodes of a night: those measured longest ago, of the ones that take jobs."""
+"""Nodes of a night: those measured longest ago among the ones that take jobs."""
 
 from __future__ import annotations
 

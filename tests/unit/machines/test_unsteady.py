@@ -11,7 +11,7 @@ from tenken.judge import rejudge
 from tenken.model.numbers import quantile
 from tests.support import kept
 
-#: A quick run of an H200 that its system file describes: copies of 16 MiB to the GPU at 53 GB/s, 39.2 are required.
+#: A quick run of an H200 that its system file describes: copies of 16 MiB to the GPU at 53 GB/s; 39.2 are required.
 RECORD = next(r for r in kept.quick_run() if r.base_check == "Transfer" and r.system == "h200")
 SWEEP = "htod_sweep.gpu0.bytes=16777216"
 #: Samples of the same copies in a later session, in GB/s.
@@ -75,7 +75,7 @@ def test_half_of_the_samples_meet_the_reference():
             53.1,
             53.0,
             *(37.0 + 0.01 * i for i in range(16)),
-        ),  # four of twenty: slow, with a few good moments
+        ),  # four of twenty: slow, with a few good samples
         tuple(38.7 + 0.05 * i for i in range(20)),  # half of them meet it, and they are close together
         (*(53.0 + 0.01 * i for i in range(4)), *(44 - i for i in range(16))),  # falling, as a clock does under load
     ],
@@ -89,7 +89,7 @@ def test_a_slow_copy_fails(samples):
 def test_an_unsteady_value_does_not_hide_the_miss_of_another():
     half = {
         name: [one / 2 for one in metric.samples]
-        for name in ("htod_pinned", "both_pinned")  # a slow link is slow in both directions at once, too
+        for name in ("htod_pinned", "both_pinned")  # a slow link is slow in bidirectional copies too
         for metric in RECORD.result.metrics
         if metric.id == f"{name}.gpu0"
     }

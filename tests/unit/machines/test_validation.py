@@ -17,8 +17,8 @@ def line_of(text: str, part: str) -> int:
     return text[: text.index(part)].count("\n") + 1
 
 
-# ruff: noqa: E501 -- a table: one case a line reads better
-# (what stands in the good file, what replaces it, the part whose line is named, words of the message)
+# ruff: noqa: E501 -- a table: one case per line is easier to read (text of the valid file, its replacement, the part
+# whose line is named, words of the message)
 BAD = {
     "unknown key": (
         "    features: [cuda, mpi]\n    capabilities",

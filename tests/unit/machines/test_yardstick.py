@@ -1,4 +1,4 @@
-"""A ratio to a copy of the same run may exceed 1, and is impossible only past what the copy itself could reach."""
+"""A ratio to a copy of the same run may exceed 1, and is impossible only above what the copy itself could reach."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_another_place_in_memory_is_no_miscounted_byte(value):
         (1.02 * PEAK / 4109.0 + 0.01, 4109.0, "physical limit 1.17"),
         (2.0, 4109.0, "miscounted bytes"),
         (1.05, 4800.0, "physical limit 1.00"),
-        (1.03, 5200.0, "physical limit 1 "),  # a copy beyond its own limit leaves nothing to the ratio
+        (1.03, 5200.0, "physical limit 1 "),  # a copy beyond its own limit leaves no margin for the ratio
     ],
 )
 def test_what_the_copy_itself_could_not_reach_is_impossible(value, copied, said):

@@ -1,4 +1,4 @@
-"""The engine: formulas by hand, and every derived value and limit of kept results formed again."""
+"""The engine: formulas by hand, and every derived value and limit of kept results recomputed."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_gpu_sends_to_all_others_by_links_that_add_up_or_are_shared(
 
 # ---- kept results ----------------------------------------------------------------------------------------------
 
-#: Formed again of what the first rank alone states: the fastest of several ranks alone was another one's.
+#: Recomputed only from what the first rank states: the fastest of several ranks was another one's.
 _OF_OTHER_RANKS = {("stencil", "efficiency"), ("stencil", "cells")}
 #: Their parts are in no result of version 1: the rate that a map promised, bytes of the samples, work and time of a
 #: pass whose power was measured.

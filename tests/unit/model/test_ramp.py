@@ -1,4 +1,4 @@
-"""Where a series of rates reaches its plateau, by numbers written by hand."""
+"""Where a series of rates reaches its plateau, with numbers written by hand."""
 
 from tenken.model.ramp import ramp_of, seen
 
@@ -15,7 +15,7 @@ def test_a_ramp_of_migration_by_parts() -> None:
 
 
 def test_a_plateau_begins_with_five_rates_in_a_row() -> None:
-    # a lone fast one within the slope; the plateau of 100 begins with the eighth
+    # a single fast one within the slope; the plateau of 100 begins with the eighth
     rates = [10.0, 20, 99, 30, 40, 50, 60, 100, 100, 96, 100, 100, 100, 100, 100, 100]
     assert ramp_of(rates) == (8, 40, 100)
     # the plateau is the last quarter: four of sixteen

@@ -1,4 +1,4 @@
-"""XIDs as the vendor's catalogue has them: which are of the hardware, of a program, or undecided by their number."""
+"""XIDs as in the vendor's catalogue: which are caused by hardware, by a program, or undecided by their number."""
 
 from __future__ import annotations
 

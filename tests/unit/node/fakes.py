@@ -1,4 +1,4 @@
-"""A node of eight H200 without one: NVML in Python behind ctypes' calls, and /proc, /sys and /dev as files."""
+"""A simulated node of eight H200: NVML in Python behind ctypes' calls, and /proc, /sys and /dev as files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenken.node.probe import Answer
 from tenken.node.verdict import Finding, Seen, findings
 
 NOT_SUPPORTED = 3
-#: GPU of the fake: what an H200 (driver 580) answers, by the words of tenken.node.gpus.
+#: GPU of the fake: what an H200 (driver 580) answers, by the keys of tenken.node.gpus.
 HEALTHY: dict[str, Any] = {
     "name": "NVIDIA H200", "vbios": "96.00.A5.00.1A", "ecc": 1, "mig": 0, "persistence": 1,
     "ecc_corrected": 3, "ecc_uncorrected": 0, "ecc_uncorrected_life": 2, "remapped": [1, 0, 0, 0], "retired": None,
@@ -37,7 +37,7 @@ def gpu(index: int) -> dict[str, Any]:
 
 
 class Fake:
-    """libnvidia-ml.so.1 as ctypes sees it. A value of None is one that the GPU does not have."""
+    """libnvidia-ml.so.1 as ctypes sees it. None is a value that the GPU does not have."""
 
     def __init__(self, count: int = 8) -> None:
         self.gpus = [gpu(index) for index in range(count)]
@@ -120,7 +120,7 @@ class Fake:
 
     def _nvmlDeviceGetGpuFabricInfoV(self, handle: Any, out: Any) -> int:
         fabric = self._of(handle)["fabric"]
-        # drivers before 570 know version 2 alone
+        # drivers before 570 only have version 2
         known = [36 | 2 << 24, *([40 | 3 << 24] if fabric is not None and "summary" in fabric else [])]
         if fabric is None or out._obj.version not in known:
             return NOT_SUPPORTED
@@ -170,7 +170,7 @@ class Fake:
         return self._listed(handle, "graphics", count, array)
 
 
-#: Calls that give one number.
+#: Calls that return one number.
 _NUMBERS = {
     "_nvmlDeviceGetPersistenceMode": "persistence",
     "_nvmlDeviceGetRetiredPagesPendingStatus": "retired",
@@ -252,7 +252,7 @@ def files() -> dict[str, str]:
 
 
 class Node:
-    """A healthy node with an hour since its last good state; what a test plants is undone by `heal`."""
+    """A healthy node one hour after its last good state; `heal` reverts what a test planted."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -291,13 +291,13 @@ class Node:
         file.write_text(content)
 
     def put(self, name: str, content: str | None) -> None:
-        """A file with other content; None: without it. Until `heal`."""
+        """A file with other content; None: removed. Until `heal`."""
         file = self.root / name
         self._written.setdefault(name, file.read_text() if file.exists() else None)
         self._put(name, content)
 
     def log(self, *messages: str, facility: int = 0) -> None:
-        """Lines that the kernel wrote since."""
+        """Lines that the kernel has written since."""
         lines = [f"{facility << 3 | 3},{102 + i},{3000 + i},-;{text}" for i, text in enumerate(messages)]
         self.put("dev/kmsg", files()["dev/kmsg"] + "\n".join(lines) + "\n")
 

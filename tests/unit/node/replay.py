@@ -1,9 +1,9 @@
-"""Healthy checks of a node of eight GPUs, one after the other, with the noise that real machines had.
+"""Healthy checks of a node of eight GPUs, one after another, with the noise of real machines.
 
-Measured values are drawn from what 60 processes on one H200 reached (tools/bench/h200_run_to_run.csv), each as a share
-of their median, around a level of its own for each GPU; the host's triad from eight checks on a node of two H100.
-Readings move as they did there: temperatures, clocks and links of idle cards, one to three CRC errors of each NVLink
-between two checks, single replays and corrected errors, traffic of ports.
+Measured values are drawn from 60 processes on one H200 (tools/bench/h200_run_to_run.csv), each as a share of their
+median, around a separate level for each GPU; the host's triad from eight checks on a node of two H100. Readings move as
+they did there: temperatures, clocks and links of idle GPUs, one to three CRC errors of each NVLink between two checks,
+single replays and corrected errors, traffic of ports.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tenken.paths import ROOT
 from tests.unit.node.fakes import Node
 
 GPUS = 8
-#: Column of the kept runs by the values whose noise it is; PAIRS: a peer copy of each GPU.
+#: Column of the kept runs by the values whose noise it provides; PAIRS: one peer copy per GPU.
 COLUMNS = {"stream.triad": "triad_median", "transfer.htod_pinned": "h2d_median", "transfer.dtoh_pinned": "d2h_median",
            "p2p.peer": "p2p_median", "gemm.gemm": "dgemm_median_tf"}  # fmt: skip
 #: GB/s of the host's triad in eight checks of one node.
@@ -55,8 +55,8 @@ def history(random_: random.Random) -> dict[str, list[float]]:
 
 
 def alarms(node: Node, count: int, seed: int, lost: Mapping[str, float] | None = None) -> Iterator[tuple[int, str]]:
-    """Number and line of each check that would not have ended with 0, of which a low value is measured twice.
-    `lost`: shares that values really fell to."""
+    """Number and line of each check that would not have ended with 0; a low value is measured twice. `lost`: shares
+    that values really fell to."""
     chance, of = random.Random(seed), noise()
     known = {name: of_name[: chance.randint(ENOUGH, KEPT)] for name, of_name in history(chance).items()}
     answers = node.read()

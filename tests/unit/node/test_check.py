@@ -38,7 +38,7 @@ from tests.unit.node.fakes import Node
 def stopped(say: probe.Say) -> None:
     say("gpu 2", {"index": 2})
     say("gpu 3")
-    os.kill(os.getpid(), signal.SIGSTOP)  # as dead to its parent as one in state D, but for SIGKILL
+    os.kill(os.getpid(), signal.SIGSTOP)  # as unreachable for its parent as one in state D, except by SIGKILL
 
 
 def stubborn(say: probe.Say) -> None:
@@ -63,7 +63,7 @@ def test_no_probe_is_waited_for_past_its_deadline() -> None:
 
 
 def test_a_child_holds_nothing_that_a_scheduler_waits_for() -> None:
-    """Our output ends with us, though a child of ours cannot be killed."""
+    """Our output ends with us, even if one of our children cannot be killed."""
     code = """
 import os, signal
 from tenken.node import probe
@@ -207,7 +207,7 @@ def test_jobs_are_seen_with_and_without_control_groups(tmp_path: Path) -> None:
         "memory/pbs_jobs.service/jobid/15.server", "system.slice/n1_slurmstepd.scope/job_16",
     ):  # fmt: skip
         (tmp_path / "sys/fs/cgroup" / folder).mkdir(parents=True)
-    # without control groups: processes by name and title, and what PBS keeps
+    # without control groups: processes by name and title, and PBS's job files
     for pid, name, title in ((7, "slurmstepd", "slurmstepd: [17.batch]"), (8, "sge_shepherd", "sge_shepherd-18 -bg"),
                              (9, "bash", "slurmstepd: [19.0]")):  # fmt: skip
         (tmp_path / f"proc/{pid}").mkdir(parents=True)
@@ -228,7 +228,7 @@ def test_a_storm_in_the_kernel_log_is_cut_and_counted(tmp_path: Path) -> None:
 
 
 class Slurm:
-    """Answers of sinfo and scontrol for `nodes` nodes; a drain is kept."""
+    """Answers of sinfo and scontrol for `nodes` nodes; a drain is remembered."""
 
     def __init__(self, nodes: int, when: float) -> None:
         self.nodes = [f"n{i:03}" for i in range(nodes)]
@@ -269,7 +269,7 @@ def test_a_fault_of_all_nodes_drains_a_share_of_them() -> None:
     assert len(slurm.drained) == 2 == brake.allowed(40, 0.05)
     assert said[:2] == [None, None] and set(said[2:]) == {"2 of 40 nodes drained in an hour: not drained"}
     slurm.now += 3601
-    assert slurm.drain("n030") is None  # an hour later there is room again
+    assert slurm.drain("n030") is None  # an hour later more may be drained
 
 
 def test_nodes_that_were_drained_in_the_same_second_are_taken_back() -> None:
@@ -300,7 +300,7 @@ def test_pbs_counts_offline_nodes_with_our_comment() -> None:
         "d": {"state": "free", "queue": "other"},
     }
     assert brake.pbs("gpu", lambda _: json.dumps({"nodes": nodes})) == Partition(3, ((1000.0, "a"),), frozenset("c"))
-    # what an operator wrote is not overwritten by a hook that would set its own comment
+    # a hook that would set its own comment does not overwrite an operator's
     known = brake.pbs("gpu", lambda _: json.dumps({"nodes": nodes}))
     assert brake.holds(known, "c", 1.0, 5000.0) == "it is out for another reason, which is kept"
     assert brake.holds(known, "a", 1.0, 5000.0) is None
@@ -378,16 +378,16 @@ only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root refuses what
         (lambda at: (at / "opt/bin/stream").chmod(0o777), "stream: mode 777 lets others write"),
         (lambda at: os.chown(at / "opt/bin/stream", 1234, 1234), "stream: belongs to user 1234; allowed: root"),
         (lambda at: (at / "opt/bin").chmod(0o775), "bin: mode 775 lets others write"),
-        # the folder above lets its owner put another folder in its place
+        # the owner of the folder above could put another folder in its place
         (lambda at: os.chown(at / "opt", 1234, 1234), "opt: belongs to user 1234"),
         (lambda at: (at / "opt").chmod(0o777), "opt: mode 777 lets others write"),
         (lambda at: os.chown(at, 1234, 1234), "belongs to user 1234"),
-        # a link of root's to a place of a user's, and a link of a user's to a place of root's
+        # a root-owned link to a user's place, and a user's link to a root-owned place
         (lambda at: ((at / "opt").rename(at / "home"), os.chown(at / "home", 1234, 1234),
                      (at / "opt").symlink_to(at / "home")), "home: belongs to user 1234"),
         (lambda at: ((at / "opt").rename(at / "real"), (at / "opt").symlink_to(at / "real"),
                      os.lchown(at / "opt", 1234, 1234)), "opt: belongs to user 1234"),
-        # good ones: a link of root's, a folder with a sticky bit on the way
+        # good ones: a root-owned link, a folder with a sticky bit on the path
         (lambda at: ((at / "opt").rename(at / "real"), (at / "opt").symlink_to("./real")), None),
         (lambda at: at.chmod(0o1777), None),
     ],
@@ -632,7 +632,7 @@ def test_nothing_is_measured_beside_another_job(
 def test_a_driver_that_hangs_and_a_refused_state(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     node.nvml.hang = "nvmlDeviceGetNvLinkState"
     began = time.monotonic()
-    assert run(node, "check", "--seconds", "1") == 2  # half a second of silence is not a fault yet
+    assert run(node, "check", "--seconds", "1") == 2  # half a second without an answer is not a fault yet
     assert time.monotonic() - began < 1.5
     assert capsys.readouterr().out == "tenken: gpu 0: no answer within 0.5 s\n"
     node.nvml.hang = None
@@ -716,7 +716,7 @@ def test_a_repaired_node_comes_back_and_a_repeater_is_named(node: Node, capsys: 
     with pytest.raises(StateError, match="no good state to compare with"):
         back(node, slurm)
     assert run(node, "check", "--no-measure") == 0
-    # a card that was the reason must have been measured
+    # a GPU that was the reason must have been measured
     slurm.drained["n001"] = (slurm.now, "tenken: gpu 3: lost: it does not answer the driver")
     assert back(node, slurm) == 2
     assert "tenken: gpu 3 was the reason and was not measured: not resumed\n" in capsys.readouterr().out
@@ -732,7 +732,7 @@ def test_a_repaired_node_comes_back_and_a_repeater_is_named(node: Node, capsys: 
         said = capsys.readouterr().out
         assert "good 3 times: resume with: scontrol update NodeName=n001 State=RESUME" in said
         assert ("repeater: 3 times back" in said) == (times == 3)
-    node.nvml.gpus[3]["links"][4] = 0  # what it was stays what it should be
+    node.nvml.gpus[3]["links"][4] = 0  # its configuration must still be as before
     assert back(node, slurm) == 1
     assert "gpu 3: NVLink 4 down, was up" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""Planted faults: each is found, and named in one line; a healthy node has none."""
+"""Planted faults: each is found and named in one line; a healthy node has none."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def init(code: int) -> Plant:
 
 XID = "NVRM: Xid (PCI:0000:13:00): {}, pid='<unknown>', name=<unknown>, and its words"
 
-#: What, how, and the line of it. In the order of docs/node-check.md.
-#: A GPU of a rack as drivers from 570 on tell of it: every part of the mask is "no", the configuration right.
+#: Name, change, and the expected line. In the order of docs/node-check.md. A GPU of a rack as drivers from 570 on
+#: report it: every part of the mask is "no", the configuration right.
 RACK = {"state": 3, "status": 0, "clique": 1, "cluster": bytes(range(16)), "health": 0x1AA, "summary": 1}
 
 FAULTS: list[tuple[str, Plant, str]] = [
@@ -192,7 +192,7 @@ FAULTS: list[tuple[str, Plant, str]] = [
      "cxi0: 500 new hni_pcs_uncorrected_cw"),
 ]  # fmt: skip
 
-#: What an operator does on purpose, or what cannot be read though it was requested: never drains.
+#: What an operator does on purpose, or what cannot be read although it was requested: never drains.
 CHANGES: list[tuple[str, Plant, str]] = [
     ("driver updated", lambda n: setattr(n.nvml, "driver", "590.10"),
      "driver: 590.10, was 580.159.04; node accept confirms"),
@@ -219,7 +219,7 @@ CHANGES: list[tuple[str, Plant, str]] = [
         gpus=Answer(hung=True, at="gpu 3"))), "gpu 3: no answer within 1.5 s"),
 ]  # fmt: skip
 
-#: What is no fault, though a careless check takes it for one.
+#: What is not a fault, although a careless check would report it.
 HARMLESS: list[tuple[str, Plant]] = [
     ("a driver with version 3 of the fabric's state", lambda n: [g.update(fabric=RACK) for g in n.nvml.gpus]),
     ("nothing", lambda n: None),
@@ -303,7 +303,7 @@ def test_what_is_no_fault_is_none(node: Node, what: str, plant: Plant) -> None:
 
 
 def test_fields_that_a_gpu_does_not_have_are_unknown_and_no_fault(node: Node) -> None:
-    """Each field alone, and all of them: a virtual machine, a consumer's GPU, an old driver."""
+    """Each field alone, and all of them: a virtual machine, a consumer GPU, an old driver."""
     node.expect["gpus"] = {"count": 8, "names": ["NVIDIA H200"], "ecc": True}
     keys = [key for key in node.nvml.gpus[3] if key not in ("uuid", "bus", "status", "link_errors", "fields", "links")]
     node.last["gpus"][3]["nvlinks"] = None
@@ -317,7 +317,7 @@ def test_fields_that_a_gpu_does_not_have_are_unknown_and_no_fault(node: Node) ->
 
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_no_healthy_check_is_an_alarm(node: Node, count: int) -> None:
-    """Whole checks of eight GPUs, readings and measured values, as they scattered on real ones."""
+    """Complete checks of eight GPUs, with readings and measured values that scatter as on real ones."""
     assert list(replay.alarms(node, count, seed=46)) == []
 
 

@@ -1,7 +1,7 @@
-"""Twenty ways in which an output is wrong, for every program: none passes, and none raises anything but a refusal.
+"""Twenty ways in which an output can be wrong, for every program: none passes, and none raises anything but a refusal.
 
-One generator doctors the honest output of each program. The rest is judged as its check would: by the parser's own
-refusal, the verification of the document, or the parameters that the request names.
+One generator doctors the honest output of each program. The rest is judged as its check would: by the parser's refusal,
+the verification of the document, or the requested parameters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Outputs as programs, launchers and wrappers print them, one file of each kind in tests/data/outputs.
 
-The files are self-made, with the lines of public outputs and of the programs' sources; the figures are invented. The
-correct result of each was worked out by hand.
+The files are made up from lines of public outputs and of the programs' sources; the figures are invented. The correct
+result of each was worked out by hand.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_the_report_of_the_reference_is_read_as_it_writes_it() -> None:
         "HPCG 3.1", 12.5231, 4, (104, 104, 104),
     )  # fmt: skip
     assert hpcg.document(report, "n", ["n"], "xhpcg", {})["status"] == "ok"
-    # what NVIDIA's prints has the same title; its first lines name it
+    # NVIDIA's has the same title; its first lines identify it
     assert hpcg.parse(kept("hpcg-nvidia")).version == "NVIDIA's HPCG 3.1"
     invalid = hpcg.document(hpcg.parse(kept("hpcg-invalid")), "n", ["n"], "xhpcg", {})
     assert invalid["status"] == "failed" and not invalid["verification"]["passed"]
@@ -289,7 +289,7 @@ def test_a_label_on_every_line_is_removed(program: str) -> None:
         text = "".join(f"{label}{line}\n" for line in whole.splitlines())
         assert read(text) == read(whole), label
         assert read(text.replace("\n", "\r\n")) == read(whole), label
-        # lines of the job script, which have none, are around it
+        # unlabelled lines of the job script precede and follow them
         assert read(f"TENKEN-RUN begin node=n time=1\n{text}TENKEN-RUN end node=n time=2\n") == read(whole), label
 
 
@@ -308,7 +308,7 @@ def test_a_label_on_some_lines_is_named(program: str) -> None:
         read(text)
 
 
-# ---- lines of others among the rows
+# ---- other lines among the rows
 
 
 LOGS = (
@@ -363,7 +363,7 @@ def test_the_cause_is_told_apart_from_an_output_that_is_cut_short(
 @pytest.mark.parametrize("program", BARE)
 def test_an_output_that_stops_names_the_line_that_says_why(program: str, line: str, says: str) -> None:
     name, read = BARE[program]
-    # of a sweep of sizes nothing is missing in the text itself: its title alone is left
+    # nothing is missing in the text of a sweep itself if only its title is left
     lines = kept(name).splitlines()[: 3 if program == "osu" else 12]
     with pytest.raises(TenkenError, match=f"{says}: ['\"]"):
         read("\n".join([*lines, line]))

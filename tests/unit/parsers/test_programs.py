@@ -39,7 +39,7 @@ def test_nvbandwidth_gives_the_slowest_gpu_or_pair() -> None:
     assert found.version == "0.8"
     of_json = nvbandwidth.parse("Build of node1\n" + as_json(NVBANDWIDTH))
     assert (of_json.worst(), of_json.waived) == (found.worst(), ("device_to_device_latency_sm",))
-    # on one GPU nothing is between two
+    # with one GPU nothing is between two
     one = NVBANDWIDTH.replace("N/A    720.60", "N/A").replace("720.60       N/A", "N/A")
     with pytest.raises(TenkenError):
         nvbandwidth.parse(one)
@@ -140,7 +140,7 @@ def test_a_gpu_that_computed_nothing_is_not_ok() -> None:
 
 
 def of_dcgm3(**status: str) -> str:
-    """The JSON of DCGM 3: tests by category, of some with GPUs."""
+    """The JSON of DCGM 3: tests by category, some with GPUs."""
     tests = {"Denylist": "Pass", "PCIe": "Pass", "GPU Memory": "Pass", "Targeted Stress": "Skip", **status}
 
     def result(name: str) -> dict[str, object]:

@@ -52,7 +52,7 @@ class Here:
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, tasks: list[Task], second: Any, took: float = 1000.0) -> tuple[Any, Any]:
-    """The tasks that ReFrame counts after second attempts by `second`, and what was said."""
+    """The tasks that ReFrame counts after second attempts by `second`, and what was printed."""
     said: list[str] = []
     runs = [tasks]
     runner = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""The budget of mode acceptance: shares that add up, samples that are cut, what is measured first."""
+"""The budget of mode acceptance: shares that add up, reduced samples, and the order of measuring."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tenken.paths import ROOT
 from tenken.reframe import budget
 from tenken.reframe.base import JudgedCheck
 
-pytestmark = pytest.mark.xdist_group("budget")  # one worker makes all checks
+pytestmark = pytest.mark.xdist_group("budget")  # one worker creates all checks
 
-#: What a node with two GPUs, MPI and no vendor's program has; how many of it are 8 with eight.
+#: Checks on a node with two GPUs and MPI but without third-party programs; how many run with eight GPUs.
 NODE = {"+cuda", "+mpi", "+gpus2", "+host_mpi", "+for_host", "+one_openacc", "*"}
 
 
@@ -56,12 +56,12 @@ def test_shares_of_a_node_with_two_gpus_fit_into_thirty_minutes(checks: list[Any
 
 
 def test_each_check_of_the_suite_has_a_share(checks: list[Any]) -> None:
-    """What a site installs itself takes its own time."""
+    """Programs that a site installs take their own time."""
     assert not {check.display_name for check in checks if check.ours and check.share is None}
 
 
 def test_the_documentation_has_the_share_of_each_group(checks: list[Any]) -> None:
-    """That of each check is printed by the run."""
+    """The run prints that of each check."""
     shares = sum(check.share for check in checks if check.share and on_the_node(check))
     page = (ROOT / "docs" / "acceptance.md").read_text()
     groups = {m[1]: int(m[2]) for m in re.finditer(r"^\| ([\w ,]+) \| (\d+) s \|", page, re.M)}
@@ -83,7 +83,7 @@ def test_memory_links_gemm_and_hpl_come_first_and_files_last(checks: list[Any]) 
         ("acceptance", 0, 2, True, 1, 40),
         ("acceptance", 12, 2, True, 0.4, 16),
         ("acceptance", 60, 1, False, 2, 80),
-        # eight GPUs: one after the other they have half more time than two, and a quarter of it each
+        # eight GPUs: one after another they have half as much time again as two, and three eighths of it each
         ("acceptance", 0, 8, True, 0.375, 60),
         ("acceptance", 0, 8, False, 1, 40),
         ("acceptance", 22.5, 8, True, 0.1875, 30),
@@ -108,7 +108,7 @@ def test_samples_are_cut_to_what_the_judgement_requires() -> None:
 
 
 def test_a_check_asks_for_what_it_passes_on() -> None:
-    """The request has the same numbers as the command line: a program that ran others would not be believed."""
+    """The request has the same numbers as the command line: a program that ran with others would be rejected."""
     check = SimpleNamespace(
         tenken_mode="acceptance", tenken_minutes=12.0, machine=SimpleNamespace(gpus=2), one_by_one=False, ours=True,
         fewest=None, program="stream", arguments={"repetitions": 200, "energy-seconds": 10},

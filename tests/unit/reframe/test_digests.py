@@ -1,4 +1,4 @@
-"""Digests in the end mark: computed by whatever a node has, and compared with the files when the result is read."""
+"""Digests in the end mark: computed with whatever a node has, and compared with the files when the result is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.core.test_archive import record
 
 TOKEN = "t1"
 TOOLS = ("sha256sum", "openssl", "shasum")
-#: What a job needs besides them.
+#: Other commands that a job needs.
 NEEDED = ("ls", "sed", "uname", "date", "hostname", "sort", "paste", "tee", "grep", "cat", "rm", "tr", "sh", "perl")
 
 
@@ -30,7 +30,7 @@ def digest(text: str) -> str:
 
 
 def job(folder: Path, path: str = "/usr/bin:/bin", outputs=("result.json", "HPL*.out"), command="true", after="true"):
-    """The output of a job that wrote what is in the folder."""
+    """The output of a job that wrote the files in the folder."""
     lines = [
         *joblines.begin(False, TOKEN, str(folder)), *joblines.command_begin(), command, *joblines.command_end(),
         f"trap {after!r} EXIT", "cd /", *joblines.digests(str(folder), outputs), *joblines.end(),
@@ -101,7 +101,7 @@ def test_what_changes_after_the_end_mark_is_told(tmp_path, before, after, said):
 
 
 def test_a_late_rank_0_fails(tmp_path):
-    """Its launcher returned before it had written all."""
+    """Its launcher returned before it had written everything."""
     text = json.dumps({**host_document("daxpy"), "token": TOKEN})
     (tmp_path / "result.json").write_text(text[:100])
     (tmp_path / "rest").write_text(text[100:])

@@ -34,7 +34,7 @@ def failures(findings: list) -> list[str]:
     return [one.message for one in findings if one.verdict == FAIL]
 
 
-#: Devices of a run, and by words the findings of the judge, who knows this run alone.
+#: Devices of a run, and the judge's findings in words, from this run alone.
 WITHIN = {
     "equal": (["A:aa", "B:aa"], []),
     "one alone": (["A:aa"], []),
@@ -67,13 +67,13 @@ def test_the_archive_decides_where_a_run_cannot(tmp_path: Path) -> None:
     assert "equal those of 1 archived devices, 2 compared" in second.message
     # the same run again: it is not evidence for itself
     assert [one.message for one in recalled(result("B:aaa"), "2", tmp_path)] == [second.message]
-    # of two that differ the archive says which
+    # the archive decides which of two differs
     (found,) = failures(recalled(result("C:aa", "D:ab"), "3", tmp_path))
     assert "n1 gpu1 (D): first differs at step 1, w: b; 3 devices have a" in found
     # a device that computes something else than on another day
     (found,) = failures(recalled(result("A:ab"), "4", tmp_path))
     assert "(A): first differs at step 1" in found
-    # in the minority within the run already: not twice
+    # already in the minority within the run: not reported twice
     assert failures(recalled(result("A:aa", "B:ab", "C:aa"), "5", tmp_path)) == []
 
 

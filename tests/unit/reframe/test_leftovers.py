@@ -1,4 +1,4 @@
-"""What a local job leaves in process groups of their own ends with it: the programs of Open MPI's ranks are such."""
+"""Processes that a local job leaves in separate process groups, such as the ranks of Open MPI, end with it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from tenken.paths import ROOT
 
-#: `set -m` gives what is started a process group, as mpirun and timeout do.
+#: `set -m` starts processes in a separate process group, as mpirun and timeout do.
 LEAVES = 'set -m\nsleep 300 &\necho $! > "$0.left"\n'
 
 
-#: A process of its own, as a session is: ReFrame waits for every child of its process group.
+#: A separate process, like a session: ReFrame waits for every child of its process group.
 SESSION = """
 import os, sys, time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Errors that a node counts during a job, as the node check tells them before and after."""
+"""Errors that a node counts during a job, from the node checks before and after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad days of schedulers, each kind of day in one row: what was seen on real ones, and what must come of it."""
+"""Faults of schedulers, each kind in one row: what was seen on real ones, and the required result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def job_of(folder: Path, number: str = "53.s", limit: float | None = 100) -> Pat
 
 
 class Day:
-    """One job, a clock, what was cancelled and what was said."""
+    """One job, a clock, what was cancelled and what was printed."""
 
     def __init__(self, folder: Path, limit: float | None = 100, not_in_order: str = "") -> None:
         self.now, self.folder = 1000.0, folder
@@ -58,7 +58,7 @@ RUNS = Seen("RUNNING", nodes=("pn2",))
 
 @pytest.mark.parametrize(("limit", "state"), [(100, "RUNNING"), (100, "EXITING"), (None, "RUNNING"), (7, "COMPLETING")])
 def test_a_job_that_its_scheduler_does_not_end_is_given_up(tmp_path: Path, limit: float | None, state: str) -> None:
-    """A power cut, a hung epilogue: the job stays as it is after its time limit."""
+    """A power cut, a hung epilogue: the job stays in its state after its time limit."""
     day = Day(tmp_path, limit, not_in_order="pn2 is down")
     whole = (limit or PATIENCE.pending) + PATIENCE.overrun
     for _ in range(int(whole / 10) + 1):
@@ -342,7 +342,7 @@ OURS = json.dumps({"Jobs": {"53.s": {"job_state": "R", "exec_host": "n1/0*4"}}})
         ({"-f": BROKEN, "-xf": OURS}, "RUNNING"),
         ({"-f": OURS}, "RUNNING"),
         ({"-f": "", "-xf": '{"Jobs":{"53.s":{"job_state":"F","Exit_status":0}}}'}, "COMPLETED"),
-        # a server without history, and one that has none of this job
+        # a server without history, and one without this job
         ({"-f": "", "-xf": CommandError("x", "qstat: Server has no job history")}, "not listed"),
         ({"-f": "", "-xf": ""}, "not listed"),
         ({"-f": "qstat: oops"}, None),

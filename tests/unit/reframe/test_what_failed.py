@@ -1,4 +1,4 @@
-"""What failed says why: a build that could not begin, a full disk, no scheduler to submit to."""
+"""A failure states its reason: a build that could not begin, a full disk, no scheduler to submit to."""
 
 from __future__ import annotations
 

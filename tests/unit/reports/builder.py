@@ -1,4 +1,4 @@
-"""Builds archives of synthetic sessions: records, plan and run report as the contract has them."""
+"""Builds archives of synthetic sessions: records, plan and run report as the formats require."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def testcase(
     fixture: bool = False,
     **changes: Any,
 ) -> dict[str, Any]:
-    """One test case as ReFrame 4.10's run report has it, without the fields that a page never reads."""
+    """One test case as in ReFrame 4.10's run report, without the fields that a page never reads."""
     return {
         "name": check.split(" %.")[0],
         "display_name": check,
@@ -342,7 +342,7 @@ def write_session(
     plan: dict[str, Any] | None = None,
     name: str = NAME,
 ) -> Path:
-    """Writes an archive. Without `testcases` every record gets a fitting one; [] writes an empty report."""
+    """Writes an archive. Without `testcases` every record gets a matching one; [] writes an empty report."""
     if testcases is None:
         results = {"PASS": "pass", "WAIVED": "skip"}
         testcases = [
@@ -401,7 +401,7 @@ CATALOGUE: dict[str, Program] = {
 
 
 def every_kind() -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]]:
-    """A session with every verdict, every plot kind and every way to fail: (records, test cases, plan)."""
+    """A session with every verdict, every plot kind and every kind of failure: (records, test cases, plan)."""
     hbm = {"value": 4814.0, "unit": "GB/s", "basis": "attribute: memory clock x bus width"}
     nvlink = {"value": 450.0, "unit": "GB/s", "basis": "18 active NVLinks x 25 GB/s"}
     pcie = {"value": 63.0, "unit": "GB/s", "basis": "PCIe generation 5 x 16 lanes"}

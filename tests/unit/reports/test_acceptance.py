@@ -1,4 +1,4 @@
-"""The acceptance report: each statement from the runs that lead to it, and a file that cannot be changed unseen."""
+"""The acceptance report: each statement from the runs that lead to it, and a file that cannot be changed undetected."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ RUNS = (4362.0, 4368.0, 4365.0, 4363.0, 4366.0)
 
 
 def stream(run, values, session="S1", verdict="PASS", findings=(), gpus=(0, 1), node="nid001", **changes):
-    """One run of STREAM on some cards; `values` is by card."""
+    """One run of STREAM on some GPUs; `values` is by GPU."""
     metrics = [builder.metric("triad", {"gpu": g}, builder.noisy(values[g], 100, 0.0005, run * 10 + g)) for g in gpus]
-    # a median of exactly the value, as a run on a quiet machine has it
+    # a median of exactly the value, as in a run on a quiet machine
     metrics = [{**m, "samples": [values[g]] * 100, **builder.statistics([values[g]] * 100, "higher"),
                 "value": values[g], "count": 100} for m, g in zip(metrics, gpus, strict=True)]  # fmt: skip
     doc = builder.document("stream", metrics, len(gpus), HBM, started=f"2026-11-21T{run:02d}:00:01Z")
@@ -54,7 +54,7 @@ def five(**changes):
 
 
 def store(root, records):
-    """An archive of records of several sessions, each session whole."""
+    """An archive of records of several sessions, each session complete."""
     for name in dict.fromkeys(r["session"] for r in records):
         of_it = [r for r in records if r["session"] == name]
         builder.write_session(root, of_it, name=name)
@@ -208,7 +208,7 @@ FLIPPED = {"array_bytes": 4_294_967_296, "inject_fault": "element"}
 
 
 def rehearsed(passed, verdict, fault="element"):
-    """A run with a fault made on purpose, in the session of a rehearsal."""
+    """A run with a deliberate fault, in a drill session."""
     check = {"what": "a, every element, exact", "error": 0.0 if passed else 0.25, "tolerance": 0.0, "passed": passed}
     doc = {"parameters": {**FLIPPED, "inject_fault": fault}, "verification": {"passed": passed, "checks": [check]}}
     return stream(6, {0: 1.0, 1: 1.0}, session="S2", verdict=verdict, doc=doc)
@@ -218,7 +218,7 @@ def rehearsed(passed, verdict, fault="element"):
     ("drilled", "statement", "said"),
     [
         ((False, "FAIL"), "ACCEPTED", "1 detected by the verification of 1 checks, 0 not detected, 0 without evidence"),
-        # FAIL for another reason proves nothing: the program itself stated that it had noticed nothing
+        # FAIL for another reason proves nothing: the program itself stated that it had detected nothing
         ((True, "FAIL"), "INCONCLUSIVE", "0 detected by the verification of 0 checks, 1 not detected"),
         ((True, "PASS"), "INCONCLUSIVE", "1 not detected"),
         ((False, "RECORDED"), "INCONCLUSIVE", "1 not detected"),
@@ -431,7 +431,7 @@ def test_a_name_that_is_no_file_name_elsewhere_is_verified_too(tmp_path, capsys)
 
 
 def doctored(folder, tmp_path, change):
-    """The tar of `folder` with members changed by `change(members)`, its manifest as it was."""
+    """The tar of `folder` with members changed by `change(members)`, with its original manifest."""
     members = bundle.read(folder / "out" / "deal.tar")
     change(members)
     manifest = members.pop(bundle.MANIFEST, None)

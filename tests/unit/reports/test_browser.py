@@ -1,4 +1,4 @@
-"""Pages in a real browser: the print, the effect of a script, and that nothing leaves the page."""
+"""Pages in a real browser: printing, the effect of a script, and that nothing leaves the page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenken.report import contracts, page, session, signed
 from tests.support import debian, kept
 from tests.unit.reports import builder
 
-pytestmark = pytest.mark.xdist_group("browser")  # one worker makes the files that its module shares
+pytestmark = pytest.mark.xdist_group("browser")  # one worker creates the files that this module shares
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def browser() -> str:
     return found
 
 
-#: Fields of a GPU that older programs did not report, and values that nothing else on a page has.
+#: Fields of a GPU that older programs did not report, with values that occur nowhere else on a page.
 ADDED = {"power_limit_w": 687.5, "persistence_mode": True}
 
 
@@ -142,7 +142,7 @@ def test_the_kept_pdf_states_what_its_archive_has(browser: str) -> None:
     assert absent(folder / "report.pdf", fields) == []
 
 
-#: Runs alongside a page in a frame 390 px wide and leaves what it saw as JSON.
+#: Runs next to a page in a frame 390 px wide and stores its observations as JSON.
 DRIVER = """
 <!DOCTYPE html><meta charset="utf-8">
 <iframe id="f" style="width:390px;height:844px;border:0"></iframe><pre id="seen"></pre><script>
@@ -197,12 +197,12 @@ def test_filter_links_and_a_phone(browser: str, tmp_path: Path) -> None:
     assert 1 <= seen["invalid"] < seen["all"] and seen["none"] == 0
     assert "TR" in seen["links"] and None not in seen["links"]
     assert seen["requests"] == 0
-    for column in seen["sorted"]:  # by what is written: thin spaces, a minus sign and percent are part of numbers
+    for column in seen["sorted"]:  # by the printed text: thin spaces, a minus sign and percent belong to numbers
         figures = [float(re.sub(r"[\s%]", "", text).replace("\u2212", "-")) for text in column if text not in ("", "–")]
         assert len(set(figures)) > 2 and figures == sorted(figures)
 
 
-#: Pages in frames, each with axe inside; its findings are left as JSON.
+#: Pages in frames, each with axe inside; its findings are stored as JSON.
 AXE = """
 <!DOCTYPE html><meta charset="utf-8"><pre id="seen"></pre><script>
 const pages = PAGES, axe = AXE, only = ONLY, seen = {};
@@ -231,7 +231,7 @@ const pages = PAGES, axe = AXE, only = ONLY, seen = {};
 
 
 def test_axe_finds_nothing_with_everything_unfolded(browser: str, report: Path, tmp_path: Path) -> None:
-    """On a phone, in the light and in the dark; a page with a skipped heading and a nameless picture is found out."""
+    """On a phone, in light and dark; a page with a skipped heading and a nameless picture is detected."""
     loaded = session.load(builder.write_session(tmp_path / "perflogs", *builder.every_kind()), "last")
     technical = page.render(loaded, builder.CATALOGUE)
     pages = {
@@ -241,7 +241,7 @@ def test_axe_finds_nothing_with_everything_unfolded(browser: str, report: Path, 
         "broken": technical.replace("<h2 ", "<h5 ").replace("<title>", "<metadata>").replace("</title>", "</metadata>"),
     }
     assert pages["dark"] != technical
-    # the policy keeps every script out but the page's own, axe included
+    # the policy blocks every script but the page's own, axe included
     bare = {name: re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text) for name, text in pages.items()}
     assert all(bare[name] != text for name, text in pages.items())
     rules = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text()

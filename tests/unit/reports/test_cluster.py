@@ -1,4 +1,4 @@
-"""The made-up cluster, from its archive to the page: the planted faults are found and attributed, nothing else is."""
+"""The synthetic cluster, from its archive to the page: the planted faults are found and attributed, nothing else is."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_the_page_in_a_browser(cluster: Any, tmp_path: Path) -> None:
     data = picture.read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">II", data[16:24]) == (1280, 2600)
     assert len(data) > 100_000, "an empty page"
-    # the effect of a script on the page, without complaints
+    # the effect of a script on the page, without errors
     done = subprocess.run(
         [*browser, "--dump-dom", "--enable-logging=stderr", page.as_uri()],
         check=True, capture_output=True, text=True, timeout=180,

@@ -1,4 +1,4 @@
-"""Colours that mean something stay apart for readers with deuteranopia, and stand out from what they are drawn on."""
+"""Colours with a meaning are distinguishable for readers with deuteranopia, and stand out from their background."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tenken.report.page import TEMPLATES
 
-#: Colours of verdicts, and what a plot marks; the first series' colour is that of most bars.
+#: Colours of verdicts, and of marks in plots; the first series' colour is that of most bars.
 ROLES = ("PASS", "RECORDED", "FAIL", "INVALID", "WAIVED", "reference", "limit")
 #: Linear RGB as a person with deuteranopia sees it (Machado, Oliveira and Fernandes 2009, severity 1).
 DEUTERANOPIA = (

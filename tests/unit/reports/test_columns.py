@@ -1,4 +1,4 @@
-"""Peak and attainable are two columns, efficiency is the lowest, what is cut is said, nothing is quadratic."""
+"""Peak and attainable are two columns, efficiency is the lowest, truncation is stated, nothing is quadratic."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_lines_that_are_cut_are_said_and_the_best_is_none_of_them(tmp_path):
 
 
 def test_four_times_the_rows_take_four_times_as_long(tmp_path):
-    """Code that looks at all rows for every row takes sixteen times as long."""
+    """Code that scans all rows for every row takes sixteen times as long."""
 
     def seconds(lines, folder):
         rows = rows_of(tmp_path / folder, sweep(8, lines))

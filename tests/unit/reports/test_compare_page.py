@@ -1,4 +1,4 @@
-"""The page of a comparison: differences first, nothing left out, no name taken for markup."""
+"""The page of a comparison: differences first, nothing left out, no name interpreted as markup."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_five_per_cent_more_energy_is_found_in_a_cards_own_history(metric: str, 
 def test_cards_are_held_against_each_other_by_operations_per_joule_alone(
     metric: str, direction: str, named: bool
 ) -> None:
-    """A GPU that draws 10 % more is not an outlier by that: only its performance per watt counts."""
+    """A GPU that draws 10 % more is not an outlier for that: only its performance per watt counts."""
     h = cards(metric, direction)
     h.values[5] *= 1.1 if direction == "lower" else 1 / 1.1
     assert [f.rows for f in causes.outliers(h)] == ([[5]] if named else [])
@@ -49,7 +49,7 @@ def test_cards_are_held_against_each_other_by_operations_per_joule_alone(
 
 def test_every_power_and_energy_of_the_catalogue_says_so() -> None:
     metrics = [m for program in load_catalogue().values() for m in program.metrics.values()]
-    # of a burn-in also the state of each GPU, and how many of its injected faults were found
+    # for a burn-in also the state of each GPU, and how many of its injected faults were detected
     of_burn = {"draw", "temperature", "clock", "injected", "found", "masked", "detected"}
     assert {m.name for m in metrics if not m.across} == {"power", "energy", *of_burn}
     assert all(not m.across for m in metrics if m.unit in ("W", "J"))

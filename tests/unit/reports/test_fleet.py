@@ -1,4 +1,4 @@
-"""A session of many nodes: all nodes and verdicts are in the grid, and neither time nor memory runs away."""
+"""A session of many nodes: all nodes and verdicts are in the grid, and time and memory stay bounded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.reports.test_page import well_formed
 
 
 def records(nodes, checks=3, gpus=4):
-    """STREAM and its like on every node; node 7 fails one check on GPU 2, node 3 is INVALID in another."""
+    """STREAM and similar programs on every node; node 7 fails one check on GPU 2, node 3 is INVALID in another."""
     made = []
     for node in range(nodes):
         name = f"nid{node:04d}"
@@ -187,13 +187,13 @@ print(json.dumps([time.process_time() - start, most, index.stat().st_size]))
 
 
 def test_a_tenth_of_a_thousand_nodes_is_within_a_tenth_of_the_bars(tmp_path):
-    """60 s, 1 GB and an index of 1 MB are required for 1,000 nodes x 12 checks."""
+    """60 s, 1 GB and an index of 1 MB are the limits for 1,000 nodes x 12 checks."""
     archive = builder.write_session(tmp_path / "perflogs", records(100, 12))
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, archive, tmp_path / "i.html"], capture_output=True, text=True, check=True,
         cwd=Path(__file__).parents[3],
     )  # fmt: skip
     seconds, mib, size = json.loads(done.stdout)
-    assert size < 100_000 + 60_000  # style and script are there once
+    assert size < 100_000 + 60_000  # style and script occur once
     assert mib < 300
     assert seconds < 15, "a tenth of 60 s, on a machine of which nothing is known"

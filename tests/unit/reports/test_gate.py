@@ -39,7 +39,7 @@ def fill(
     quiet: dict[int, int] | None = None,
     lost_from: int | None = None,
 ) -> None:
-    """`quiet` nodes run no more from a night on, `lost_from` a second metric is missing."""
+    """`quiet` nodes stop running on a night, from `lost_from` on a second metric is missing."""
     rng = random.Random(1)
     for night in range(nights):
         for node in range(nodes):
@@ -160,7 +160,7 @@ def test_a_slow_node_is_named_and_a_spike_is_not(tmp_path: Path) -> None:
 
 
 def test_a_history_of_which_little_is_judged_is_no_pass(tmp_path: Path) -> None:
-    """One of eight checks a night: the values count, not the nights, and a PASS speaks for half of the series."""
+    """One of eight checks per night: the values count, not the nights, and a PASS covers half of the series."""
     archive = tmp_path / "a"
     rng = random.Random(2)
     for night in range(88):
@@ -174,7 +174,7 @@ def test_a_history_of_which_little_is_judged_is_no_pass(tmp_path: Path) -> None:
 
 
 def test_every_event_that_is_open_is_told() -> None:
-    """What the detector opened has moved a level: without a finding it would never be reported."""
+    """An event of the detector has moved a level: without a finding it would never be reported."""
     rng = np.random.default_rng(3)
     h = history(nodes=40, nights=120)
     values = 400 * np.exp(rng.normal(0, 0.01, (40, 120)))
@@ -283,12 +283,12 @@ def test_a_change_elsewhere_or_at_another_time_is_not(rows: list[int], night: in
     h = history()
     h.fingerprints[:2, 5:] = 1
     if rows == [0]:
-        h.fingerprints[:, 5:] = 1  # all saw it, one moved
+        h.fingerprints[:, 5:] = 1  # all had the change, one moved
     assert causes.causes(h, rows, night) == []
 
 
 def test_one_program_slower_on_a_node_at_all_sizes_is_one_finding() -> None:
-    """Bandwidths that fall and latencies that rise; the other programs of the node stand."""
+    """Falling bandwidths and rising latencies; the other programs of the node are stable."""
     rng = np.random.default_rng(4)
     h = history(nodes=48, nights=110)
     series = []
@@ -311,7 +311,7 @@ def test_one_program_slower_on_a_node_at_all_sizes_is_one_finding() -> None:
 
 
 def test_a_driver_that_slows_all_sizes_is_one_row_of_the_mail(tmp_path: Path) -> None:
-    """Two benchmarks of six metrics on four nodes: one loses 5 %; the entry that is printed silences it."""
+    """Two benchmarks of six metrics on four nodes: one loses 5 %; the printed entry silences it."""
     archive, rng = tmp_path / "a", random.Random(7)
     for night in range(44):
         for node in range(4):
@@ -469,7 +469,7 @@ def test_propose_renews_what_is_there_and_keeps_the_rest(tmp_path: Path) -> None
 
 
 def fill_a_day(archive: Path, system: str, runs: int, spread: float = 0.004, day: int = 0) -> None:
-    """So many runs of two nodes, an hour apart."""
+    """This many runs of two nodes, an hour apart."""
     rng = random.Random(2)
     for number in range(runs):
         for node in range(2):

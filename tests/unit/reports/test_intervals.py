@@ -1,4 +1,4 @@
-"""The interval of an acceptance report: exact where it can be worked out by hand, calibrated where it cannot."""
+"""The interval of an acceptance report: exact where it can be computed by hand, calibrated where it cannot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.bench import intervals
 
 
 def test_coverage_by_rank_is_that_of_a_coin():
-    # 2 of 32 sequences of five throws are all heads or all tails
+    # 2 of 32 sequences of five tosses are all heads or all tails
     assert covered(5, 1) == 1 - 2 / 32
     assert covered(6, 1) == 1 - 2 / 64
     assert covered(6, 2) == 1 - 2 * 7 / 64
@@ -38,7 +38,7 @@ def test_interval_lies_between_the_two_ranks_that_enclose_the_confidence():
 
 def test_95_percent_covers_93_to_97():
     rounds = 3000
-    # two standard errors of so few rounds; `python -m tools.bench.intervals` makes 20,000 and allows none
+    # two standard errors for so few rounds; `python -m tools.bench.intervals` makes 20,000 and allows none
     noise = 2 * (0.95 * 0.05 / rounds) ** 0.5
     found = {**intervals.simulated(rounds, 1), **intervals.resampled(rounds, 2)}
     wrong = {k: v for k, (v, _) in found.items() if not intervals.LOW - noise <= v <= intervals.HIGH + noise}

@@ -1,8 +1,8 @@
-"""Sixty nights of forty nodes, and the mails of the mornings that matter.
+"""Sixty nights of forty nodes, and the mails of the important mornings.
 
-The archive is written once, with the faults of the table; the mornings of MORNINGS are judged and mailed by the same
-commands as in a night of examples/nightly. The table has the line that is first reported on each night, and its words;
-some sizes and nights were set to the results of the first run, each earlier or of the same meaning.
+The archive is written once, with the faults of the table; the mornings of MORNINGS are judged and mailed with the
+commands of a night of examples/nightly. The table contains the line that is first reported on each night, and its
+words; some sizes and nights were set to the results of the first run, each earlier or of the same meaning.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.nights, pytest.mark.slow, pytest.mark.xdist_group("mor
 
 NODES, NIGHTS, LEAF = 40, 60, 8
 DRIFT, KERNEL, GPU, LINK, DRIVER, NEW, SPIKE, BAD_LEAF, DOT, DEAD, PROGRAM = 33, 34, 36, 38, 41, 43, 45, 46, 49, 52, 56
-#: metric -> (check, places, level, noise from night to night); a place is (kind, GPU, its peer)
+#: metric -> (check, places, level, noise between nights); a place is (kind, GPU, its peer)
 HOST, GPUS, PAIR = (("host", -1, -1),), (("gpu", 0, -1), ("gpu", 1, -1)), (("pair", 0, 1),)
 METRICS = {
     "triad": ("Stream", GPUS, 4360.0, 0.004),
@@ -58,7 +58,7 @@ def value(rng: random.Random, metric: str, node: int, gpus: tuple[int, ...], nig
 
 
 def write_nights(archive: Path) -> None:
-    """Node 39 comes on night NEW, node 30 dies on night DEAD, and all lose a metric with another driver."""
+    """Node 39 is added on night NEW, node 30 dies on night DEAD, and all lose a metric with another driver."""
     for night in range(NIGHTS):
         for node in range(NODES):
             if (node == 39 and night < NEW) or (node == 30 and night >= DEAD):
@@ -84,7 +84,7 @@ def date(night: int) -> str:
 
 
 def morning(folder: Path, night: int) -> tuple[str, str]:
-    """Judge and mail: the contents of the mailbox then, nothing on a quiet morning; and the page."""
+    """Judges and mails: the contents of the mailbox, empty on a quiet morning; and the page."""
     output, mail, store = folder / "gate", folder / "mail", folder / "s.duckdb"
     code = main(
         ["gate", "--archive", str(folder / "perflogs"), "--store", str(store), "--night", date(night),
@@ -134,7 +134,7 @@ def test_sixty_nights_of_forty_nodes(tmp_path: Path) -> None:
         assert len(lines(mails[first], words)) == 1, (words, mails[first])
     assert not [mail for mail in mails.values() if "of node n02" in mail], "one bad night is never a finding"
 
-    # shown thrice, a standing alarm is folded, below what is new
+    # after three mornings an open alarm is folded, below new ones
     for night, shown in ((GPU + 2, True), (GPU + 3, True), (GPU + 4, False)):
         (line,) = lines(mails[night], ("GPU 1 of node n05",))
         assert line.startswith("| ") is shown and ("still" in line) is not shown

@@ -1,4 +1,4 @@
-"""The node checks' values as series of the gate: a card that falls in them is found, and named."""
+"""The node checks' values as series of the gate: a GPU whose values fall is found and named."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tenken.report import cli, formatting, page, plots, session
 from tenken.report.rows import Row
 from tests.unit.reports import builder
 
-pytestmark = pytest.mark.xdist_group("page")  # one worker makes the files that its module shares
+pytestmark = pytest.mark.xdist_group("page")  # one worker creates the files that this module shares
 
 
 def build(tmp_path, *parts):
@@ -29,7 +29,7 @@ def text_of(markup):
 
 
 def well_formed(markup):
-    """lxml's HTML parser, and no error but those about tags that are newer than libxml2's HTML 4."""
+    """lxml's HTML parser, and no error except about tags that are newer than libxml2's HTML 4."""
     parser = etree.HTMLParser(recover=True)
     tree = etree.fromstring(markup, parser)
     errors = [e for e in parser.error_log if e.type_name != "HTML_UNKNOWN_TAG"]

@@ -19,7 +19,7 @@ NODES, LEAF = 8, 4
 
 
 def machine() -> History:
-    """Eight nodes on two leaves; each has two GPUs, both ways between them, and the host."""
+    """Eight nodes on two leaves; each has two GPUs, links in both directions between them, and the host."""
     h = history(nodes=1, nights=60)
     one = h.series[0]
     every = []
@@ -97,7 +97,7 @@ def test_groups_are_read_or_refused_in_one_line(tmp_path):
     [(0.001, 0.0, 0.0, True), (0.001, 0.02, 0.0, True), (0.0, 0.02, 0.0, False), (0.0, 0.0, 0.3, False)],
 )
 def test_a_node_that_falls_behind_by_a_little_every_night_is_told_within_25(slope, common, spike, told):
-    """One of forty nodes with noise of 0.6 %, also after a common gain; one night far off is none."""
+    """One of forty nodes with noise of 0.6 %, also after a common gain; a single far night is not a finding."""
     h = history(nodes=40, nights=66)
     cost = 0.006 * np.random.default_rng(5).standard_normal((40, 66))
     cost[7, 40:] += slope * np.arange(1, 27)

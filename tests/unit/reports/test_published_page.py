@@ -1,4 +1,4 @@
-"""The page of published alongside measured values: which values share an axis."""
+"""The page of published and measured values: which values share an axis."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def test_what_was_measured_with_the_published_size_lies_beside_and_nothing_else_
         (p.place, line.row.row, one.value)
         for p in found if p.unit == "s" for line in p.lines for one in line.measured
     }  # fmt: skip
-    # Reedbush-L and TSUBAME3, each through the host and by peer copies; of the thinner slab nothing
+    # Reedbush-L and TSUBAME3, each through the host and by peer copies; nothing for the thinner slab
     assert beside == {("figure 12 (a)", "S1", 4.25), ("figure 12 (b)", "S2", 4.25), ("figure 13 (a)", "S3", 4.25),
                       ("figure 13 (b)", "S4", 4.25)}  # fmt: skip
 
 
 @pytest.mark.parametrize(("size", "lies"), [(4_000_000_000, True), (8_000_000_000, True), (256_000_000, False)])
 def test_a_size_that_the_reference_does_not_name_is_that_of_its_job(size: int, lies: bool) -> None:
-    """4 and 8 GB alike: one reference without a size, beside which a copy of 256 MB is no published measurement."""
+    """4 and 8 GB with the same value: one reference without a size, with which a copy of 256 MB is not comparable."""
     rate = foreign.metric("htod_pinned", {"gpu": 0}, "GB/s", "higher", [55.0], "median")
     made = foreign.document("transfer", "x", "1", [], "node7", ["node7"], 1, {"bytes": size}, [rate], [], "none")
     found = published.panels(KNOWN, SYSTEMS, [result.typed(made)])

@@ -1,4 +1,4 @@
-"""`tenken ratio`: two machines against each other, from documents and from records."""
+"""`tenken ratio`: two machines compared, from documents and from records."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def after(tmp_path, values, text=SIX, **changes):
     [
         (RUNS[:3], {"M1": 3}, False),
         ((*RUNS, 4364), {}, False),
-        # the interval of six runs reaches from the least to the largest: one that is left may still meet the bound
+        # the interval of six runs is from the lowest to the highest: a remaining run may still meet the bound
         ([3000] * 5, {"M1": 1}, False),
         ([3000] * 6, {}, True),
     ],

@@ -1,4 +1,4 @@
-"""The first screen: what each GPU and link reaches, worst first, in words that answer buyer, vendor and operator."""
+"""The first screen: what each GPU and link reaches, worst first, in words for buyer, vendor and operator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PEAK = {"value": 4800.0, "unit": "GB/s", "basis": "data sheet: H200"}
 
 
 def triad(values, verdict="PASS", bounds=None, limit=PEAK, findings=(), **changes):
-    """A record of stream with a triad of these values, one a GPU."""
+    """A record of stream with these values of triad, one per GPU."""
     metrics = [builder.metric("triad", {"gpu": g}, [value] * 3) for g, value in enumerate(values)]
     judged = {m["id"]: builder.judgement(m, limit, tolerance=0.02) for m in metrics}
     for gpu, low in (bounds or {}).items():

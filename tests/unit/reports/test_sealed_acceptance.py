@@ -149,7 +149,7 @@ needs_keygen = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ss
 
 @pytest.fixture
 def keys(tmp_path):
-    """The key of the vendor, of somebody else, and the site's list of those who may sign."""
+    """The key of the vendor, of another party, and the site's list of those who may sign."""
     for name in ("vendor", "other"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
     public = " ".join((tmp_path / "vendor.pub").read_text().split()[:2])

@@ -150,7 +150,7 @@ def test_an_unknown_session_names_the_known(tmp_path):
 
 
 def test_run_report_shape_is_reframes(tmp_path):
-    """A session of records only, with a report that has no runs at all, is a run of nothing."""
+    """A session with records only, and a report without any runs, counts as a run of nothing."""
     root = builder.write_session(tmp_path, [])
     (root / ".sessions" / builder.NAME / "run-report.json").write_text(json.dumps({"session_info": {}, "runs": []}))
     assert session.load(root, "last").nothing_was_run

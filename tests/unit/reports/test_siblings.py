@@ -40,7 +40,7 @@ def test_a_driver_that_costs_1_percent_on_32_is_one_finding_within_three_nights(
 
 
 def test_of_a_latency_more_is_a_loss_and_less_is_none() -> None:
-    """The same change of values, once of a rate and once of a time, which is better where it is lower."""
+    """The same change of values, once of a rate and once of a time, for which lower is better."""
     h = made(32, slice(0, 32), 0.01)
     slower = replace(h, series=[replace(one, direction="lower") for one in h.series])
     assert told(slower, NIGHTS) == [], "a time that fell by 1 % is no loss"
@@ -61,7 +61,7 @@ def test_one_bad_sibling_is_not_all_of_them() -> None:
 
 
 def test_nodes_that_take_turns_are_judged_together() -> None:
-    """One of 16 nodes a night: after 200 nights each has 12 values, and a loss of 10 % on all is seen at once."""
+    """One of 16 nodes per night: after 200 nights each has 12 values, and a loss of 10 % on all is detected at once."""
     h = made(16, slice(0, 16), 0.1, nights=200)
     values = h.values.copy()
     turn = (np.arange(200)[None, :] % 16) != np.arange(16)[:, None]

@@ -1,4 +1,4 @@
-"""The rows of a page that hold a quantity by this suite alongside the same by a program of the field."""
+"""Rows of a page with a quantity by this suite and by a third-party program."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def row(metric_id: str, subject: str, value: float, direction: str = "higher", u
 
 
 def compared(*cases: tuple[str, bool, list[Row]], verdict: str = PASS, **parameters: Any) -> list[side_by_side.Beside]:
-    """The result for cases of (program, whether it is another's, rows)."""
+    """The result for cases of (program, whether it is third-party, rows)."""
     made, rows = [], {}
     for program, foreign, some in cases:
         case: Any = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Components, finished and half-made homes of toolchains.cuda_home, without network."""
+"""Components, finished and incomplete homes of toolchains.cuda_home, without network."""
 
 import dataclasses
 import hashlib

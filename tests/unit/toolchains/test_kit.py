@@ -13,9 +13,9 @@ import pytest
 from toolchains import kit, wheels
 from toolchains.wheels import ToolchainError
 
-pytestmark = pytest.mark.xdist_group("kit")  # one worker makes the files that its module shares
+pytestmark = pytest.mark.xdist_group("kit")  # one worker creates the files that this module shares
 
-#: What a machine lent without network takes along with a command is 64 MiB; the suite itself needs some of it.
+#: A borrowed machine without network accepts 64 MiB together with a command; the suite itself needs part of that.
 LARGEST_RUN_KIT = 55 * 1024 * 1024  # 30 MB of it are cmake
 
 RUNNING = f"3.{sys.version_info.minor}"
@@ -129,7 +129,7 @@ def test_wheels_for_another_machine_are_that_machines(tmp_path: Path) -> None:
     kit.fetch_closure(kit.roots(there), wheels.read_lock(kit.ROOT / "requirements.lock"), there.target, tmp_path)
     names = [path.name for path in tmp_path.glob("*.whl")]
     compiled = [name for name in names if not name.endswith("-any.whl")]
-    # cmake and ninja are programs: they are for any Python
+    # cmake and ninja are programs: they work with any Python
     assert compiled and all("aarch64" in name and ("cp312" in name or "-py3-none-" in name) for name in compiled)
     assert {name.split("-")[0] for name in compiled if "-py3-none-" in name} == {"cmake", "ninja"}
     assert not any(name.startswith("polars") for name in names)

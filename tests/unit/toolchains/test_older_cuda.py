@@ -1,4 +1,4 @@
-"""What older CUDA toolkits lack, as listed in docs/toolchains.md: the sources use it, and nowhere without a guard."""
+"""What older CUDA toolkits lack, as listed in docs/toolchains.md: the sources use it only behind a guard."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DIRECTIVE = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b(.*)")
 
 
 def macros() -> dict[str, int]:
-    """Macros that are 1 from a version of CUDA on; cuFile's is defined where CMake found the header."""
+    """Macros that are 1 from a version of CUDA on; cuFile's is defined if CMake found the header."""
     found = [
         (name, int(version))
         for text in TEXTS.values()
@@ -34,7 +34,7 @@ def macros() -> dict[str, int]:
 
 
 def least(condition: str, known: dict[str, int], holds: bool) -> int:
-    """The version of CUDA from which a condition may hold, or from which alone it does not."""
+    """The version of CUDA from which a condition may hold, or from which only it does not."""
     if not holds:
         below = re.search(r"CUDART_VERSION < (\d+)", condition)
         library = re.search(r"CUSPARSE_VERSION < (\d+)", condition)  # 11400 is that of CUDA 11.4
@@ -66,7 +66,7 @@ def uses(text: str, name: str, known: dict[str, int]) -> Iterator[int]:
 
 
 def by_cmake(folder: Path) -> int:
-    """The version without which CMake leaves the CUDA sources of a folder out."""
+    """The version below which CMake leaves out the CUDA sources of a folder."""
     file = ROOT / "src" / folder / "CMakeLists.txt"
     found = (
         re.search(r"CUDAToolkit_VERSION VERSION_GREATER_EQUAL (\d+)\.(\d+)\)", file.read_text())

@@ -1,10 +1,9 @@
-// A disk in trouble, put in front of a program by LD_PRELOAD:
-//   BAD_DISK_ROOM=N        after N bytes written there is no room
+// A disk with faults, preloaded into a program by LD_PRELOAD:
+//   BAD_DISK_ROOM=N        after N bytes written there is no space
 //   BAD_DISK_ERROR=quota   ... and the error is that of a quota, not of a full device
 //   BAD_DISK_NO_DIRECT=1   O_DIRECT is refused, as file systems in memory did before Linux 6.6
-//   BAD_DISK_DELAY_US=N    each read and write waits for others first: N microseconds in the mean, some
-//   much longer
-// Written and read is by pread() and pwrite(), and by write() where the file was opened with O_DIRECT.
+//   BAD_DISK_DELAY_US=N    each read and write is delayed: N microseconds on average, some much longer
+// Reads and writes are pread() and pwrite(), and write() if the file was opened with O_DIRECT.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/types.h>
@@ -80,7 +79,7 @@ ssize_t pwrite64(int descriptor, const void* memory, std::size_t bytes, off64_t 
                                                                                  offset);
 }
 
-/// HDF5's direct driver seeks and writes; what else is written so is no disk's.
+/// HDF5's direct driver seeks and writes; other writes go to no disk.
 ssize_t write(int descriptor, const void* memory, std::size_t bytes) {
     if ((fcntl(descriptor, F_GETFL) & O_DIRECT) != 0) {
         if (is_full(bytes)) return -1;

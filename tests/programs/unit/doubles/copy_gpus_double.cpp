@@ -1,7 +1,7 @@
-// A GPU that is none: its memory is the host's, its kernels are loops, its times are made up as a GH200's are
-// published to be. With it the programs of copy trials run their whole logic where there is no GPU, malloc
-// memory included. TENKEN_DOUBLE says what it does wrong: "tail" copies all but the last element, "misplaced"
-// tells pages of the device as the host's, "no_sam" has no pageable access.
+// A simulated GPU: its memory is the host's, its kernels are loops, its times are made up from published
+// GH200 figures. With it the programs of copy trials run their whole logic without a GPU, malloc memory
+// included. TENKEN_DOUBLE selects a fault: tail" copies all but the last element, "misplaced" reports pages
+// of the device as the host's, "no_sam" has no pageable access.
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -37,7 +37,7 @@ class DoubleGpu : public CopyGpu {
     const DeviceDescription& description() const override { return description_; }
     Buffer allocate(Method, MemorySpace, std::size_t elements) override {
         const Buffer array = allocate_pageable(elements);
-        settle(array.get(), MemorySpace::host);  // what was at this address before is gone
+        settle(array.get(), MemorySpace::host);  // earlier data at this address are gone
         return array;
     }
     void advise(double* array, std::size_t, MemorySpace space) override { settle(array, space); }
@@ -99,7 +99,7 @@ class DoubleGpus : public CopyGpus {
     void each(const std::function<void(CopyGpu&)>& work) override { work(gpu_); }
     void report(Document& document) override {
         document.devices = descriptions();
-        document.health.available = true;  // a double is always well
+        document.health.available = true;  // a simulated GPU is always healthy
         document.health.reason.clear();
         document.path("double", "no GPU: a test double");
     }

@@ -1,7 +1,7 @@
-// A library that says what NVML says, as far as the suite asks, so that health can be tested without a GPU.
-// Its one GPU is what fake_nvml_say() was last given: "key=value key=value ...", the first of a key counting.
-// A key that is missing is a quantity that the GPU does not support. fake_nvml_asked() tells how often one
-// was asked.
+// A library with the part of NVML's interface that the suite uses, so that health can be tested without a
+// GPU. Its one GPU has the values that fake_nvml_say() received last: key=value key=value ...", the first of
+// a key counts. A missing key is a quantity that the GPU does not support. fake_nvml_asked() returns how
+// often one was read.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -22,7 +22,7 @@ std::string said;
 std::map<std::string, long> asked;
 
 bool find(const std::string& key, std::string& value) {
-    const std::lock_guard<std::mutex> lock(mutex);  // a monitor asks from its own thread
+    const std::lock_guard<std::mutex> lock(mutex);  // a monitor reads from its own thread
     ++asked[key];
     std::istringstream words(said);
     std::string word;
@@ -213,7 +213,7 @@ int nvmlDeviceRegisterEvents(void*, unsigned long long, void*) {
     unsigned xid = 0;
     return number("xid", &xid);
 }
-/// One event each time the value of xid has changed to another than 0.
+/// One event each time the value of xid changes to a nonzero value.
 int nvmlEventSetWait_v2(void*, Event* event, unsigned) {
     static unsigned last = 0;
     unsigned xid = 0;

@@ -1,4 +1,4 @@
-"""A check whose program hands out a document made by the test: how a spoiled run looks through the real ReFrame."""
+"""A check whose program writes a document prepared by the test: how a doctored run looks through the real ReFrame."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NothingToBuild(rfm.CompileOnlyRegressionTest):
 
 
 def cases() -> list[str]:
-    """Names of the folders of $TENKEN_TEST_CASES: each may have a document.json, and has a file `command`."""
+    """Names of the folders in $TENKEN_TEST_CASES: each may have a document.json, and has a file `command`."""
     folder = os.environ.get("TENKEN_TEST_CASES")
     return sorted(path.name for path in Path(folder).iterdir()) if folder else []
 
@@ -56,9 +56,9 @@ class HandsOut(TenkenCheck):
     @run_before("run")
     def set_command(self):
         document, command, self.time_limit = self.case_of_test()
-        # as a program repeats the token of its request, unless the document has one of its own
+        # as a program repeats the token of its request, unless the document has its own
         insert = '/"token"/!s/{/{"token": "' + self.token + '", /'
-        # written here and now, by the node that stands in the documents of tests
+        # written here and now, by the node named in the tests' documents
         here = "s/\"nid001\"/\"'$(uname -n)'\"/g; s/2026-11-20T01:02:0[39]Z/'$(date -u +%Y-%m-%dT%H:%M:%SZ)'/g"
         copy = f"sed '1{{{insert}}}; {here}' {shlex.quote(document)} > {RESULT_FILE}; " if document else ""
         self.executable = "sh"
@@ -76,7 +76,7 @@ class Doctored(HandsOut):
 
 @rfm.simple_test
 class DoctoredCases(HandsOut):
-    """A run for each folder of $TENKEN_TEST_CASES, all in one session."""
+    """One run for each folder of $TENKEN_TEST_CASES, all in one session."""
 
     case = parameter(cases())
 
@@ -92,7 +92,7 @@ class DoctoredCases(HandsOut):
 
 @rfm.simple_test
 class Built(TenkenCheck):
-    """A program that the tests have built, $TENKEN_TEST_PROGRAM, as a check runs its own."""
+    """A program that the tests have built, $TENKEN_TEST_PROGRAM, run like a check's own."""
 
     program = "daxpy"
     programs = fixture(NothingToBuild, scope="environment")

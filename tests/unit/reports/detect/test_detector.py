@@ -1,4 +1,4 @@
-"""The guarantees of the detector, on small histories; and the table of the bench with little Monte Carlo."""
+"""The guarantees of the detector, on small histories; and the table of the benchmark with few Monte Carlo runs."""
 
 from __future__ import annotations
 
@@ -212,11 +212,10 @@ def test_power_grows_with_the_nights_and_one_is_never_enough():
     ids=lambda row: row.name,
 )
 def test_table_is_not_lost(row):
-    """Three standard errors and a little below the results of the bench."""
+    """Three standard errors and a little below the results of the benchmark."""
     nights, target = list(row.targets.items())[-1]
-    # a drift of 0.1 % a night in noise of 1 % is told from a level that wanders as much only once it has cost 3 %
-    # (before, with 40 false findings a month on levels that wander: 97 %, and 40 % of the autocorrelated)
-    # (and where two spikes at once were taken for a change, with two false findings a month: 71 % of the spiky)
+    # a drift of 0.1 % per night in noise of 1 % is distinguished from an equally wandering level only once it has cost
+    # 3 %
     drifts = {"lognormal": 80.0, "ar": 14.0, "spiky": 58.0, "bimodal": 76.0, "h200": 97.0}
     least = drifts[row.family] if target is None else target
     count = 300 if target is None else 200
@@ -228,13 +227,13 @@ def test_table_is_not_lost(row):
 
 @pytest.mark.parametrize("family", (*TUNED, FAMILIES["gamma"], FAMILIES["student"]), ids=lambda family: family.name)
 def test_noise_is_not_told(family):
-    """Nor are far values that meet by chance."""
+    """Nor are far values that coincide by chance."""
     findings = detect(histories(family, TUNING_SEEDS[1]), np.ones(200, bool))
-    assert len(_regressions(findings)) <= 11  # 5.7 months at less than one a month: more has a chance of 1 %
+    assert len(_regressions(findings)) <= 11  # 5.7 months at less than one per month: more has a probability of 1 %
 
 
 def test_a_regression_that_stays_is_not_called_back():
-    """Permanent steps of 1 to 3 % at a noise of 1 %: at most one in a hundred of those found."""
+    """Permanent steps of 1 to 3 % at a noise of 1 %: at most one in a hundred of the detected ones."""
     for family, limit in (("lognormal", 0.01), ("ar", 0.04)):
         values = np.concatenate(
             [histories(FAMILIES[family], 400, Change(step=step), 200, 160) for step in (0.02, 0.03)]
@@ -255,7 +254,7 @@ def test_a_further_loss_soon_after_a_finding_is_told_and_the_size_is_that_of_now
 
 
 def test_nights_of_few_samples_weigh_less():
-    """Samples that fall from 100 to 5 make the nights louder, not worse."""
+    """Samples that fall from 100 to 5 make the nights noisier, not worse."""
     rng = np.random.default_rng(7)
     counts = np.where(np.arange(140) < 100, 100, 5)
     error = 0.03 * 1.25 / np.sqrt(counts)
@@ -268,7 +267,7 @@ def test_nights_of_few_samples_weigh_less():
 
 
 def test_a_change_that_lasts_is_told_though_the_fleet_strays_as_far():
-    """Excursions of 30 % on all series now and then: a step of 10 % is told once it has stood for seven nights."""
+    """Occasional excursions of 30 % on all series: a step of 10 % is reported after it has lasted for seven nights."""
     rng = np.random.default_rng(8)
     values = 1000 * np.exp(rng.normal(0, 0.01, (60, 140)))
     for row in range(60):
@@ -280,7 +279,7 @@ def test_a_change_that_lasts_is_told_though_the_fleet_strays_as_far():
 
 
 def _strayed(rows: int, nights: int, until: int, seed: int) -> np.ndarray:
-    """Series that now and then lose 30 % for three nights: their fleet hears of nothing smaller in a hurry."""
+    """Series that occasionally lose 30 % for three nights: their fleet reports nothing smaller quickly."""
     rng = np.random.default_rng(seed)
     values = 1000 * np.exp(rng.normal(0, 0.01, (rows, nights)))
     for row in range(rows):
@@ -315,7 +314,7 @@ def test_an_improvement_that_is_lost_on_the_night_of_a_slow_loss_ends_once(seed,
 
 
 def test_a_loss_that_goes_beyond_what_an_improvement_had_gained_is_told():
-    """It was taken for a return to the level before the improvement, and the rest was not reported."""
+    """It was mistaken for a return to the level before the improvement, and the rest was not reported."""
     values = _strayed(60, 150, 95, 8)
     values[:2, 105:] *= 1.04
     values[:2, 124:] *= [[1 - 0.06], [1 - 0.25]]
@@ -342,7 +341,7 @@ def test_a_step_that_slow_windows_see_first_is_told_as_that_step_with_its_night(
 
 
 def test_a_loss_that_was_mended_slowly_or_in_parts_is_over():
-    """Two losses and one repair of both left the first of them open, and the gate red, for ever."""
+    """Two losses and one repair of both left the first of them open, and the gate red, forever."""
     _, mended, half = values = np.repeat(_quiet(nights=180, noise=0.005, seed=25), 3, axis=0)
     values[:, 100:] *= 0.95
     values[:2, 115:] *= 0.90
@@ -430,7 +429,7 @@ def test_a_loss_of_three_deviations_is_found_within_seven_nights():
 
 @pytest.mark.parametrize("bad, told", [(0.12, True), (0.05, False)])
 def test_a_loss_in_a_loud_spell_is_held_against_the_spell_once(bad, told):
-    """Distances are in units of a loud spell: its scatter about the level must not raise their limit as well."""
+    """Distances are in units of a noisy period: its scatter about the level must not raise their limit as well."""
     loud = (0.03, -0.025, 0.02, -0.035, 0.025, -0.03, 0.035, -0.02, 0.03, -0.03)
     values = _ending_in(*loud, bad, bad + 0.005, bad - 0.005)
     losses = [e for e in detect(values, UP).events if e.kind != "noisy"]
@@ -447,7 +446,7 @@ def test_noise_is_judged_as_part_of_the_fleet_that_is_said():
 
 
 def test_two_values_at_once_are_as_rare_as_single_ones_say():
-    """The chance of a drawn-in mean of two, by the chances of one, is that of a simulation."""
+    """The distribution of a clipped mean of two, computed from that of one, agrees with a simulation."""
     rng = np.random.default_rng(92)
     for draw in (rng.normal, lambda size: rng.standard_t(3, size), lambda size: rng.gamma(2.0, 1.0, size) - 2.0):
         one = draw(size=400_000)
@@ -479,7 +478,7 @@ def test_two_values_exceed_the_change_of_the_fleet_as_often_as_is_allowed(name, 
 
 
 def test_a_level_that_wanders_has_few_false_findings():
-    """5.7 months at 2: more than 19 have a chance of 1 %."""
+    """5.7 months at 2: more than 19 have a probability of 1 %."""
     assert len(_regressions(detect(histories(FAMILIES["wander"], 510), np.ones(200, bool)))) <= 19
 
 
@@ -501,7 +500,7 @@ def _ending_in(*last):
 
 
 def test_scatter_is_not_taken_for_a_loss_and_a_loss_is():
-    """Three bad values in a row: among values that scatter as far both ways they are no change of level."""
+    """Three bad values in a row: among values that scatter as far in both directions they are no change of level."""
     quiet, bad = (0.004, -0.006, 0.003, 0.008, -0.004, 0.002, -0.009, 0.005), (0.036, 0.034, 0.038)
     loud = (0.05, -0.045, 0.02, -0.05, 0.045, -0.03, 0.05, -0.04)
     assert not detect(_ending_in(*loud, *bad), UP).events
@@ -513,7 +512,7 @@ def test_scatter_is_not_taken_for_a_loss_and_a_loss_is():
 
 @pytest.mark.parametrize("newest, told", [((0.03, 0.03, 0.03, 0.03, 0.03), True), ((0.0, 0.0, 0.3, 0.0, 0.3), False)])
 def test_a_slow_change_is_borne_out_by_most_of_the_newest_values(newest, told):
-    """Two spikes moved the quick level far enough to be a drift of weeks."""
+    """Two spikes moved the fast level far enough to look like a drift of weeks."""
     values = np.zeros((1, windows.KEPT))
     values[0, -5:] = newest
     one, many = np.array([1.0]), np.array([100])
@@ -538,7 +537,7 @@ def test_a_change_that_lasts_is_dated_to_its_first_value_whatever_its_last():
 
 @pytest.mark.parametrize("share", [0.4, 0.5])
 def test_modes_that_lie_far_apart_are_ordinary(share):
-    """A metric that is often 0: many of the first values lie in one mode, and the rest are no outliers."""
+    """A metric that is often 0: many of the first values are in one mode, and the rest are no outliers."""
     rng = np.random.default_rng(33)
     values = 1000 * np.exp(rng.normal(0, 0.01, (50, 160)))
     values[rng.random((50, 160)) < share] = 0.0
@@ -549,7 +548,7 @@ def test_modes_that_lie_far_apart_are_ordinary(share):
 
 
 def test_the_end_of_a_loss_of_more_than_all_is_told_as_such():
-    """Of values that may be below 0 a loss can be larger than the value was."""
+    """If values may be below 0, a loss can be larger than the value was."""
     values = np.random.default_rng(34).normal(0, 1, (1, 180))
     values[:, 100:130] -= 12
     values[:, 130:] += 8
@@ -618,19 +617,19 @@ def test_a_loss_that_was_over_before_the_noise_is_not_withdrawn():
 def test_the_floor_of_tripled_noise_is_that_of_its_likelihood():
     """A single value of noise and a step of three deviations: the region is an interval about 3.375."""
     least, error = bench_floor.floor((3.0,), 1, 80.0, 400_000)
-    # 80 % of N(3, 1) lie within 1.371 of 3.375, where 19.5 % of N(0, 3) lie
+    # 80 % of N(3, 1) are within 1.371 of 3.375, where 19.5 % of N(0, 3) are
     assert least == pytest.approx(19.5, abs=4 * error + 0.1)
 
 
 def test_two_values_find_what_their_likelihood_allows():
-    """Where both exceed the step, which gamma noise does 0.28 times a month, everything is found."""
+    """If both exceed the step, which gamma noise does 0.28 times a month, everything is found."""
     assert bench_floor.found_by_two("gamma", 0.3, 100_000) == 100
     assert 96 < bench_floor.found_by_two("gamma", 0.2, 100_000) < 99
     assert 93 < bench_floor.found_by_two("mixed", 0.2, 100_000) < 96
 
 
 def _beside_excursions(stages, seed=8):
-    """A fleet of which each series is worse by a third for three values now and then; the first one moves in stages."""
+    """A fleet in which each series is occasionally worse by a third for three values; the first one moves in stages."""
     rng = np.random.default_rng(seed)
     values = 1000 * np.exp(rng.normal(0, 0.005, (60, 130)))
     for row in range(1, 60):
@@ -672,7 +671,7 @@ def test_means_of_skewed_values_need_a_larger_distance():
 
 @pytest.mark.parametrize(("change", "values"), [(0.15, 0), (0.25, 7), (0.40, 7)])
 def test_a_large_change_is_reported_however_noisy_the_series_became(change, values):
-    """Noise of 20 % that remembers itself: four deviations of a mean of seven such values are 0.46."""
+    """Autocorrelated noise of 20 %: four deviations of a mean of seven such values are 0.46."""
     detector = Detector(UP[:1])
     detector._kept[:] = [0.0] * 11 + [change] * 7
     detector._told[:] = 18

@@ -1,4 +1,4 @@
-"""The two tests of order, on values written by hand, with chances counted by hand; and the findings they make."""
+"""The two tests of order, on values written by hand, with probabilities counted by hand; and the resulting findings."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_unreached(old, new, unreached):
 
 @pytest.mark.parametrize(("length", "chances"), [(2, 6), (3, 10)])
 def test_the_chance_of_unreached_is_counted(length, chances):
-    """All C(21 + n, n) places that the newest values can have in the order of all."""
+    """All C(21 + n, n) positions that the newest values can have in the order of all."""
     count = order.WEEKS + length
     places = list(itertools.combinations(range(count), length))
     ranks = np.array([[*sorted(set(range(count)) - set(new)), *new] for new in places], float)
@@ -84,7 +84,7 @@ def test_the_chance_of_unreached_is_counted(length, chances):
 
 @pytest.mark.parametrize(("spikes", "found"), [((83, 93), [101]), ((83, 88, 93), [])])
 def test_two_values_at_a_level_of_these_weeks_are_no_finding(spikes, found):
-    """As bad thrice within three weeks: where the series goes now and then. Twice: spikes, which hide no loss."""
+    """As bad three times within three weeks: the series does this occasionally. Twice: spikes, which hide no loss."""
     cost = np.random.default_rng(6).normal(0, 0.004, (40, 102))
     cost[0, [*spikes, 100, 101]] += 0.1
     cost[0, list(spikes)] += 0.02
@@ -93,7 +93,7 @@ def test_two_values_at_a_level_of_these_weeks_are_no_finding(spikes, found):
 
 
 def test_the_chance_of_precedence_is_counted():
-    """All C(n + 7, 7) places that the newest seven can have in the order of all values."""
+    """All C(n + 7, 7) positions that the newest seven can have in the order of all values."""
     for before, chances in ((5, 1), (8, 1), (9, 8), (10, 8)):
         places = itertools.combinations(range(before + order.LASTED), order.LASTED)
         ranks = np.array([[*sorted(set(range(before + order.LASTED)) - set(new)), *new] for new in places], float)
@@ -118,7 +118,7 @@ def test_what_is_far_beyond_three_weeks_is_a_finding_from_5_percent_on_the_secon
     for size, found in ((0.055, [101]), (0.045, [106])):
         rng = np.random.default_rng(4)
         values = 1000 * np.exp(-rng.normal(0, 0.004, (40, 120)))
-        for row in range(1, 40):  # a fleet that strays by a third for two nights now and then
+        for row in range(1, 40):  # a fleet that occasionally strays by a third for two nights
             for start in rng.choice(np.arange(35, 115, 8), 5, replace=False):
                 values[row, start : start + 2] *= 0.67
         values[0, 100:] *= np.exp(-size)

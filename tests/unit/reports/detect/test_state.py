@@ -1,4 +1,4 @@
-"""What is kept between two nights is data: a damaged, foreign or old file costs time and a line, never more."""
+"""The state between two nights is data: a damaged, foreign or old file costs time and a message, never more."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_another_history_is_judged_anew_in_silence(history: History, kept: Path)
 
 
 def test_whatever_changed_in_the_file_is_found(history: History, kept: Path) -> None:
-    """A dozen files with a few bytes changed, lost or added: the same verdicts, and no error."""
+    """A dozen files with a few bytes changed, removed or added: the same verdicts, and no error."""
     seed = 20261122
     dice = random.Random(seed)
     expected, _ = judged(history, kept)

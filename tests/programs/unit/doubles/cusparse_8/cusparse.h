@@ -1,6 +1,6 @@
-// A stand-in for the header of CUDA 8's cuSPARSE: of its interface what spmv calls, with the names, types and
-// order of arguments of the library's documentation (chapters "cuSPARSE Types Reference" and "csrmv"). No
-// CUSPARSE_VERSION, which came with CUDA 10.1.
+// A stand-in for the header of CUDA 8's cuSPARSE: the part of its interface that spmv calls, with the names,
+// types and order of arguments of the library's documentation (chapters "cuSPARSE Types Reference" and
+// "csrmv"). No CUSPARSE_VERSION, which came with CUDA 10.1.
 #pragma once
 
 typedef struct CUstream_st* cudaStream_t;
