@@ -25,7 +25,7 @@ def stream(check="StreamCuda", verdict="PASS", gpus=1, reference=None, **changes
 
 def test_the_machine_comes_before_everything_else(tmp_path):
     text = render(tmp_path, [stream(gpus=2)])
-    following, verdicts = text.index("What to do next"), text.index("All verdicts")
+    following, verdicts = text.index("Next:"), text.index("All verdicts")
     assert following < text.index("This machine") < verdicts
     head = text[following:verdicts]
     for words in (
