@@ -89,7 +89,7 @@ def _ibnetdiscover(text: str) -> dict[str, str]:
             # "MF0;leaf01:MQM9700/U1": the name is between the first two marks
             switch = re.split(r"[;:]", head[2])[1 if ";" in head[2] else 0] if head[1] == "Switch" else ""
         port = re.match(r'\[\d+\]\s+"H-[^"]*"\[\d+\][^#]*#\s*"([^"]*)"', line)
-        # node001 mlx5_0"; an aggregation node of the switch itself is not a node
+        # "node001 mlx5_0"; an aggregation node of the switch itself is not a node
         if port and switch and not port[1].startswith("Mellanox Technologies Aggregation Node"):
             found.setdefault(port[1].split()[0], switch)
     return found

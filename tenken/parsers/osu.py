@@ -164,7 +164,7 @@ def _hold_columns(benchmark: str, text: str, unit: str, required: bool) -> None:
 def _point(benchmark: str, words: list[str], column: int, scale: float, in_full: bool) -> Point:
     """One line of results. Raises OsuFormatError that shows it."""
     shown = repr(" ".join(words)[:80])
-    # percentiles and the transmitted size stand behind it
+    # percentiles and the transmitted size follow it
     at = next((at for at, word in enumerate(words) if at and word in ("Pass", "Fail")), None)
     valid = None if at is None else words[at] == "Pass"
     figures = words[1:] if at is None else [*words[1:at], *words[at + 1 :]]

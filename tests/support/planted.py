@@ -46,7 +46,7 @@ def seen(judgement: Judgement, says: str, name: str = "") -> None:
 
 
 def put(path: str, value: Any) -> Change:
-    """Sets a field: devices.0.uuid"; a callable gets the former value."""
+    """Sets a field: "devices.0.uuid"; a callable gets the former value."""
 
     def change(raw: Any) -> None:
         place, key = _place(raw, path)

@@ -38,7 +38,7 @@ std::string column(const char* format, double value) {
 }
 
 /// One line for display: the median, of seconds as the rate of what was counted. `tenken show` prints all
-/// that follows.
+/// derived values.
 std::string row_of(const std::string& id, const Metric& metric) {
     const double middle = tenken::median(metric.samples);
     std::string text = column("%.6g", middle) + (metric.seconds ? " s" : "");
@@ -57,7 +57,7 @@ std::runtime_error file_error(const std::string& option, const std::string& path
 
 }  // namespace
 
-// that of a program replaces it
+// a program's own entry replaces it
 __attribute__((weak)) const char* catalogue_digest() {
     return "";
 }

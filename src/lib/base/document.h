@@ -1,4 +1,4 @@
-// The result document: what one run of one program measured and did, nothing that follows from it
+// The result document: what one run of one program measured and did, without derived values
 // (tenken/model/result.schema.json). Statistics, limits and tolerances are in metrics.yaml.
 #pragma once
 
@@ -23,7 +23,7 @@ struct Metric {
     Subject subject = Subject::host();
     std::vector<double> samples;  ///< in the order measured
     std::string clock = "host";   ///< "host", "device" or "host and device"
-    /// What one sample counts, where values are derived from it: bytes, operations, cells, samples, messages.
+    /// What one sample counts, if values are derived from it: bytes, operations, cells, samples, messages.
     std::vector<std::pair<std::string, double>> counts = {};
     /// Whether the samples are seconds; otherwise they are in the unit of metrics.yaml.
     bool seconds = false;
@@ -52,7 +52,7 @@ struct Build {
 enum class Status { ok, failed, waived };
 
 /// The digest of the entries in metrics.yaml with which the program was built, from catalogue/PROGRAM.cpp;
-/// empty where none is linked.
+/// empty if none is linked.
 const char* catalogue_digest();
 
 /// Collects the parts and writes them. fail() records every error, so that a failed run
@@ -73,7 +73,7 @@ class Document {
     Optional<Json> load;      ///< other activity of the host during the run
     std::vector<Json> links;  ///< connections of two GPUs (report_link() in links.h)
 
-    /// Adds a metric. One with a sample that is not finite is not written and fails the run; so does one
+    /// Adds a metric. A metric with a sample that is not finite is not written and fails the run; so does one
     /// without samples or with a duplicate id.
     void add(const Metric& metric);
     /// Adds one comparison; the run fails if it did not pass.

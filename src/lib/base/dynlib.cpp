@@ -9,8 +9,9 @@ namespace tenken {
 
 namespace {
 
-/// In the same folder, the library whose absence is the loader's message; empty if it is not that, or not
-/// there. Wheels keep what their libraries need next to them, not always with a path to it.
+/// The library in the same folder whose absence is the loader's message; empty if the message is another one,
+/// or the file is not there. Wheels keep dependencies of their libraries next to them, not always with a path
+/// to it.
 std::string missing_neighbour(const std::string& name, const std::string& error) {
     const std::size_t slash = name.rfind('/');
     const std::size_t end = error.find(": cannot open shared object file");

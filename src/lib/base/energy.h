@@ -23,13 +23,13 @@ struct EnergyReading {
     std::string source;   ///< "NVML total energy counter", "NVML power readings, integrated", "RAPL", ...
     double watts = 0;     ///< mean over `seconds`
     double joules = 0;    ///< watts x the duration of the pass
-    double seconds = 0;   ///< between the two steps of the counter (or the readings) that watts come from
+    double seconds = 0;   ///< between the two readings (or steps) that `watts` come from
     double duration = 0;  ///< of the pass
-    double repeatability = 0;        ///< relative, by the counter's step and the readings' distance
+    double repeatability = 0;        ///< relative; from step and distance of the readings
     Optional<double> sm_clock_mhz;   ///< mean of the readings
     Optional<double> temperature_c;  ///< highest
 
-    /// Relative, with the gain of the sensor that nothing here can check.
+    /// Relative, including the gain error of the sensor, which cannot be checked here.
     double uncertainty() const { return repeatability + sensor_gain; }
     /// Writes it into the path of a document, each value under a key that begins with `key`.
     void describe(Document& document, const std::string& key) const;

@@ -34,7 +34,7 @@ EnergyFound measure_energy(Meter& meter, Ranks& ranks, double min_seconds, const
 
 /// Adds `power` to the document, summed over the GPUs of all ranks (or the processors of all nodes), with the
 /// amount and the seconds of one run, from which the energy follows, and the reading to its path; if a sensor
-/// could not be read, only this fact. Called by all ranks.
+/// could not be read, only that fact. Called by all ranks.
 /// @param made with subject and coordinates
 void add_energy(Document& document, Ranks& ranks, const EnergyPass& pass, const EnergyFound& found,
                 const Metric& made);

@@ -48,7 +48,7 @@ class HealthMonitor {
     std::vector<int> xids_;
     std::unique_ptr<Nvml::XidWatch> xid_watch_;
     double seconds_reading_ = 0;
-    double began_ = 0;  ///< when the timed part that goes on began; 0: none does
+    double began_ = 0;  ///< start of the present timed part; 0 outside of one
     PeriodicReader reader_;
 };
 

@@ -29,8 +29,7 @@ struct HostDescription {
     Json json() const;
 };
 
-/// Reads /proc, /sys and uname. @param root prefix of every path, so that tests can supply tree
-/// tree
+/// Reads /proc, /sys and uname. @param root prefix of every path, for tests
 HostDescription describe_host(const std::string& root = "");
 
 /// Physical cores among logical CPUs, by their SMT siblings; absent if /sys does not report them.

@@ -14,10 +14,10 @@ double dot_on_host(const HostArray& a, const HostArray& b);
 /// Dot products of two long arrays, one after the other.
 struct TimedDots {
     std::vector<double> seconds;
-    double bytes = 0;  ///< read by one of them
+    double bytes = 0;  ///< bytes read by one of them
 };
 
-/// Of two arrays that are together four times as large as the caches, as are the matrices compared with this.
+/// Of two arrays that together are four times as large as the caches, as are the matrices compared with this.
 /// @param cache_bytes of this process
 TimedDots time_dots_on_host(std::uint64_t cache_bytes, long repetitions, double warmup_seconds);
 

@@ -39,8 +39,8 @@ std::string find_folder(std::string& why_none) {
     return "";
 }
 
-/// A lock file, created if missing. An existing one is opened without O_CREAT: in a sticky folder the
-/// kernel (fs.protected_regular) refuses that flag for files of other users.
+/// A lock file, created if missing. An existing one is opened without O_CREAT: in a sticky folder the kernel
+/// (fs.protected_regular) refuses that flag for files of other users.
 int open_lock(const std::string& path) {
     for (int attempt = 0; attempt < 10; ++attempt) {
         const int found = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);

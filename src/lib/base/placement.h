@@ -17,7 +17,7 @@ struct Placement {
     std::vector<int> allowed_cpus;  ///< logical CPUs by the affinity mask (cpusets included)
     Optional<int> allowed_cores;    ///< physical cores among them
     std::vector<int> thread_cpus;   ///< the CPU of each thread at the time of the query; -1 unknown
-    std::string binding = "none";   ///< OMP_PROC_BIND as the runtime took it
+    std::string binding = "none";   ///< OMP_PROC_BIND as the runtime interpreted it
     std::string places;             ///< OMP_PLACES as given, and the resulting number of places
     std::set<int> numa_nodes_of_memory;
     int ranks = 1;

@@ -68,7 +68,7 @@ class Reader {
 
     struct Entry {
         std::string key;
-        Optional<std::string> text;  ///< where the value is a string
+        Optional<std::string> text;  ///< if the value is a string
     };
 
     std::vector<Entry> object() {

@@ -10,7 +10,7 @@ double median(std::vector<double> samples) {
     std::sort(samples.begin(), samples.end());
     const std::size_t middle = samples.size() / 2;
     if (samples.size() % 2 == 1) return samples[middle];
-    // from the nearer end, as numpy: so that the result stays in the interval
+    // from the nearer end, like numpy, so that the result stays in the interval
     return samples[middle] - (samples[middle] - samples[middle - 1]) * 0.5;
 }
 

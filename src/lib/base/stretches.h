@@ -10,8 +10,8 @@ namespace tenken {
 
 /// Seconds of the candidates by period. At a power cap the limiter lowers the clock according to the mean
 /// power of at least the last 0.1 s. Candidates that alternate every few milliseconds share one clock, and
-/// one that draws less power seems no faster; by itself it runs at a higher clock (FP64 on an H200: 56
-/// instead of 51 TFLOP/s).
+/// one that draws less power seems no faster; alone it runs at a higher clock (FP64 on an H200: 56 instead of
+/// 51 TFLOP/s).
 class Stretches {
   public:
     /// @throws std::invalid_argument if there is no candidate

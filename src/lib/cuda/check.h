@@ -23,7 +23,7 @@ class CudaError : public std::runtime_error {
 /// @throws CudaError always
 [[noreturn]] void fail(cudaError_t code, const char* expression, const char* file, int line);
 
-/// "12.4" of 12040, as cudaDriverGetVersion and CUDART_VERSION give it.
+/// "12.4" for 12040, the form of cudaDriverGetVersion and CUDART_VERSION.
 std::string version_text(int version);
 
 }  // namespace cuda

@@ -107,7 +107,7 @@ class CudaCopyGpu : public CopyGpu {
         return residence;
     }
 
-    /// Whether the system finds managed pages while they are on the host and does not while they are on the
+    /// Whether the system finds managed pages while they are on the host, and does not while they are on the
     /// GPU; tested on a small array, because neither CUDA nor the kernel guarantees it.
     bool managed_pages_tell() {
         if (tell_ == Tell::not_tried) {

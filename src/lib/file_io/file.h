@@ -9,8 +9,7 @@
 
 namespace file_io {
 
-/// A file operation failed. The text contains the operation, the file, the offset, the reason and
-/// which rank.
+/// A file operation failed. The text contains the operation, the file, the offset, the reason and the rank.
 class FileError : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;

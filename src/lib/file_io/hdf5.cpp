@@ -44,7 +44,7 @@ bool load_value(const tenken::DynamicLibrary& library, Hdf5::Id& value, const ch
     return true;
 }
 
-/// Closes an identifier at the end of a block: after the error of the call that used it was queried,
+/// Closes an identifier at the end of a block: only after the error of the call that used it was queried,
 /// because every call clears the previous error.
 class Closing {
   public:

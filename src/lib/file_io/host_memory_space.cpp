@@ -1,4 +1,4 @@
-// Host memory as a side: blocks are transferred directly between the file and their destination.
+// Host memory as one side of a transfer: blocks move directly between the file and their destination.
 #include <sys/mman.h>
 
 #include <algorithm>

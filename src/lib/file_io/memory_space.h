@@ -151,9 +151,9 @@ class MemorySpace {
     virtual void unpack(const Quartet& packed, const Quartet& arrays, std::uint64_t particles) = 0;
     /// To be called by any thread other than the first before it uses this side.
     virtual void enter_thread() = 0;
-    /// The same memory for one more thread, with exclusive use of the returned object: back ends of
-    /// one thread each, and separate streams. To be called by that thread, after enter_thread(); it must
-    /// not outlive this side, and no memory may be allocated or released while it transfers.
+    /// The same memory for one more thread, which has exclusive use of the returned object: back ends of one
+    /// thread each, and separate streams. To be called by that thread, after enter_thread(); it must not
+    /// outlive this side, and no memory may be allocated or released while it transfers.
     virtual std::unique_ptr<MemorySpace> for_this_thread() = 0;
     /// Waits for all work that was started.
     virtual void wait() = 0;

@@ -25,19 +25,18 @@ struct Interval {
 /// confidence. For too few samples (fewer than eight; fifteen for 0.005 %) the minimum and the maximum.
 /// @throws std::invalid_argument if there is no sample
 Interval median_interval(std::vector<double> samples, double beyond = 0.005);
-/// A rival has won only if its ratio exceeds the bound by this: there are many rivals, sizes and evaluations,
-/// and none of them may reject a choice by chance.
+/// A rival has won only if its ratio exceeds the bound by this factor: with many rivals, sizes and
+/// evaluations, none of them may reject a choice by chance.
 constexpr double surely = 0.00005;
 /// Whether the median of the samples is below the bound with confidence.
 bool surely_below(const std::vector<double>& samples, double bound);
 
-/// The other's seconds over the one's, round by round, while both have rounds: above 1 the one is
-/// faster.
+/// The other's seconds over the one's, round by round, while both have rounds: above 1 the one is faster.
 std::vector<double> pair_ratios(const std::vector<double>& one, const std::vector<double>& other);
 
 /// Number and duration of rounds.
 struct Rounds {
-    bool warm_up = true;  ///< a round 0 is made, whose seconds do not count
+    bool warm_up = true;  ///< whether a round 0 is made, whose seconds do not count
     long minimum = 5;     ///< minimum number of rounds, in addition to the warm-up
     long maximum = 100;   ///< maximum number of rounds
     double seconds = 1;   ///< after these seconds no further round begins
@@ -58,7 +57,7 @@ struct Rounds {
 /// are requested
 Times run_rounds(std::size_t count, const Rounds& rounds, const Once& one);
 
-/// How much of these rounds a choice may still use, and the order of its configurations.
+/// How many further rounds a choice may use, and the order of its configurations.
 struct Deciding {
     double seconds = 5;  ///< after these seconds it ends undecided
     long maximum = 300;  ///< and after this many rounds
@@ -92,8 +91,8 @@ struct Judgement {
         undecided  ///< the limit was reached before
     };
     Outcome outcome = Outcome::alone;
-    /// The rival's seconds over those of the choice: of the rival relative to which it failed, of the best
-    /// undecided one, or of the nearest one.
+    /// The rival's seconds over those of the choice: of the rival that is faster, of the best undecided one,
+    /// or of the closest one.
     std::vector<double> ratios;
     Interval interval;
     std::size_t rival = 0;   ///< which rival; meaningless if there is none
@@ -101,9 +100,10 @@ struct Judgement {
     std::size_t left = 0;    ///< number of undecided rivals
 };
 
-/// Whether a previously chosen configuration reaches `bound` of the rate of every other one. Rivals undecided
-/// by the available rounds are measured again with it (they may have become rivals by chance, which must not
-/// count), each until the interval of its ratio is on one side of the bound, or the limit is reached.
+/// Whether a previously chosen configuration reaches `bound` of the rate of every other one. Rivals that the
+/// available rounds leave undecided are measured again with it (they may have become rivals by chance, which
+/// must not count), each until the interval of its ratio is on one side of the bound, or the limit is
+/// reached.
 /// @param times of all configurations; measurements of those that had dropped out are added
 Judgement judge_choice(Times& times, std::size_t chosen, double bound, const Deciding& limit,
                        const Once& one);
@@ -113,10 +113,10 @@ struct Pair {
     std::size_t one;
     std::size_t other;
 };
-/// Makes further rounds of the pairs for which it is undecided on which side of the bound the median of the
-/// other's seconds over the one's is, the two of a pair always adjacent, until it is decided or the limit is
-/// reached. The remaining time goes to the pair with the smallest time spent so far, so that slow pairs leave
-/// as much to fast ones.
+/// Makes further rounds of undecided pairs, the two of a pair always adjacent, until the median of the
+/// other's seconds over the one's is known to be above or below the bound, or the limit is reached. The
+/// remaining time goes to the pair with the smallest time spent so far, so that slow pairs leave as much to
+/// fast ones.
 /// @param times of all configurations; new measurements are added
 /// @return the pairs that are undecided at the limit
 std::vector<Pair> decide_pairs(Times& times, const std::vector<Pair>& pairs, double bound,

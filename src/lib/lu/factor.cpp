@@ -8,7 +8,7 @@ namespace lu {
 
 namespace {
 
-// Marks for which lanes wait.
+// Marks that lanes wait for.
 constexpr int panel_is_ready = 0;  // and 1, by slot
 constexpr int rest_is_done = 2;
 

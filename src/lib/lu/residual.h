@@ -1,4 +1,4 @@
-// The residual by which a solution is accepted.
+// The residual that decides whether a solution is accepted.
 #pragma once
 
 #include <algorithm>

@@ -96,7 +96,7 @@ int try_collectives(const std::string& kind, std::size_t bytes) {
     to->clear(0, bytes);
     MPI_Alltoall(from->at(0), count, MPI_DOUBLE, to->at(0), count, MPI_DOUBLE, MPI_COMM_WORLD);
     if (!to->compare(0, bytes, {1, 1}).passed()) return wrong_data;
-    // With one rank nothing was added: the local reduction, which must run where the numbers are.
+    // With one rank nothing was added: the local reduction is tested, which must run where the numbers are.
     from->fill(0, bytes, {2, 2});
     MPI_Reduce_local(from->at(0), to->at(0), count, MPI_DOUBLE, MPI_SUM);
     return to->compare(0, bytes, {3, 3}).passed() ? good : wrong_data;

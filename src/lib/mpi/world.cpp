@@ -34,8 +34,8 @@ void fail(int code, const char* expression, const char* file, int line) {
     MPI_Error_string(code, text, &length);
     int kind = MPI_ERR_UNKNOWN;
     MPI_Error_class(code, &kind);
-    // Errors that transports return for a dead peer. They can detect it before the launcher, which alone
-    // knows which rank it was, and would report only the end of this rank if that came first.
+    // Errors that transports return for a dead peer. They can detect it before the launcher; but only the
+    // launcher knows which rank it was, and it would report only the end of this rank if that came first.
     const bool peer_lost = kind == MPI_ERR_INTERN || kind == MPI_ERR_OTHER || kind == MPI_ERR_UNKNOWN;
     if (peer_lost) sleep(grace_seconds);
     const std::string path = file;
@@ -168,7 +168,7 @@ void World::watch() {
             std::fprintf(stderr, "%s: rank %d on %s: %s\n", program_.c_str(), rank_, node_name().c_str(),
                          what);
             std::fflush(stderr);
-            std::_Exit(1);  // not by MPI, which this thread may not call
+            std::_Exit(1);  // not through MPI, which this thread may not call
         }
         changed_.wait_for(lock, std::chrono::milliseconds(200), [this] { return !watching_; });
     }

@@ -22,7 +22,7 @@ constexpr Colour no_colour = 255;
 constexpr Colour apart_colour = 254;
 constexpr int max_colours = 254;
 
-/// Neighbours that are loaded together: on a GPU a row is limited by the chain of loads.
+/// Number of neighbours that are loaded together: on a GPU the chain of loads limits a row.
 constexpr int neighbours_at_once = 9;
 
 /// Fills `others` with the neighbours from `begin` on that are rows themselves; the row itself means none.

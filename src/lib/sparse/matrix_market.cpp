@@ -363,7 +363,7 @@ class Entries {
             for (const Entry& entry : entries) visit(entry);
         }
     }
-    /// As each(), and releases every block when it is done.
+    /// Like each(), and releases every block when it is done.
     template <typename Visit>
     void consume(const Visit& visit) {
         for (std::vector<Entry>& entries : blocks_) {

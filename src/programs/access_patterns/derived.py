@@ -3,7 +3,7 @@
 from tenken.model.pages import pages_of
 from tenken.model.ramp import ramp_of
 
-#: The accesses of the GPU, of which a pattern has one.
+#: The GPU's accesses; a pattern has at most one.
 BY_GPU = ("remote_by_gpu", "device_by_gpu")
 
 
@@ -30,7 +30,7 @@ def _of_patterns(run, which):
 
 
 def relative(run):
-    """The plateau of pattern 8, which touches the device memory by the GPU alone, over a copy there."""
+    """The plateau of pattern 8, in which only the GPU touches device memory, over a copy there."""
     for one in run.of("plateau"):
         copy = run.at("device_copy", one.subject, {})
         if one.at.get("pattern") == 8 and copy is not None:
@@ -38,5 +38,5 @@ def relative(run):
 
 
 def pages(run, one):
-    """Arrays that stayed in the memory of the host are read by a GPU no faster than its link."""
+    """A GPU reads arrays that stayed in host memory no faster than its link."""
     return pages_of(run, one, f"{one.subject.id}.pattern={one.at.get('pattern')}.trial={one.at.get('trial', 1)}")

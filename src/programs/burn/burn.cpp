@@ -1,5 +1,5 @@
-// Hours of load in phases with different stress, every result checked where it was computed: what was wrong,
-// where, and whether it is wrong again. A second process finds a GPU that hangs.
+// Hours of load in phases with different stress; every result is verified where it was computed, and a wrong
+// one is computed again. A second process finds a GPU that hangs.
 #include "catalogue/burn.h"
 
 #include <signal.h>
@@ -62,7 +62,7 @@ const std::vector<Phase>& phases() {
 
 namespace {
 
-/// Turns with checking and without, each.
+/// Turns with and without verification, each.
 constexpr int turns = 5;
 constexpr int max_wrong_listed = 64;
 
@@ -101,7 +101,7 @@ struct Sum {
     std::string fingerprint;
 };
 
-/// How far a run was that is continued.
+/// How far an interrupted run had come.
 struct Progress {
     std::uint32_t rounds = 0;
     double seconds = 0;
@@ -122,7 +122,7 @@ struct Progress {
                                      "' is not the progress of a burn; remove it to begin again");
         return found;
     }
-    /// Whole or not at all. @throws std::runtime_error
+    /// Writes all of it or nothing. @throws std::runtime_error
     void write(const std::string& file) const {
         const std::string unfinished = file + ".tmp";
         std::ofstream out(unfinished);
@@ -146,7 +146,7 @@ struct Done {
     double copy_rate = 0;  ///< bytes a second, before the rounds
     double copy_rate_after = 0;
     double seconds = 0;            ///< of the rounds
-    double clean_until = 0;        ///< second of the first visit with a wrong result; 0: there was none
+    double clean_until = 0;        ///< second of the first visit with a wrong result; 0: none
     std::vector<Sensors> sensors;  ///< before each visit
     std::size_t in_rounds = 0;     ///< of these, up to the end of the rounds
     tenken::Optional<tenken::EnergyReading> power;
@@ -345,7 +345,7 @@ class Burn : public tenken::Program {
         std::vector<const Phase*> here;
         for (const Phase& phase : chosen_) {
             const std::string why_not = place.why_not(phase);
-            // every GPU takes part in what all do together
+            // collectives of all GPUs: every GPU takes part
             if (why_not.empty() || phase.together) here.push_back(&phase);
             if (!why_not.empty()) {
                 const std::lock_guard<std::mutex> lock(mutex_);
@@ -442,7 +442,7 @@ class Burn : public tenken::Program {
         }
     }
 
-    /// Products with checking and without, in turns.
+    /// Products with and without verification, in turns.
     void compare(std::size_t index, const std::vector<const Phase*>& here) {
         for (const Phase* const phase : here) {
             if (phase->kind != Kind::product) continue;
@@ -450,7 +450,7 @@ class Burn : public tenken::Program {
                 How how;
                 how.seconds = compare_seconds_;
                 how.number = 3;  // numbers as in visit 0
-                // with, without, without, with: a drift affects both alike
+                // with, without, without, with: a drift affects both equally
                 how.checked = turn % 4 == 0 || turn % 4 == 3;
                 how.beat = beats_of(index, phase->name);
                 const Visit done = places_[index]->visit(*phase, how);
@@ -478,7 +478,7 @@ class Burn : public tenken::Program {
     void study(std::size_t index) {
         Place& place = *places_[index];
         for (const Phase& phase : chosen_) {
-            // power steps are products of the own kernel, copies between GPUs are checked as those to the
+            // power steps use products of the own kernel; copies between GPUs are verified like those to the
             // host
             if (phase.together || phase.kind == Kind::steps || !place.why_not(phase).empty()) continue;
             for (const Fault fault : faults_in(phase.kind, phase.pattern == Pattern::walking)) {
@@ -557,8 +557,8 @@ class Burn : public tenken::Program {
             document.add(check);
         }
         const Done& done = done_[index];
-        // all places pass the rounds together, and the first one decides their end: by its clock no other
-        // place, which began a moment later, falls short of the seconds that were asked for
+        // all places go through the rounds together, and the first one decides when to end: the others, which
+        // started a moment later, have run at least the requested seconds too
         add(place, "clean", {}, {done.clean_until > 0 ? done.clean_until : done_.front().seconds});
         const std::pair<const char*, tenken::Optional<double> Sensors::*> read[] = {
             {"temperature", &Sensors::temperature_c},
@@ -581,7 +581,7 @@ class Burn : public tenken::Program {
         }
     }
 
-    /// What each GPU computed from the seed, for comparison with others of its kind and with its own past.
+    /// What each GPU computed from the seed, to be compared with others of its kind and with its own past.
     /// Exact products are the same with every version of the library.
     void add_fingerprints(tenken::Document& document) {
         tenken::Json list = tenken::Json::array();
@@ -648,7 +648,7 @@ class Burn : public tenken::Program {
 
 int main(int argc, char** argv) {
     burn::Board* const board = burn::Board::shared();
-    // before anything else: a process with threads or a GPU cannot be forked
+    // before anything else, since a process with threads or a GPU context must not fork
     const pid_t parent = getpid();
     const pid_t process = fork();
     if (process == 0) {

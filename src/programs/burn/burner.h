@@ -27,7 +27,7 @@ struct Shape {
     double operations() const { return 2.0 * m * n * k; }
 };
 
-/// Rows of A beyond those of a product, in steps of a tile: each product begins at another.
+/// Rows of A beyond those of a product, in steps of a tile: each product begins at another offset.
 constexpr std::uint32_t shift_rows = 128;
 constexpr std::uint32_t shifts = 8;
 /// Bytes of a unit of memory studies, and of a copy's part.
@@ -165,7 +165,7 @@ class Burner : public Place {
         return mixed64(seed + number);
     }
 
-    /// Of one product with everything it needs, including copies of C for studies.
+    /// One product with everything it needs, including copies of C for studies.
     std::size_t bytes_for(const Phase& phase) const {
         const Format& format = *phase.format;
         const Shape shape = exec_->shape(phase);
@@ -328,8 +328,8 @@ class Burner : public Place {
         visit.records.insert(visit.records.end(), read.record, read.record + count);
     }
 
-    /// Forms the product of a wrong element again: as it was, at its place with other data, elsewhere with
-    /// its data.
+    /// Recomputes the product of a wrong element: unchanged, at its place with other data, elsewhere with its
+    /// data.
     Again form_again(Work& work, const Record& wrong) {
         Again again;
         const std::uint32_t first = wrong.step % (shifts + 1);
@@ -365,7 +365,7 @@ class Burner : public Place {
         return {whole ? 128U : 32U, 1U};
     }
 
-    /// One fault into the product that was just formed, or its input.
+    /// Injects one fault into the product that was just computed, or into its input.
     void inject(Work& work, Fault fault) {
         Area area = work.rest;
         const Units units = units_of(fault, work.product);
@@ -379,7 +379,7 @@ class Burner : public Place {
         Work before = work;
         before.product.c = other;
         multiply(before, work.product.step + 1);
-        // some choices change nothing: a multiprocessor that is healthy, a bit that rounding takes away
+        // some choices change nothing: a multiprocessor that is healthy, a bit that rounding removes
         const std::uint64_t turns = fault == Fault::stuck_sm || fault == Fault::accumulator_bit ? 8 : 1;
         for (std::uint64_t seed = 1; seed <= turns; ++seed)
             exec_->each(1, InjectIntoProduct{work.product, units, fault, seed, other, state, true});
@@ -469,7 +469,7 @@ class Burner : public Place {
         visit.seconds = tenken::now_seconds() - begin;
         visit.operations = 2.0 * static_cast<double>(bytes) * static_cast<double>(visit.steps);
         visit.checked = visit.operations;
-        // what the last pass wrote
+        // the data written by the last pass
         ++pass.pass;
         pass.writes = false;
         exec_->each(count, pass);
@@ -479,7 +479,7 @@ class Burner : public Place {
         return visit;
     }
 
-    /// Whether an address that was wrong keeps what is written to it now.
+    /// Whether an address that was wrong stores what is written to it now.
     std::string read_again(Words* memory, const Record& wrong, const Phase& phase, std::uint32_t seed,
                            std::uint32_t pass) {
         Words* const at = memory + wrong.row;
@@ -526,7 +526,7 @@ class Burner : public Place {
         return study;
     }
 
-    /// Device to host and back, both at once, checked on the host and on the device.
+    /// Device to host and back concurrently, verified on the host and on the device.
     Visit visit_copies(const How& how) {
         Visit visit;
         const std::size_t bytes = exec_->copy_bytes();
@@ -543,7 +543,7 @@ class Burner : public Place {
         const double begin = tenken::now_seconds();
         std::uint32_t step = 0;
         do {
-            // buffer step % 2 receives this step's data while that of the step before goes back
+            // buffer step % 2 receives this step's data while that of the previous step goes back
             exec_->each(count, MemoryPass{from, count, Pattern::random, seed, step, false, true, log, nullptr,
                                           memory_unit});
             exec_->synchronize();
@@ -575,7 +575,7 @@ class Burner : public Place {
         return visit;
     }
 
-    /// From the memory of the next GPU, which all do at once: with two GPUs both directions of their link.
+    /// From the memory of the next GPU, all at the same time: with two GPUs both directions of their link.
     Visit visit_peer(const How& how) {
         Visit visit;
         const std::size_t bytes = exec_->copy_bytes();
@@ -729,7 +729,8 @@ class Burner : public Place {
         return links;
     }
 
-    /// Steps forwards and back, and the check. @param fault after step `at` of all; stuck_operand: in each
+    /// Steps in both directions, and the comparison. @param fault after step `at` of all; stuck_operand: in
+    /// each
     void run_chain(const Phase& phase, const Links& links, std::uint32_t cycle, Fault fault,
                    std::uint64_t random, std::uint8_t* marks) {
         const std::uint64_t seeds[] = {mixed64(links.seed + 2 * cycle), mixed64(links.seed + 2 * cycle + 1)};
@@ -738,7 +739,7 @@ class Burner : public Place {
         const std::uint32_t at = static_cast<std::uint32_t>(random >> 40) % (2 * chain_steps);
         int now = 1;
         for (std::uint32_t step = 0; step < 2 * chain_steps; ++step) {
-            // another block of rows begins on each multiprocessor
+            // each multiprocessor starts with another block of rows
             const ChainStep one{phase.chain,
                                 links.bits,
                                 links.words[now],
@@ -754,7 +755,7 @@ class Burner : public Place {
             now = 1 - now;
             if (step + 1 != chain_steps) continue;
             for (std::uint64_t* const words : links.words) exec_->each(count, TurnChain{words});
-            now = 1 - now;  // the step backwards: from the last two, exchanged
+            now = 1 - now;  // the reverse step: from the last two states, exchanged
         }
         // what was u(0) and u(1)
         exec_->each(count, CheckChain{links.words[now], seeds[0], cycle, links.log, marks, links.count()});
@@ -787,7 +788,7 @@ class Burner : public Place {
         return visit;
     }
 
-    /// One fault a chain, because it spreads: many short chains.
+    /// One fault per chain, because it spreads: many short chains.
     Study study_chain(const Phase& phase, Fault fault, double wanted,
                       const std::function<void(std::uint64_t)>& beat) {
         Study study;
@@ -803,7 +804,7 @@ class Burner : public Place {
         std::vector<std::uint8_t> changed(chains, touched);
         for (std::uint32_t chain = 0; chain < chains; ++chain) {
             links.state = states + chain;
-            // the last two have no fault: they must raise no alarm
+            // the last two have no fault, and must raise no alarm
             const Fault now = chain + 2 < chains ? fault : Fault::none;
             run_chain(phase, links, chain, now,
                       mixed64(seed_of(phase.name, chain) + static_cast<std::uint64_t>(fault)), marks + chain);

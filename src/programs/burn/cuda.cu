@@ -186,7 +186,7 @@ class CudaExec {
         current_ = nullptr;
         if (phase.own) return;
         if (library_ == nullptr) {
-            // would compute doubles from integers
+            // would compute FP64 from integers
             unsetenv("CUBLAS_EMULATE_DOUBLE_PRECISION");
             unsetenv("CUBLAS_EMULATE_SINGLE_PRECISION");
             TENKEN_CUBLAS(cublasLtCreate(&library_));
@@ -386,7 +386,8 @@ class CudaFamily : public Family {
 
   private:
     void join_by_nccl(std::vector<std::unique_ptr<CudaExec>>& execs) {
-        // sums in switches leave nothing of the links to check, and their multicast needs a separate service
+        // in-switch reductions would leave little traffic on the links to verify, and their multicast needs a
+        // separate service
         setenv("NCCL_NVLS_ENABLE", "0", 0);
         std::string why_not;
         const std::shared_ptr<nccl::Library> library = nccl::Library::open(why_not);

@@ -222,7 +222,7 @@ TENKEN_BOTH inline Words pattern_at(Pattern pattern, std::uint32_t seed, std::ui
     const std::uint32_t high = static_cast<std::uint32_t>(index >> 32);
     Words made;
     if (pattern == Pattern::walking) {
-        // one bit of each word, which moves by a place a pass; every second pass its complement
+        // one bit of each word, which moves by one place per pass; every second pass its complement
         const std::uint32_t turn = low + high + pass + seed;
         for (int j = 0; j < 4; ++j) {
             const std::uint32_t bit = 1U << ((turn + static_cast<std::uint32_t>(7 * j)) & 31);

@@ -1,4 +1,4 @@
-"""Figures of a burn-in: the share of faults found, and how steady the rates are."""
+"""Figures of a burn-in: the share of faults detected, and how steady the rates are."""
 
 import math
 from statistics import median
@@ -10,7 +10,7 @@ WINDOW, HOUR = 300.0, 3600.0
 
 
 def detected(run):
-    """The lower bound of Clopper and Pearson for the share found of the injected faults that changed a result."""
+    """The lower bound of Clopper and Pearson for the detected share of the injected faults that changed a result."""
     for one in run.of("injected"):
         masked, found = run.at("masked", one.subject, one.at), run.at("found", one.subject, one.at)
         if masked is None or found is None:

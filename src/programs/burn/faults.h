@@ -89,7 +89,7 @@ struct Study {
     double injected = 0;
     double masked = 0;  ///< changed no stored bit of a result
     double found = 0;
-    double false_alarms = 0;  ///< places without a fault that were called wrong
+    double false_alarms = 0;  ///< units without a fault that were reported as wrong
 };
 
 }  // namespace burn

@@ -1,5 +1,5 @@
-// Injects faults, one into each unit of a result, and counts what the checks found: units do not affect each
-// other.
+// Injects faults, one into each unit of a result, and counts how many the verification detects: units do not
+// affect each other.
 #pragma once
 
 #include <cstddef>
@@ -113,8 +113,8 @@ struct InjectIntoProduct {
         set(row, column, at(row, column) ^ mask);
     }
 
-    /// Of a library the sums cannot be reached: the element is computed again with the flip, and written
-    /// over.
+    /// The sums within a library are not accessible: the element is recomputed with the flip, and
+    /// overwritten.
     TENKEN_BOTH void flip_sum(std::uint32_t row, std::uint32_t column, std::uint32_t step,
                               std::uint64_t mask) const {
         const std::int64_t before = product.of.product(product.first_row + row, column, 0, step);

@@ -1,4 +1,4 @@
-// What checks found wrong, kept on the device until the host reads it.
+// Errors found by the verification, stored on the device until the host reads them.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ TENKEN_BOTH inline std::size_t place_of(Pattern pattern, std::uint32_t pass, std
     return i / block * block + (number % 256 * 8 + number / 256) * row + i % row;
 }
 
-/// One pass. @tparam reads compares with the pass before; without, it is the first
+/// One pass. @tparam reads compares with the previous pass; without it this is the first
 struct MemoryPass {
     Words* memory;
     std::size_t count;

@@ -47,7 +47,7 @@ struct How {
     bool in_phase = false;      ///< power steps of all GPUs at the same time
     Fault fault = Fault::none;  ///< injected once, into the second step
     Meeting* meeting = nullptr;
-    std::function<void(std::uint64_t)> beat;  ///< called with the number of steps done
+    std::function<void(std::uint64_t)> beat;  ///< called with the number of completed steps
 };
 
 /// What one visit of a phase did.
@@ -101,7 +101,7 @@ class Place {
     virtual void begin() {}
     virtual void end() {}
     virtual Sensors sensors() { return {}; }
-    /// For tests: something that never ends.
+    /// For tests: work that never ends.
     virtual void hang() = 0;
 };
 

@@ -17,7 +17,7 @@ namespace burn {
 namespace {
 
 constexpr useconds_t poll_microseconds = 20000;
-/// A process that a dead GPU holds may not even end by SIGKILL.
+/// Even SIGKILL may not end a process that waits for a dead GPU.
 constexpr double kill_seconds = 10;
 
 pid_t watched = 0;

@@ -44,7 +44,7 @@ class Place {
     /// @param stretch seconds that each candidate has the GPU to itself
     /// @param twice measures the candidates close to the fastest again in reverse order before choosing
     virtual Choice choose(double stretch, bool twice) = 0;
-    /// Takes the library's first proposal that it does not refuse. @return its description
+    /// Uses the library's first proposal that it accepts. @return its description
     virtual std::string take_first() = 0;
     /// Computes for this many seconds, without a gap.
     virtual std::vector<Batch> run_for(double seconds) = 0;

@@ -1,6 +1,6 @@
 """The peak of a product: that of the units, or of a flat product that of the memory."""
 
-#: Bytes of an element of the operands by the beginning of the precision's name, and of the result where it differs.
+#: Bytes of an element of the operands by the beginning of the precision's name, and of the result if it differs.
 OPERAND = {
     "fp64": 8,
     "fp32": 4,
@@ -17,8 +17,8 @@ RESULT = {"fp64": 8, "fp32": 4, "tf32": 4, "int8": 4}
 
 
 def limit_gemm(run, one):
-    """TFLOP/s: multiprocessors x highest clock x operations a cycle (common.yaml), or where it is less the memory
-    bandwidth over the bytes of operands and result, which a product beyond 4 x the L2 reads and writes once."""
+    """TFLOP/s: multiprocessors x highest clock x operations per cycle (common.yaml) or, if lower, the rate at which
+    memory bandwidth delivers operands and result, which a product beyond 4 x the L2 reads and writes once."""
     device = run.result.device(one.subject.first)
     precision = str(one.at.get("precision"))
     operations = run.program.tables["operations_per_cycle"].get(device.compute_capability, {}) if device else {}
@@ -33,7 +33,7 @@ def limit_gemm(run, one):
 
 
 def _traffic(at, precision):
-    """Bytes of operands, read once, and of the result, written once, and read once where it is added to; operations."""
+    """Bytes of operands, read once, and of the result, written once, and read once if it is accumulated; operations."""
     m, n, k, batch = (at.get(side, 1) for side in ("m", "n", "k", "batch"))
     kind, adds = precision.split("_")[0], precision.endswith("_c32")
     operand, result = OPERAND.get(kind, 8), 4 if adds else RESULT.get(kind, 2)

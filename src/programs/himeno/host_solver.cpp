@@ -1,4 +1,4 @@
-// Himeno on the host: the rows of a plane are distributed over threads, each row is one vector vectorise.
+// Himeno on the host: the rows of a plane are distributed over threads; each row is one vector loop.
 #include <array>
 #include <utility>
 

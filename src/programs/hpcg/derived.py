@@ -7,7 +7,7 @@ PARTS = {"spmv": "product", "mg": "cycle"}
 
 
 def limit_raw(run, one):
-    """GFLOP/s, of all ranks; none where the matrix fits into caches, or a GPU has too few points."""
+    """GFLOP/s, of all ranks; none if the matrix fits into caches, or a GPU has too few points."""
     result, part = run.result, PARTS.get(one.name)
     told = result.path
     bytes_of = {key: told.get(f"bytes_of_iteration.{key}") for key in ("vectors", "product", "cycle")}

@@ -12,7 +12,7 @@ namespace hpcg {
 
 /// Every rank calls it; either all of them get an exchange, or none.
 /// @param max_points of one message between two ranks, of any level
-/// @param why_not is set where there is none: ranks on several nodes, or GPUs that cannot map each other's
+/// @param why_not is set if there is none: ranks on several nodes, or GPUs that cannot map each other's
 /// memory (CUDA IPC)
 std::unique_ptr<Exchange> make_peer_exchange(Ranks& ranks, const tenken::cuda::Stream& stream, int max_points,
                                              std::string& why_not);

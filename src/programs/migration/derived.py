@@ -16,7 +16,7 @@ def plateau(run):
 
 
 def new_ramp(run):
-    """Of each trial 1 where more than one repetition of the last phase is below 0.9 of its plateau, otherwise 0."""
+    """For each trial 1 if more than one repetition of the last phase is below 0.9 of its plateau, otherwise 0."""
     for subject, trials in by_trial(run, "gpu_last"):
         yield subject, {}, [float(seen(one.samples)) for one in trials]
 
@@ -36,5 +36,5 @@ def by_trial(run, name):
 
 
 def pages(run, one):
-    """Arrays that stayed in the memory of the host are read by a GPU no faster than its link."""
+    """A GPU reads arrays that stayed in host memory no faster than its link."""
     return pages_of(run, one, f"{one.subject.id}.trial={one.at.get('trial', 1)}")

@@ -32,7 +32,7 @@ constexpr Collective collectives[] = {{"all_reduce", Operation::all_reduce, Type
                                       {"alltoall", Operation::alltoall, Type::fp64}};
 /// Minimum duration of a repetition: the cost of waiting for its end, about 10 us, is below 1 % of it.
 constexpr double min_seconds = 1e-3;
-/// Operations of a repetition at most.
+/// Maximum number of operations per repetition.
 constexpr long max_times = 100;
 
 std::vector<std::string> names() {

@@ -18,7 +18,8 @@ namespace {
 using tenken::cuda::CurrentGpu;
 
 /// What a rank sends. In FP64 different for adjacent elements and between ranks. A sum must be exact in any
-/// order, and BF16 has 8 bits: there, 1 to 3 of at most 64 ranks for each element, other ranks for the next.
+/// order, and BF16 has 8 bits: for each element only 1 to 3 of at most 64 ranks contribute, other ranks for
+/// the next element.
 struct Sent {
     bool fp64;
     int ranks;
@@ -46,7 +47,7 @@ struct Sent {
     }
 };
 
-/// What a rank sends or receives at element i; `each`: elements of one rank's part.
+/// The value that a rank sends or receives at element i; `each`: elements of one rank's part.
 struct Buffer {
     Sent sent;
     Operation operation;
@@ -72,7 +73,7 @@ struct Buffer {
     }
 };
 
-/// The bits of a value in a type whose values it has exactly.
+/// The bits of a value in a type that represents it exactly.
 template <typename Word>
 __host__ __device__ Word bits_of(double value);
 template <>
@@ -115,7 +116,7 @@ __global__ void write_bits(char* array, std::size_t stride, std::size_t elements
     }
 }
 
-/// Where the first wrong word of the windows is, in bytes from the start of the array.
+/// Position of the first wrong word of the windows, in bytes from the start of the array.
 template <typename Word>
 __global__ void compare_bits(const char* array, std::size_t stride, std::size_t elements, Buffer values,
                              unsigned long long* first) {
@@ -237,7 +238,7 @@ Ring::~Ring() {
 }
 
 void Ring::prepare(const Collective& one, std::size_t bytes, int pattern, long windows) {
-    constexpr std::size_t line = 512;  // windows begin as aligned as an allocation does
+    constexpr std::size_t line = 512;  // windows are aligned like an allocation
     stride_ = (bytes + line - 1) / line * line;
     windows_ = std::max(1L, std::min(windows, static_cast<long>(capacity_ / stride_)));
     turn_ = 0;

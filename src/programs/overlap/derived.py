@@ -1,6 +1,7 @@
 """The duration of a loop without snapshots."""
 
-#: Above steps x step time the host may add this much; below it, as the steps of a GPU were calibrated in the same run.
+#: Above steps x step time, the host may add this fraction; below it, the loop may be shorter by this fraction, since
+#: the steps of a GPU were calibrated in the same run.
 ABOVE, BELOW = 1.10, 0.85
 
 

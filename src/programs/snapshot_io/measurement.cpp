@@ -19,7 +19,7 @@ Driver driver_of(const std::string& method) {
     return method == "hdf5_direct" ? Driver::direct : method == "hdf5_gds" ? Driver::gds : Driver::sec2;
 }
 
-/// Minimum rate of the hyperslab layout relative to the layout as is; tenken/judge/file_cross_checks.py uses
+/// Minimum ratio of the hyperslab layout's rate to the plain layout's; tenken/judge/file_cross_checks.py uses
 /// the same.
 constexpr double layout_bound = 0.9;
 /// From this many bytes on a written snapshot is flushed before the next configuration, a thread is woken,
@@ -90,7 +90,7 @@ void SnapshotIo::at_size(MemorySpace& space, std::uint64_t n, const std::vector<
         sources.emplace_back(new file_io::ScratchFile(source(layout)));
         if (reads_) make_source(space, layout, *sources.back());
         for (const std::string& method : usable) {
-            // The layout as is needs no selection.
+            // The plain layout needs no selection.
             if (method == "hdf5_select" && layout == Layout::asis) continue;
             if (writes_) configs.push_back({layout, method, true});
             if (reads_) configs.push_back({layout, method, false});

@@ -1,5 +1,5 @@
-// SpMV by the cuSPARSE of CUDA 8 to 10: a function for each type, which CUDA 11 has no more. Included behind
-// cusparse.h. Compiled and run against a stand-in of that library alone; it never ran on a GPU.
+// SpMV by the cuSPARSE of CUDA 8 to 10: one function per type, which CUDA 11 no longer has. Included behind
+// cusparse.h. Compiled and run only with a stand-in of that library; it never ran on a GPU.
 #pragma once
 
 #include <stdexcept>

@@ -2,7 +2,7 @@
 
 import math
 
-#: How the variants of the vendor's library begin; all others are our own kernels.
+#: Beginning of the names of the vendor library's variants; all others are our own kernels.
 VENDOR = "cusparse"
 
 
@@ -70,8 +70,8 @@ def _without(at, *names):
 
 
 def limit_spmv(run, one):
-    """GFLOP/s: the best read rate of a dot product, before the matrices or after, over the least traffic of the format,
-    beyond 4 x the cache."""
+    """GFLOP/s: the best read rate of a dot product, before the matrices or after, over the minimum traffic of the
+    format, beyond 4 x the cache."""
     dot = run.at("dot", one.subject, {})
     moved, done = one.counts.get("bytes"), one.counts.get("operations")
     cache = _cache(run.result, one.subject)
@@ -80,7 +80,7 @@ def limit_spmv(run, one):
 
 
 def limit_best(run, one):
-    """That of the variant, whose format it is."""
+    """That of the variant with this format."""
     ones = _by_matrix(run).get((one.subject, one.at.get("matrix")))
     return limit_spmv(run, _fastest(ones)) if ones else ()
 

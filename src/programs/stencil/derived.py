@@ -6,7 +6,7 @@ PHASES = ("compute", "pack", "halo_node", "halo_net", "sync")
 
 
 def efficiency(run):
-    """The rate of all parts, in percent of as many times the best of one part alone."""
+    """The rate of all parts, in percent of that many times the best rate of one part alone."""
     alone = [one.value for one in run.of("alone", "fused")]
     # the result has the series of one process; another one's may be faster
     best = _fact(run, "fastest_alone_gcells") or max(alone, default=0)
@@ -41,6 +41,6 @@ def limit_cells(run, one):
 
 
 def _fact(run, name):
-    """A number that the program reports of all its processes; None where there is one process."""
+    """A number that the program reports for all its processes; None if there is one process."""
     value = run.result.path.get(name)
     return value if isinstance(value, (int, float)) and value > 0 else None

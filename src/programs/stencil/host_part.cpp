@@ -1,4 +1,4 @@
-// A slab on the host: rows of all planes are distributed over OpenMP threads, a row is one vectorises.
+// A slab on the host: rows of all planes are distributed over OpenMP threads; each row is one vector loop.
 #include "programs/stencil/host_part.h"
 
 #include <algorithm>

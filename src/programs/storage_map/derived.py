@@ -32,7 +32,7 @@ def _best(run, situation):
 
 
 def pinned_read_over_least(run):
-    """Reading to the GPU over the slower of its halves: the link and the page cache."""
+    """Reading to the GPU relative to the slower of its two parts: the link and the page cache."""
     for one in run.of("pinned_read"):
         cached = run.at("cached_read", one.subject, one.at)
         link = run.result.path.get(f"link_to_memory_gbs.{one.subject.id}")
@@ -40,12 +40,12 @@ def pinned_read_over_least(run):
             yield one.subject, one.at, [one.median / min(link, cached.median)]
 
 
-#: A copy by the operating system in pages, and how the names of cuFile's ways begin.
+#: A copy by the operating system in pages, and the beginning of the names of cuFile's methods.
 COPIES, CUFILE = "posix_4ki_1", ("cufile", "gds")
 
 
 def copy_over_cufile(run):
-    """Copies by the operating system over the fastest way of cuFile."""
+    """Copies by the operating system relative to cuFile's fastest method."""
     found = {}
     for one in run.of("write", "write_synced", "read_cached", "read_cold"):
         if one.kind == "gpu":
@@ -70,7 +70,7 @@ LUSTRE = {
     "write": {SMALL: COPY, MEDIUM: COPY, LARGE: GDS_16_8},
     "read_cached": {SMALL: GDS_4, MEDIUM: GDS_4, LARGE: GDS_16_8},
 }
-#: A way that is this many times slower at two sizes is not tried at larger ones (docs/file_io.md).
+#: A method that is this many times slower at two sizes is not tried at larger ones (docs/file_io.md).
 DROPPED = 2.5
 
 
@@ -103,7 +103,7 @@ def _fitted(way, size):
 
 
 def most_over_cufile(run):
-    """The most that a choice by a map gained over always cuFile, of all sizes, through the page cache."""
+    """The maximum gain of a map's choice over always using cuFile, over all sizes, through the page cache."""
     found = {}
     for one in run.of("adaptive_over_cufile"):
         if one.at.get("situation") in LOCAL:
@@ -121,19 +121,19 @@ def of_times(one):
 
 
 def adaptive_over_map(run):
-    """The rate reached by the map's choice over that which the map promises."""
+    """The rate of the map's choice over the rate that the map promises."""
     for one in run.of("adaptive"):
         promised = one.counts.get("map_gbs")
         if promised and math.isfinite(promised):
             yield one.subject, one.at, [rate / promised for rate in one.samples]
 
 
-#: What goes to the disk or comes from it, compared with the same in memory; at most this share of its rate.
+#: Transfers to or from the disk, compared with the same in memory; at most this share of its rate.
 IN_MEMORY, AT_MOST = {"best_write_synced": "best_write", "best_read_cold": "best_read_cached"}, 0.9
 
 
 def from_disk(run, one):
-    """The fastest way to the disk is slower than the fastest in memory, of the same size."""
+    """The fastest method to the disk is slower than the fastest in memory, at the same size."""
     for other in run.of(IN_MEMORY[one.name]):
         if other.subject == one.subject and other.at.get("bytes") == one.at.get("bytes"):
             return None, AT_MOST * other.value

@@ -1,4 +1,4 @@
-"""The transformer that is trained: a decoder as the field builds it, in plain PyTorch.
+"""The transformer that is trained: a usual decoder, in plain PyTorch.
 
 Weights and optimiser are FP32; products are BF16, or FP8 in the blocks. Everything is drawn from a seed.
 """
@@ -20,8 +20,7 @@ E4M3_MAX, E5M2_MAX = 448.0, 57344.0
 
 
 class Exchange:
-    """Whether ranks exchange their parts under tensor parallelism: the difference without is the cost of the
-    exchange."""
+    """Whether ranks exchange their parts under tensor parallelism: the difference without exchange is its cost."""
 
     on = True
 
@@ -63,7 +62,7 @@ def _quantised(x: Tensor, kind: torch.dtype, largest: float) -> tuple[Tensor, Te
 
 
 def _product(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, fast: bool) -> Tensor:
-    """a times the transpose of b in FP8, as BF16. Both are stored by rows, as the tensor cores need it."""
+    """a times the transpose of b in FP8, as BF16. Both are stored by rows, as the tensor cores require."""
     return torch._scaled_mm(
         a, b.t(), scale_a=scale_a, scale_b=scale_b, out_dtype=torch.bfloat16, use_fast_accum=fast
     )  # fmt: skip
@@ -191,7 +190,7 @@ class Transformer(nn.Module):
             drawn = torch.empty(whole, device=parameter.device).normal_(0.0, deviation, generator=random)
             if across:
                 parameter.copy_(drawn[:, self.part * columns : (self.part + 1) * columns])
-            else:  # q, k and v, or gate and up, are divided each
+            else:  # q, k and v, or gate and up, are each divided
                 groups = {"qkv": 3, "gate_up": 2}[last]
                 each = rows // groups
                 drawn = drawn.view(groups, self.parts, each, columns)[:, self.part]
@@ -200,7 +199,7 @@ class Transformer(nn.Module):
     def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
         x = F.embedding(tokens, self.embedding).to(torch.bfloat16)
         for index, block in enumerate(self.blocks):
-            # `forward` is what was not compiled
+            # `forward` is the uncompiled one
             x = (block if self.seen is None else block.forward)(x, self.cosine, self.sine)
             if self.seen is not None:
                 self.seen(f"block {index}", x)

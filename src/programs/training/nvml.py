@@ -39,7 +39,7 @@ class _Process(ctypes.Structure):
 
 
 class Gpu:
-    """One GPU by its UUID (`GPU-...`). Raises OSError with the reason if NVML or the GPU is not there."""
+    """One GPU by its UUID (`GPU-...`). Raises OSError with the reason if NVML or the GPU is missing."""
 
     def __init__(self, uuid: str) -> None:
         self._nvml = ctypes.CDLL(os.environ.get("TENKEN_NVML") or "libnvidia-ml.so.1")

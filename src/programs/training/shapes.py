@@ -1,4 +1,4 @@
-"""Sizes of the models, and the derived numbers: parameters, operations, memory."""
+"""Sizes of the models, and derived numbers: parameters, operations, memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the model. `heads` x 128 or less is `dim`; `ffn`: width of the gated layer; `sequence`: tokens."""
+    """Sizes of the model. `heads` x at most 128 is `dim`; `ffn`: width of the gated layer; `sequence`: tokens."""
 
     dim: int
     layers: int

@@ -17,9 +17,9 @@ from shapes import Shape
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-#: Steps before anything is timed: allocation, the plans of libraries, buckets of gradients.
+#: Steps before anything is timed: allocation, the plans of libraries, gradient buckets.
 WARM_UP = 4
-#: Steps between two readings of the host's clock: the device never waits for it.
+#: Steps between two readings of the host's clock, so that the device never waits for it.
 AHEAD = 2
 #: Steps that are timed as one, without the events of phases.
 PLAIN = 10
@@ -79,8 +79,8 @@ class Clock:
 
 
 class Trainer:
-    """The model, its optimiser and its data. Ranks of data parallelism draw other tokens, of tensor parallelism the
-    same ones."""
+    """The model, its optimiser and its data. Ranks of data parallelism draw different tokens, those of tensor
+    parallelism the same ones."""
 
     def __init__(
         self, shape: Shape, batch: int, seed: int, device: torch.device, fp8: bool = False, parallel: str = "none",
@@ -107,7 +107,7 @@ class Trainer:
 
     @property
     def tokens_a_step(self) -> int:
-        """Of this process; ranks of tensor parallelism share them."""
+        """Parameters of this process; ranks of tensor parallelism share them."""
         return self.batch * self.shape.sequence
 
     def compile(self) -> None:
@@ -295,8 +295,8 @@ class Trainer:
         self.number = number
 
     def flips(self, count: int, steps: int, every: int, seed: int) -> dict[str, dict[str, int]]:
-        """By kind: bits flipped, one a run, that were found by the fingerprints up to the next multiple of `every`
-        steps, changed nothing that remains (masked), or changed the state without being found (missed)."""
+        """By kind: one bit flipped per run; found by the fingerprints up to the next multiple of `every` steps, without
+        lasting change (masked), or changed the state without being found (missed)."""
         self.deterministic(1, every)  # the optimiser has a state from the first step on
         self.reset()
         clean: list[Print] = []
@@ -313,7 +313,7 @@ class Trainer:
             self.put(states[begin], begin * every)
             prints = self.deterministic(every, every, fault)
             expected = [one for one in clean if begin * every <= one[0] < (begin + 1) * every]
-            # by other means: bits of the whole state
+            # by another method: bits of the whole state
             same = all(
                 torch.equal(a.view(torch.int32), b.view(torch.int32))
                 for a, b in zip(self.state(), states[begin + 1], strict=False)

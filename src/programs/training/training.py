@@ -1,9 +1,9 @@
-"""A training step of a transformer by PyTorch: how fast it is, and whether every device computes the same bits.
+"""A training step of a transformer by PyTorch: its speed, and whether every device computes the same bits.
 
     python3 training.py --model 1b --json result.json
 
-Needs PyTorch, and nothing else of the suite: its folder is copied to the node. One process a device; with several nodes
-a launcher starts this program once a node. Exit status 3 where PyTorch is missing.
+Needs PyTorch, and nothing else of the suite: its folder is copied to the node. One process per device; with several
+nodes a launcher starts this program once per node. Exit status 3 if PyTorch is missing.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ FAULTS = ("none", "weight", "gradient", "activation")
 RANK = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 #: Seconds that processes wait for one another.
 PATIENCE = 300
-#: Micro-batches in sequences, of which the largest that fits is taken, in at most this share of the free memory.
+#: Micro-batches in sequences, the largest that fits into this share of the free memory.
 BATCHES, FILLED = (8, 4, 2, 1), 0.85
-#: Products with which the step is compared: their size, by the device.
+#: Size of the products with which the step is compared, by the device.
 PRODUCT = {"cuda": 8192, "cpu": 256}
 OK, FAILED, WAIVED = 0, 1, 3
 _RENDEZVOUS = "training-rendezvous.json"
@@ -129,7 +129,7 @@ def first_node(asked: argparse.Namespace) -> bool:
 
 
 def meeting(asked: argparse.Namespace, node: int) -> str:
-    """Where processes meet, `host:port`: of several nodes as the first one writes it into the folder of the job."""
+    """Where processes meet, `host:port`: with several nodes the first one writes it into the folder of the job."""
     path = Path(_RENDEZVOUS)
     if node == 0:
         host = "127.0.0.1" if asked.nodes == 1 else socket.gethostname()
@@ -154,7 +154,7 @@ def part_file(rank: int) -> Path:
 
 
 def run(asked: argparse.Namespace, node: int, store: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Start a process for each device of this node; returns the parts of all ranks on the first node, and the
+    """Starts a process for each device of this node; returns the parts of all ranks on the first node, and the
     errors."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     devices = visible.split(",") if visible else [str(i) for i in range(asked.processes)]
@@ -257,7 +257,7 @@ def _lines(path: str) -> list[str]:
 
 
 def series(asked: argparse.Namespace, parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of each device by itself; or of all ranks together, whose slowest one counts at every step."""
+    """Values of each device by itself; or of all ranks together, whose slowest one counts at every step."""
     clock = "device" if asked.backend == "cuda" else "host"
     if asked.parallel == "none":
         return [{"clock": clock, **one, "subject": part["subject"]} for part in parts for one in part["series"]]
@@ -266,7 +266,7 @@ def series(asked: argparse.Namespace, parts: list[dict[str, Any]]) -> list[dict[
     for one in parts[0]["series"]:
         same = [other for part in parts for other in part["series"] if _place(other) == _place(one)]
         if one["metric"] in ("alone", "product"):
-            # of each rank, by which the slowest one is known
+            # of each rank, to identify the slowest one
             found += [
                 {"clock": clock, **other, "at": {**other["at"], "rank": rank}, "subject": ranks}
                 for rank, other in enumerate(same)
@@ -284,7 +284,7 @@ def series(asked: argparse.Namespace, parts: list[dict[str, Any]]) -> list[dict[
 
 
 def verification(asked: argparse.Namespace, parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of each device; of ranks together the worst one."""
+    """Values of each device; for ranks together the worst one."""
     every = [one for part in parts for one in part["verification"]]
     if asked.parallel == "none":
         return every
@@ -342,7 +342,7 @@ def work(asked: argparse.Namespace) -> int:
     else:
         torch.set_num_threads(asked.threads)
     if asked.processes * asked.nodes > 1:
-        # CPU's to keep independent devices in step, NCCL for tensors on GPUs
+        # gloo to keep independent devices in step, NCCL for tensors on GPUs
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if cuda else "gloo", init_method=f"tcp://{asked.store}", rank=asked.worker,
             world_size=asked.processes * asked.nodes,
@@ -361,7 +361,7 @@ def waive(asked: argparse.Namespace, reason: str) -> int:
 
 
 def versions_of(torch: Any, cuda: bool) -> dict[str, str]:
-    """All libraries whose kernels make the numbers."""
+    """All libraries whose kernels compute the numbers."""
     found = {"torch": torch.__version__}
     if not cuda:
         return {**found, "instructions": torch.backends.cpu.get_cpu_capability()}
@@ -371,7 +371,7 @@ def versions_of(torch: Any, cuda: bool) -> dict[str, str]:
 
 
 def described(torch: Any, index: int, watch: Any) -> dict[str, Any]:
-    """The GPU as a result has it; `index` as nvidia-smi counts."""
+    """The GPU in the result's form; `index` as nvidia-smi counts."""
     facts, (major, minor) = torch.cuda.get_device_properties(0), torch.cuda.get_device_capability()
     free, total = torch.cuda.mem_get_info()
     place = {}
@@ -468,7 +468,7 @@ def measured(asked: argparse.Namespace, device: Any, torch: Any) -> dict[str, An
     if timed.joules:
         part["series"].append({"metric": "power", "at": {}, "values": [timed.joules / timed.seconds]})
     part["loss_first"], part["loss_last"] = (one if math.isfinite(one) else None for one in (first, timed.losses[-1]))
-    # a model that knows nothing has the logarithm of the vocabulary as its loss
+    # an untrained model has the logarithm of the vocabulary as its loss
     verify("first_loss", abs(first / math.log(shape.vocabulary) - 1))
     verify("learns", timed.losses[-1] / first)
 

@@ -125,7 +125,7 @@ class Transfer : public tenken::Program {
             const auto copy = [&] {
                 for (long i = 0; i < inner; ++i) {
                     std::memcpy(to.get(), from.get(), n * sizeof(double));
-                    asm volatile("" : : "r"(to.get()) : "memory");  // each of them is wanted
+                    asm volatile("" : : "r"(to.get()) : "memory");  // each of them is required
                 }
             };
             Series series;

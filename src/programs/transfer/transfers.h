@@ -27,7 +27,7 @@ struct Plan {
     long few() const { return repetitions < 5 ? repetitions : repetitions / 5; }
 };
 
-/// One metric with everything but its name's meaning.
+/// One metric with everything except its name.
 struct Series {
     tenken::Metric metric;
     std::vector<tenken::Check> checks;

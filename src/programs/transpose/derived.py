@@ -40,7 +40,7 @@ def transfer_growth_ratio(run):
 
 
 def _half(n):
-    """The coordinate of half of both sides, which are one number or "ROWSxCOLUMNS"; None where one is odd."""
+    """The coordinate of half of both sides, which are one number or "ROWSxCOLUMNS"; None if one is odd."""
     sides = [int(side) for side in str(n).split("x")]
     if any(side % 2 for side in sides):
         return None

@@ -1,4 +1,4 @@
-// GPU memory as a side: filled, compared and packed by kernels; its copy rates.
+// GPU memory as one side of a transfer: filled, compared and packed by kernels; its copy rates.
 #include <atomic>
 #include <mutex>
 
@@ -233,7 +233,7 @@ const std::vector<int>& GpuMemorySpace::near_cpus() {
     for (int cpu : near_) {
         if (std::find(there.begin(), there.end(), cpu) != there.end()) both.push_back(cpu);
     }
-    // One per thread, otherwise they would wait for each other.
+    // One per thread, otherwise threads would wait for each other.
     if (both.size() >= static_cast<std::size_t>(workers_.maximum())) near_ = both;
     return near_;
 }

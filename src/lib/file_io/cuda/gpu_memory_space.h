@@ -67,7 +67,7 @@ class Lane {
     const Stream& stream;
     Mark free[max_slots];  ///< the copy that used a slot is complete
     Mark done;
-    bool active = false;  ///< has enqueued work since the last join
+    bool active = false;  ///< whether it enqueued work since the last join
 
   private:
     std::unique_ptr<Staging> ring_;
@@ -118,7 +118,7 @@ class GpuMemorySpace : public MemorySpace {
     }
     /// Only the kernel. Callable from any thread.
     void launch_pack(const Quartet& arrays, const Quartet& packed, std::uint64_t particles);
-    /// Sets the state that is_being_packed() reports. By the main thread, before others query it.
+    /// Sets the state that is_being_packed() reports. Called by the main thread, before others query it.
     void will_pack(const Quartet& packed, std::uint64_t particles) {
         packed_ = packed;
         packed_particles_ = particles;

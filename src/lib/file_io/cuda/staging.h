@@ -7,9 +7,9 @@
 namespace file_io {
 
 /// Page-locked memory of huge pages, so that it is physically contiguous: a block device receives a request
-/// as a list of contiguous segments, and scattered pages make many. O_DIRECT reads of 1 MiB took 0.9 ms
-/// into memory of cudaMallocHost (256 segments; on other days 3, and 0.45 ms) and 0.4 ms into this (one).
-/// If a GPU cannot use registered memory by the host's pointer, it is allocated by cudaMallocHost.
+/// as a list of contiguous segments, and scattered pages make many. O_DIRECT reads of 1 MiB took 0.45 to 3 ms
+/// into memory of cudaMallocHost (256 segments) and 0.4 ms into this (one). If a GPU cannot use registered
+/// memory by the host's pointer, it is allocated by cudaMallocHost.
 class Staging {
   public:
     /// @param bytes rounded up to whole huge pages of 2 MiB, all of them touched by the calling thread

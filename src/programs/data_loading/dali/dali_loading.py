@@ -127,7 +127,7 @@ def load(given, folder: Path, numpy, dali) -> int:
             print(f"samples {samples / seconds:.6g} samples/s")
             print(f"rate {written / seconds / 1e9:.6g} GB/s")
             print(f"waits {100 * waited / seconds:.6g} %", flush=True)
-    # an order may come twice by chance where an epoch has few samples, never every time
+    # an order may repeat by chance if an epoch has few samples, but not every time
     shuffled = samples < 4 or any(order != orders[0] for order in orders[1:])
     print(
         f"verified {samples} samples in {given.epochs + 1} epochs: {wrong} wrong, {misread} not read once, "

@@ -1,6 +1,6 @@
 // A simulated GPU: its memory is the host's, its kernels are loops, its times are made up from published
 // GH200 figures. With it the programs of copy trials run their whole logic without a GPU, malloc memory
-// included. TENKEN_DOUBLE selects a fault: tail" copies all but the last element, "misplaced" reports pages
+// included. TENKEN_DOUBLE selects a fault: "tail" copies all but the last element, "misplaced" reports pages
 // of the device as the host's, "no_sam" has no pageable access.
 #include <cstdlib>
 #include <string>

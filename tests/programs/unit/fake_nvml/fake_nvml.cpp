@@ -1,5 +1,5 @@
 // A library with the part of NVML's interface that the suite uses, so that health can be tested without a
-// GPU. Its one GPU has the values that fake_nvml_say() received last: key=value key=value ...", the first of
+// GPU. Its one GPU has the values that fake_nvml_say() received last: "key=value key=value ...", the first of
 // a key counts. A missing key is a quantity that the GPU does not support. fake_nvml_asked() returns how
 // often one was read.
 #include <cstdio>
