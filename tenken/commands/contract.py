@@ -106,9 +106,12 @@ def checked(name: str, mode: str = "", checks: Path = Path("checks")) -> Machine
 def _offered(one: Mapping[str, Any]) -> Offered:
     """A check as ReFrame describes it."""
     metrics, lasting = one.get("metrics"), f"{one['program']}_seconds"
+    # num_nodes of most, nccl_tests_nodes and the like of the field's programs
+    sized = [name for name, value in one.items() if name.endswith("_nodes") and type(value) is int and value > 0]
+    spread = min(sized, key=lambda name: (name != "num_nodes", name), default="")
     return Offered(
-        one["display_name"], one["@class"], one["program"], int(one.get("num_nodes") or 1),
-        tuple(sorted(set(one.get("tags") or ()) & set(OF_MODE))), lasting if lasting in one else "",
+        one["display_name"], one["@class"], one["program"], one.get(spread, 1),
+        tuple(sorted(set(one.get("tags") or ()) & set(OF_MODE))), lasting if lasting in one else "", spread,
         tuple(one.get("subjects") or ()), None if metrics is None else tuple(metrics),
     )  # fmt: skip
 

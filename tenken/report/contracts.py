@@ -110,8 +110,8 @@ class Clause:
 class Offered:
     """A check that a system selects: its full name, its class, its program and its number of nodes.
 
-    `modes` are those that select it; `lasting` is the variable with its seconds, if it runs as long as asked.
-    `subjects` and `metrics` are those that it must report (empty, None: not known).
+    `modes` are those that select it; `lasting` is the variable with its seconds, if it takes a requested
+    time, `sized` that with its nodes. `subjects` and `metrics` are those that it must report (empty, None: not known).
     """
 
     name: str
@@ -120,6 +120,7 @@ class Offered:
     nodes: int = 1
     modes: tuple[str, ...] = ()
     lasting: str = ""
+    sized: str = "num_nodes"
     subjects: tuple[str, ...] = ()
     metrics: tuple[str, ...] | None = None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 
 from tenken.campaign import power
@@ -31,24 +31,13 @@ class Batch:
     nodes: int | None = None
     hours: float | None = None
     mode: str = ""
-    #: The variable with the seconds of checks that run as long as asked.
-    lasting: str = ""
+    #: What sets nodes and hours, for `reframe -S`: by variable of a class.
+    variables: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def patterns(self) -> list[str]:
         """For `reframe -n`, which compares names without spaces."""
         return [f"^{name.replace(' ', '').replace('.', '[.]')}$" for name in self.names]
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """For `reframe -S`."""
-        found = {}
-        for base in dict.fromkeys(name.split(" ")[0] for name in self.names):
-            if self.nodes:
-                found[f"{base}.num_nodes"] = str(self.nodes)
-            if self.hours:
-                found[f"{base}.{self.lasting}"] = str(ceil(3600 * self.hours))
-        return found
 
     @property
     def words(self) -> str:
@@ -117,23 +106,32 @@ def _batches(
     clauses: Iterable[Clause], offered: Sequence[Offered], mode: str, measured: Mapping[str, Collection[str]]
 ) -> list[Batch]:
     """`measured`: by clause, further checks that measured it without having to, which need their runs too."""
-    names: dict[tuple[float, int, str, str], dict[str, None]] = {}
+    names: dict[tuple[float, int, str], dict[str, Offered]] = {}
     for clause in clauses:
         too = [one for one in offered if one.name in measured.get(clause.id, ())]
         for one in [*checks_of(clause, offered, mode), *too]:
             nodes = max(clause.nodes or 1, one.nodes if clause.program == power.PROGRAM else 1)
             theirs = mode if mode in one.modes or not one.modes else one.modes[0]
-            key = (clause.hours or 0, nodes if nodes > 1 else 0, theirs, one.lasting if clause.hours else "")
-            names.setdefault(key, {})[one.name] = None
+            names.setdefault((clause.hours or 0, nodes if nodes > 1 else 0, theirs), {})[one.name] = one
     # a longer run of a check counts for clauses on a shorter one
     for key, asked in names.items():
         longer = {
             name for other, more in names.items() if other[1:3] == key[1:3] and other[0] > key[0] for name in more
         }
-        names[key] = {name: None for name in asked if name not in longer}
+        names[key] = {name: one for name, one in asked.items() if name not in longer}
     return [
-        Batch(tuple(names[key]), key[1] or None, key[0] or None, key[2], key[3]) for key in sorted(names) if names[key]
+        Batch(tuple(names[key]), key[1] or None, key[0] or None, key[2], _variables(names[key].values(), *key[:2]))
+        for key in sorted(names)
+        if names[key]
     ]
+
+
+def _variables(checks: Iterable[Offered], hours: float, nodes: int) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for one in checks:
+        found |= {f"{one.base}.{one.sized}": str(nodes)} if nodes and one.sized else {}
+        found |= {f"{one.base}.{one.lasting}": str(ceil(3600 * hours))} if hours and one.lasting else {}
+    return found
 
 
 def lost(found: Acceptance) -> Iterator[str]:

@@ -20,15 +20,15 @@ from tests.unit.reports import test_acceptance as runs
 SINFO = "hgx|64|2|56|2|2048000|gpu:b200:8|4-00:00:00|up|idle\n"
 A, B = ("acceptance",), ("burn-in",)
 CHECKS = (
-    Offered("HplNode", "HplNode", "hpl", 1, A, "", ("ranks",)),
-    Offered("HplBetweenNodes", "HplBetweenNodes", "hpl", 2, A, "", ("ranks",)),
-    Offered("Nccl", "Nccl", "nccl", 1, A, "", ("ranks",)),
-    Offered("NcclBetweenNodes", "NcclBetweenNodes", "nccl", 2, A, "", ("ranks",)),
-    Offered("Gemm %gpus_at=at_once", "Gemm", "gemm", 1, A, "", ("gpu",)),
-    Offered("BurnNode", "BurnNode", "burn", 1, B, "burn_seconds", ("gpu",)),
-    Offered("BurnDetection", "BurnDetection", "burn", 1, B, "burn_seconds", ("gpu",), ("detected",)),
-    Offered("BurnHost", "BurnHost", "burn", 1, B, "burn_seconds", ("host",)),
-    Offered("IorBetweenNodes", "IorBetweenNodes", "ior", 2, A, "", ("ranks",)),
+    Offered("HplNode", "HplNode", "hpl", 1, A, "", "num_nodes", ("ranks",)),
+    Offered("HplBetweenNodes", "HplBetweenNodes", "hpl", 2, A, "", "num_nodes", ("ranks",)),
+    Offered("Nccl", "Nccl", "nccl", 1, A, "", "num_nodes", ("ranks",)),
+    Offered("NcclBetweenNodes", "NcclBetweenNodes", "nccl", 2, A, "", "num_nodes", ("ranks",)),
+    Offered("Gemm %gpus_at=at_once", "Gemm", "gemm", 1, A, "", "num_nodes", ("gpu",)),
+    Offered("BurnNode", "BurnNode", "burn", 1, B, "burn_seconds", "", ("gpu",)),
+    Offered("BurnDetection", "BurnDetection", "burn", 1, B, "burn_seconds", "", ("gpu",), ("detected",)),
+    Offered("BurnHost", "BurnHost", "burn", 1, B, "burn_seconds", "", ("host",)),
+    Offered("IorBetweenNodes", "IorBetweenNodes", "ior", 2, A, "", "num_nodes", ("ranks",)),
 )
 HEAD = """\
 title: "64 x 8 B200"

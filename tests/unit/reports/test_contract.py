@@ -287,3 +287,18 @@ def test_a_draft_of_a_session_refuses_what_is_not_there(tmp_path):
 @pytest.mark.parametrize("name", contracts.names())
 def test_contracts_of_the_tree_are_right(name):
     assert contracts.load(name, load_catalogue(), loader.names()).clauses
+
+
+@pytest.mark.parametrize(("described", "offered"), [
+    ({"@class": "BurnNode", "program": "burn", "tags": ["burn", "burn-in"], "burn_seconds": 0, "subjects": ["gpu"],
+      "metrics": None, "as_nodes": False},
+     (1, ("burn-in",), "burn_seconds", "", ("gpu",), None)),
+    ({"@class": "NcclTestsBetweenNodes", "program": "nccl", "tags": ["acceptance", "nccl"], "nccl_tests_nodes": 2,
+      "subjects": ["ranks"], "metrics": ["perf"]},
+     (2, ("acceptance",), "", "nccl_tests_nodes", ("ranks",), ("perf",))),
+    ({"@class": "HpcgBetweenNodes", "program": "hpcg", "tags": [], "nodes_asked": 4, "another_nodes": 8,
+      "num_nodes": 4}, (4, (), "", "num_nodes", (), None)),
+])  # fmt: skip
+def test_a_check_is_offered_with_the_variables_of_its_nodes_and_seconds(described, offered):
+    one = command._offered({"display_name": "x", **described})
+    assert (one.nodes, one.modes, one.lasting, one.sized, one.subjects, one.metrics) == offered
