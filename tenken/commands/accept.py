@@ -207,8 +207,7 @@ def write(
         text = contract.text.encode()
         hosts = {n for r in found.requirements for m in r.parts for n in m.part.node.split(", ")}
         hosts |= {p.node for p in found.parts}
-        handed = evidence.bundle(found, lambda name: archive.read(files.names[name]), hosts)
-        named = list(zip((name for name, _ in handed if name.endswith(".json")), evidence.failing(found), strict=True))
+        handed, named = evidence.bundle(found, lambda name: archive.read(files.names[name]), hosts)
         html = signed.render(
             found, load_catalogue(), bundle.archive_digest(digests), bundle.sha256(text), named, written
         )
@@ -221,6 +220,10 @@ def write(
             why = signed.pdf(page, folder / "report.pdf")
         for name, content in handed:
             archive.write_file(folder / name, content)
+        written_now = {folder / name for name, _ in handed}
+        for old in (folder / "evidence").glob("*"):  # of a report that was there before
+            if old not in written_now:
+                old.unlink()
         members = [bundle.Member(name, path) for name, path in files.names.items()]
         members += [bundle.Member(name, content.encode()) for name, content in handed]
         members += [

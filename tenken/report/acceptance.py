@@ -412,7 +412,7 @@ def _measure(
                                        f"{metric.id}: {said}"))  # fmt: skip
             return
         value = metric.statistic_named(clause.statistic)
-        part = _part(found.contract, result, metric)
+        part = part_of(found.contract, result, metric.subject)
         before = counted.get(part)
         # of several points of a sweep in the same clause the worst counts, or the best if the clause states so
         if before is None or ((value < before[0]) if (clause.direction == "higher") != (clause.over == BEST) else
@@ -449,9 +449,10 @@ def _gpu(contract: Contract, result: Result, device: Device) -> Part:
     return Part(result.node, f"GPU {device.index}", device.uuid or "", slot, serial)
 
 
-def _part(contract: Contract, result: Result, metric: MetricValue) -> Part:
-    device = result.device(metric.subject.first) if metric.kind == "gpu" else None
-    return _gpu(contract, result, device) if device is not None else Part(result.node, metric.place)
+def part_of(contract: Contract, result: Result, subject: Subject) -> Part:
+    """The part of the machine that a subject of a result is."""
+    device = result.device(subject.first) if subject.kind == "gpu" else None
+    return _gpu(contract, result, device) if device is not None else Part(result.node, subject.place)
 
 
 #: Of the device: (title, field of a result's device); fields that a driver does not report are "not recorded".

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tenken.archive.records import safe_name
 from tenken.archive.redact import Redactor
 from tenken.model.record import Record
 from tenken.model.result import fields_of
-from tenken.report.acceptance import Acceptance, Part
+from tenken.model.verdicts import FAIL
+from tenken.report.acceptance import Acceptance, Part, part_of
 
 
 def failing(found: Acceptance) -> list[Part]:
-    """Parts that missed a clause, or with a value on the wrong side of the bound: each once."""
-    return list(dict.fromkeys(m.part for r in found.requirements for m in r.parts if m.values and r.missed_by(m)))
+    """Parts that missed a clause, or with a value on the wrong side of the bound, exchanged ones too: each once."""
+    parts = ((r, m) for r in found.requirements for m in [*r.parts, *r.before])
+    return list(dict.fromkeys(m.part for r, m in parts if m.values and r.missed_by(m)))
+
+
+def at_fault(found: Acceptance, read: Callable[[str], Record]) -> dict[Part, dict[str, list[str]]]:
+    """Parts that a FAIL without a missed bound names (a wrong result, ECC, a link), each with the files of the runs
+    and the metrics concerned; where no finding names a part, the node.
+    """
+    parts: dict[Part, dict[str, list[str]]] = {}
+    for counted in [*found.wrong, *found.failed, *found.before_repair]:
+        record = read(counted.file) if counted.file else None
+        for finding in record.findings if record is not None else ():
+            if finding.verdict != FAIL or record is None:
+                continue
+            part = Part(counted.node, "node")
+            if record.result is not None and finding.subject is not None:
+                part = part_of(found.contract, record.result, finding.subject)
+            metrics = parts.setdefault(part, {}).setdefault(counted.file, [])
+            metrics += [finding.metric] if finding.metric else []
+    return parts
 
 
 def name_of(part: Part, number: int) -> str:
@@ -23,19 +43,24 @@ def name_of(part: Part, number: int) -> str:
     return f"evidence/{number:02d}-{safe_name(part.serial or part.uuid or part.place)}.json"
 
 
-def bundle(found: Acceptance, read: Callable[[str], Record], hosts: Iterable[str]) -> list[tuple[str, str]]:
-    """(name, JSON text) of every failing part; `read` returns a record by its name in the archive.
+def bundle(
+    found: Acceptance, read: Callable[[str], Record], hosts: Iterable[str]
+) -> tuple[list[tuple[str, str]], list[tuple[str, Part]]]:
+    """(name, text) of the files of every failing part, and (name, part); `read` returns a record by its name in the
+    archive.
 
     Names of nodes, users and folders are replaced; the UUID, serial number and slot of the part itself remain, because
     they identify it for the vendor.
     """
     redactor = Redactor(sorted(hosts), devices=False)
-    files = []
-    for number, part in enumerate(failing(found), 1):
-        told, name = _of(found, part, read), name_of(part, number)
+    files, named = [], []
+    faults = at_fault(found, read)
+    for number, part in enumerate(dict.fromkeys([*failing(found), *faults]), 1):
+        told, name = _of(found, part, read, faults.get(part, {})), name_of(part, number)
+        named.append((name, part))
         files.append((name, redactor.text(json.dumps(told, indent=1, ensure_ascii=False)) + "\n"))
         files.append((f"{name.removesuffix('.json')}.txt", redactor.text("\n".join(in_words(told))) + "\n"))
-    return files
+    return files, named
 
 
 def in_words(told: dict[str, Any]) -> list[str]:
@@ -46,8 +71,7 @@ def in_words(told: dict[str, Any]) -> list[str]:
         f"Serial number: {part['serial'] or 'not recorded'}",
         f"UUID: {part['uuid'] or 'not recorded'}",
         f"Slot: {part['slot'] or 'not recorded'}",
-        "",
-        "Missed:",
+        *(["", "Missed:"] if told["clauses"] else []),
     ]
     for one in told["clauses"]:
         runs = ", ".join(f"{value:.6g}" for value in one["runs"])
@@ -68,11 +92,13 @@ def in_words(told: dict[str, Any]) -> list[str]:
     return [*lines, "", "Samples, and counters before and after: the JSON file of the same name."]
 
 
-def _of(found: Acceptance, part: Part, read: Callable[[str], Record]) -> dict[str, Any]:
+def _of(
+    found: Acceptance, part: Part, read: Callable[[str], Record], faults: Mapping[str, list[str]]
+) -> dict[str, Any]:
     clauses = []
-    files: dict[str, list[str]] = {}
+    files = {file: list(metrics) for file, metrics in faults.items()}
     for requirement in found.requirements:
-        for one in requirement.parts:
+        for one in [*requirement.parts, *requirement.before]:
             if one.part != part or not one.values:
                 continue
             clauses.append(

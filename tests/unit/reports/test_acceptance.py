@@ -664,3 +664,28 @@ def test_the_vendor_has_a_text_with_the_part_the_miss_and_the_command(tmp_path):
     texts = [file.read_text() for file in sorted((folder / "evidence").glob("*.txt"))]
     assert len(texts) == 2 and "Part: GPU 0" in texts[0] and "M1 stream.triad" in texts[0]
     assert "repeat: " in texts[0] and "UUID: " in texts[0] and "nid001" not in texts[0]
+
+
+def test_the_vendor_has_a_text_of_each_fault_that_is_no_missed_bound(tmp_path):
+    """A wrong result of a GPU, a link, and a run that left nothing: the part, or the node; old texts are removed."""
+    wrong = builder.finding("FAIL", "nid001", "nid001 GPU 1: elements differ", "triad.gpu1")
+    link = builder.finding("FAIL", "nid001", "nid001: GPU 0 -> GPU 1: 3 CRC errors", "copy.gpu0-gpu1")
+    lost = builder.finding("FAIL", "nid001", "nid001: the job did not run to its end")
+    records = [
+        *five(), stream(7, {0: 4400, 1: 4400}, verdict="FAIL", findings=[wrong, link]),
+        stream(8, {0: 4400, 1: 4400}, verdict="FAIL", findings=[lost]),
+    ]  # fmt: skip
+    folder = tmp_path / "out"
+    (folder / "evidence").mkdir(parents=True)
+    (folder / "evidence" / "09-GPU-before.txt").write_text("of an earlier report")
+    root = store(tmp_path / "archive", records)
+    found, tar, _ = command.write(contract_of(tmp_path), root, ("S1",), folder, "now", False)
+    assert found.statement == "REJECTED"
+    texts = {file.name: file.read_text() for file in sorted((folder / "evidence").glob("*.txt"))}
+    assert len(texts) == 3 and not any("before" in name for name in texts)
+    gpu, pair, node = texts.values()
+    assert "Part: GPU 1" in gpu and "elements differ" in gpu and "repeat: " in gpu and "UUID: GPU-" in gpu
+    assert "Part: GPU 0 → 1" in pair and "3 CRC errors" in pair
+    assert "Part: node" in node and "did not run to its end" in node and "nid001" not in node
+    with tarfile.open(tar) as packed:
+        assert sum(name.startswith("evidence/") for name in packed.getnames()) == 6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -155,6 +156,53 @@ def test_one_gpu_that_is_slow_in_some_runs_is_not_accepted(monkeypatch, tmp_path
     site = Site(monkeypatch, tmp_path, [4360.0, 3000, 4361, 3000, 4362, 4363])
     assert site.run() == 3 and len(site.ran) == 6
     assert "the interval contains the bound" in capsys.readouterr().out
+
+
+def host(run, session):
+    doc = runs.builder.document("stream", [runs.builder.metric("triad", {"host": 0}, [200.0 + run] * 3)],
+                                started=f"2026-11-22T{run:02d}:30:01Z")  # fmt: skip
+    return runs.builder.record("StreamHost", doc, session=session, time=f"2026-11-22T{run:02d}:30:10Z")
+
+
+def test_from_the_slow_gpu_to_the_report_with_its_successor(monkeypatch, tmp_path, capsys):
+    """REJECTED, with a text for the vendor; the contract names the exchange; the new GPU alone is measured, for its
+    clause alone; ACCEPTED, the punch-list item closed, both GPUs in the report."""
+    site = Site(monkeypatch, tmp_path, [])
+    checks = tuple(replace(one, subjects=(kind,)) for one, kind in zip(OFFERED, ("gpu", "host"), strict=False))
+    system = loader.load("h200").expand({}, strict=False)
+    monkeypatch.setattr(command.contract, "checked", lambda *_: Machine(system, checks))
+    now = {"value": 3000.0, "uuid": "GPU-old"}
+
+    def session(system, mode, folder, batch, name):
+        site.ran.append(batch.names)
+        number = len(site.ran)
+        made = [host(number, name)] if "StreamHost" in batch.names else []
+        if "StreamCuda" in batch.names:
+            made.append(runs.with_gpu_1(number, now["value"] + number, now["uuid"], session=name))
+        runs.builder.write_session(site.root, made, name=name)
+
+    monkeypatch.setattr(command, "session", session)
+    clause = '  - {id: H1, metric: stream.triad, subject: host, target: 100, unit: GB/s, source: "o"}\n'
+    deal = tmp_path / "deal.yaml"
+    deal.write_text(SIX + clause)
+    assert site.run() == 1 and site.ran == [("StreamCuda", "StreamHost")] * 6
+    out = tmp_path / "out"
+    (text,) = (file.read_text() for file in (out / "evidence").glob("*.txt"))
+    assert "GPU-old" in text and "M1 stream.triad" in text
+    before = out / "report.html"
+    assert "REJECTED" in before.read_text()
+
+    deal.write_text(runs.REPAIRED.replace("repetitions: 5\n", "").replace("punch_list:", f"{clause}punch_list:"))
+    now.update(value=4300.0, uuid="GPU-new")
+    capsys.readouterr()
+    assert site.run("--plan") == 0
+    assert "open: M1 (6 more)" in (said := capsys.readouterr().out) and "StreamHost" not in said
+    assert site.run() == 0 and site.ran[6:] == [("StreamCuda",)] * 6
+    report = before.read_text()
+    assert "GPU-old" in report and "GPU-new" in report and "P1" in report and "RMA 4711" in report
+    answer = json.loads((out / "acceptance.json").read_text())
+    assert answer["statement"] == "ACCEPTED" and answer["repaired"] == ["P1"]
+    assert [file.name for file in (out / "evidence").glob("*.txt")] == ["01-GPU-old.txt"], "for its return"
 
 
 def test_a_killed_one_goes_on_where_it_stopped(monkeypatch, tmp_path):
