@@ -316,7 +316,7 @@ def _attention(session: Session, anchors: Mapping[int, str], rows: Mapping[int, 
         for case in session.counted:
             if case.verdict != verdict or not_run(case):
                 continue
-            findings = [f for f in case.findings if f.verdict == verdict] or case.findings
+            findings = case.decisive
             shown = {row.id: row.anchor for row in rows[id(case)] if row.anchor}
             messages = [(f.message, shown.get(f.metric or "")) for f in findings] or [
                 ("no finding states a reason", None)

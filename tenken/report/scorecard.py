@@ -220,7 +220,7 @@ def in_lines(session: Session, rows: Mapping[int, list[Row]], machine: Iterable[
     head = [" · ".join(short)] if short else []
     head.append(f"{session.verdict if session.verdict in (FAIL, INVALID) else 'OK'}: {sentence(session, found)}")
     bad = [
-        f"{case.verdict}: {case.check}: {case.findings[0].message if case.findings else case.where}"
+        f"{case.verdict}: {case.check}: {next((f.message for f in case.decisive), case.where)}"
         for verdict in (FAIL, INVALID)
         for case in session.counted
         if case.verdict == verdict

@@ -50,6 +50,11 @@ class Case:
     attempts: int = 1
 
     @property
+    def decisive(self) -> list[Finding]:
+        """The findings that made the verdict; all of them where none did."""
+        return [finding for finding in self.findings if finding.verdict == self.verdict] or self.findings
+
+    @property
     def superseded(self) -> bool:
         return self.attempt < self.attempts
 
