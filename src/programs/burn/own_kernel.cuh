@@ -175,29 +175,34 @@ __global__ void __launch_bounds__(threads, 1)
     const std::uint32_t part_a = lane / 8 % 2;
     std::uint32_t of_b[2][4][4];
     std::uint32_t of_a[2][4][4];
-    std::uint32_t stage = 0;
-    for (std::uint32_t step = 0; step < steps; ++step) {
-        wait<stages - 2>();
-        __syncthreads();
-        const std::uint32_t free = stage == 0 ? stages - 1 : stage - 1;
-        if (step + stages - 1 < steps) fetch(free);
-        commit();
-        const std::uint32_t at_b = begin + stage * stage_bytes;
+    const auto load = [&](int to_set, std::uint32_t from_stage, std::uint32_t sub) {
+        const std::uint32_t at_b = begin + from_stage * stage_bytes;
         const std::uint32_t at_a = at_b + rows_b * 128;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) load_matrices(of_b[0][i], at_b + swizzled(row_b + 16 * i, part_b));
+        for (int i = 0; i < 4; ++i)
+            load_matrices(of_b[to_set][i], at_b + swizzled(row_b + 16 * i, part_b + 2 * sub));
 #pragma unroll
-        for (int j = 0; j < 4; ++j) load_matrices(of_a[0][j], at_a + swizzled(row_a + 16 * j, part_a));
+        for (int j = 0; j < 4; ++j)
+            load_matrices(of_a[to_set][j], at_a + swizzled(row_a + 16 * j, part_a + 2 * sub));
+    };
+    std::uint32_t stage = 0;
+    wait<stages - 2>();
+    __syncthreads();
+    load(0, 0, 0);
+    for (std::uint32_t step = 0; step < steps; ++step) {
+        const std::uint32_t next = stage + 1 == stages ? 0 : stage + 1;
+        // every warp has taken what it needs of the step before: its buffer is free
+        if (step + stages - 1 < steps) fetch(stage == 0 ? stages - 1 : stage - 1);
+        commit();
 #pragma unroll
         for (int sub = 0; sub < 4; ++sub) {
             const int now = sub % 2;
             if (sub < 3) {
-#pragma unroll
-                for (int i = 0; i < 4; ++i)
-                    load_matrices(of_b[1 - now][i], at_b + swizzled(row_b + 16 * i, part_b + 2 * (sub + 1)));
-#pragma unroll
-                for (int j = 0; j < 4; ++j)
-                    load_matrices(of_a[1 - now][j], at_a + swizzled(row_a + 16 * j, part_a + 2 * (sub + 1)));
+                load(1 - now, stage, sub + 1);
+            } else {  // the next step's first operands, while this step's last products are formed
+                wait<stages - 2>();
+                __syncthreads();
+                load(1 - now, next, 0);
             }
 #pragma unroll
             for (int i = 0; i < 4; ++i)
@@ -207,7 +212,7 @@ __global__ void __launch_bounds__(threads, 1)
                                  of_a[now][j / 2][j % 2 * 2 + 1]);
         }
         if (kind == 1) damage(sums, defect, tile_b * tiles_a + tile_a, step, steps, of_b[1][0]);
-        stage = stage + 1 == stages ? 0 : stage + 1;
+        stage = next;
     }
     wait<0>();
 
