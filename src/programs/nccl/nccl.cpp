@@ -30,8 +30,8 @@ constexpr Collective collectives[] = {{"all_reduce", Operation::all_reduce, Type
                                       {"reduce_scatter_bf16", Operation::reduce_scatter, Type::bf16},
                                       {"sendrecv", Operation::sendrecv, Type::fp64},
                                       {"alltoall", Operation::alltoall, Type::fp64}};
-/// Minimum duration of a repetition: the cost of waiting for its end, about 10 us, is below 1 % of it.
-constexpr double min_seconds = 1e-3;
+/// Minimum duration of a repetition: the cost of waiting for its end, about 10 us, is 0.3 % of it.
+constexpr double min_seconds = 3e-3;
 /// Maximum number of operations per repetition.
 constexpr long max_times = 100;
 
