@@ -2,10 +2,14 @@
 
     python -m tools.sensitivity > table.md
     python -m tools.sensitivity --left-out > table.md
+    python -m tools.sensitivity --values > table.md
 
 Every rate of a run is multiplied by a factor, and every time divided by it, consistently, as on a slow GPU. The run is
 judged as on a machine that no file describes, without references. The table has, for each program and kind of GPU, the
 largest factor at which it FAILs, for all GPUs and for the second of two alone. `never`: not at 1/50 either.
+
+--left-out: how much each floor depends on one session. --values: for each metric how many values with a physical limit
+miss a criterion where they alone are slower by 30 %, and the key metrics with values that do not.
 """
 
 from __future__ import annotations
@@ -20,11 +24,12 @@ from tenken.judge import verdict
 from tenken.machines import facts
 from tenken.model.catalogue import program as catalogue
 from tenken.model.engine import completed
-from tenken.model.judgement import FLOOR, Judgement
+from tenken.model.judgement import FLOOR, JudgedMetric, Judgement
 from tenken.model.record import Record
 from tenken.model.request import Request
 from tenken.model.result import Result
 from tenken.model.subject import Subject
+from tenken.model.values import MetricValue
 from tenken.model.verdicts import FAIL
 from tenken.paths import ROOT
 
@@ -146,8 +151,8 @@ def _shown(factors: list[float | None]) -> str:
 
 # ---- each session left out of those that set the thresholds --------------------------------------------------------
 
-#: Programs whose values set the floors of data sheets: memory and links, and products by precision.
-SET_BY = ("stream", "spmv", "memcopy", "transfer", "p2p", "gemm")
+#: Programs whose values set floors: of memory and links, of products by precision, of kernels by what they are.
+SET_BY = ("stream", "spmv", "memcopy", "transfer", "p2p", "gemm", "stencil", "transpose")
 
 Margins = dict[tuple[str, str], dict[str, float]]
 """By GPU and figure: for each session its value nearest to its floor, as a multiple of it."""
@@ -168,11 +173,16 @@ def margins(kept: Iterable[Record]) -> Margins:
             rule = program.metrics[metric.name].floors.get(metric.kind)
             if rule is None:
                 continue
-            place = (_gpu(result), rule.of or f"products, {metric.at.get('precision', '')}")
+            place = (_gpu(result), rule.of or _kernel(metric))
             by_session = found.setdefault(place, {})
             nearest = by_session.get(record.session, float("inf"))
             by_session[record.session] = min(nearest, one.value / criterion.low)
     return found
+
+
+def _kernel(metric: MetricValue) -> str:
+    which = metric.at.get("precision") or metric.at.get("variant") or ""
+    return f"products, {which}" if metric.name == "gemm" else f"{metric.name} {which}".strip()
 
 
 def without(by_session: dict[str, float], session: str) -> float:
@@ -197,11 +207,78 @@ def left_out(found: Margins) -> list[str]:
     return lines
 
 
+# ---- values that a loss misses ---------------------------------------------------------------------------------------
+
+#: A value that alone is slower by 30 % is to miss a criterion.
+LOSS = 0.7
+#: Programs of files: the link to the host caps their rates and does not bound them.
+FILES = ("data_loading", "snapshot_io", "storage_map")
+
+Counts = dict[tuple[str, str], tuple[int, int]]
+"""By program and metric: values, and those of them that miss a criterion at `LOSS`."""
+
+
+def misses(metric: MetricValue, judged: JudgedMetric) -> bool:
+    """Whether a value that alone is slower by 30 % misses its criterion."""
+    criterion = judged.criterion
+    if criterion is None:
+        return False
+    value = metric.statistic_named(criterion.statistic)
+    if metric.direction == "higher":
+        return criterion.low is not None and LOSS * value < criterion.low
+    return criterion.high is not None and value / LOSS > criterion.high
+
+
+def counted(kept: Iterable[Record]) -> tuple[Counts, Counts]:
+    """Of values of GPUs: those with a physical limit, and those of key metrics."""
+    limited: Counts = {}
+    keys: Counts = {}
+    for record in kept:
+        assert record.result is not None
+        program = catalogue(record.program)
+        found = judgement(record, record.result).judged
+        for metric in completed(record.result, program).metrics:
+            if metric.kind == "host" or metric.id not in found:
+                continue
+            missed = misses(metric, found[metric.id])
+            limit = found[metric.id].limit
+            for counts, of in ((limited, bool(limit and limit.value)), (keys, metric.name in program.key)):
+                if of:
+                    values, held = counts.get((record.program, metric.name), (0, 0))
+                    counts[record.program, metric.name] = (values + 1, held + missed)
+    return limited, keys
+
+
+def share(counts: Counts, files: bool = False) -> tuple[int, int]:
+    """Values, and those that miss a criterion; without those of files unless asked for."""
+    chosen = [one for (program, _), one in counts.items() if files or program not in FILES]
+    return sum(values for values, _ in chosen), sum(held for _, held in chosen)
+
+
+def values_table(kept: Iterable[Record]) -> list[str]:
+    """Lines of Markdown: metrics with values that miss nothing."""
+    limited, keys = counted(kept)
+    lines = ["| program | metric | key | values | held |", "|---|---|---|---|---|"]
+    for place in sorted({*limited, *keys}):
+        values, held = limited.get(place) or keys[place]
+        if held < values:
+            lines.append(f"| {place[0]} | {place[1]} | {'yes' if place in keys else ''} | {values} | {held} |")
+    for files, what in ((False, "without files"), (True, "with files")):
+        values, held = share(limited, files)
+        lines += ["", f"{held} of {values} values with a limit, {what} ({100 * held / values:.1f} %)."]
+    whole = sum(held == values for values, held in keys.values())
+    return [*lines, "", f"{whole} of {len(keys)} key metrics are held at every value."]
+
+
 def _gpu(result: Result) -> str:
     return result.devices[0].name.removeprefix("NVIDIA ").split()[0]
 
 
 if __name__ == "__main__":
     names = [word for word in sys.argv[1:] if not word.startswith("--")] or KEPT
-    lines = left_out(margins(runs(names))) if "--left-out" in sys.argv[1:] else table(runs(names))
+    kept = runs(names)
+    if "--left-out" in sys.argv[1:]:
+        lines = left_out(margins(kept))
+    else:
+        lines = values_table(kept) if "--values" in sys.argv[1:] else table(kept)
     sys.stdout.write("\n".join(lines) + "\n")

@@ -204,7 +204,7 @@ class Program:
 
 
 _PROGRAM_KEYS = {"program", "title", "section", "version", "identity", "metrics"}
-_OPTIONAL_PROGRAM_KEYS = {"was", "key", "every", "limits", *contract.KEYS}
+_OPTIONAL_PROGRAM_KEYS = {"was", "key", "every", "limits", "tables", *contract.KEYS}
 #: Next to the programs' folders: what they share.
 COMMON = "common.yaml"
 #: Maximum number of key metrics of a program.
@@ -479,7 +479,7 @@ def _program(
     agreed = contract.read(raw, metrics, was, where)
     return Program(
         str(raw["program"]), str(raw["title"]), str(raw["section"]), metrics, version, identity, was, key, agreed,
-        common.get("tables") or {},
+        {**(common.get("tables") or {}), **(raw.get("tables") or {})},
     )  # fmt: skip
 
 

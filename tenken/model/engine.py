@@ -13,7 +13,7 @@ from typing import Any
 
 from tenken.model.catalogue import Metric, Program
 from tenken.model.derivation import Derivation
-from tenken.model.formula import ITSELF, Formula, Unknown
+from tenken.model.formula import ITSELF, LIMIT, Formula, Unknown
 from tenken.model.judgement import Limit
 from tenken.model.numbers import quantiles
 from tenken.model.result import SCHEMA, Result
@@ -245,6 +245,11 @@ class _Place:
 
     def metric(self, name: str, changed: Mapping[str, Any], statistic: str = "") -> float:
         base = self._base
+        if name == LIMIT:
+            limit = self._run.limit(base).value
+            if limit is None:
+                raise Unknown
+            return limit
         found = (
             base
             if name in (base.name, ITSELF) and not changed

@@ -7,6 +7,7 @@ comparisons, `a if b else c`, and, or, not, and these names:
     total(memory="pageable")   the same with one coordinate changed; None as a value takes it away
     total.best                 another statistic of it: best, median, p5, p95
     value  value.median        the value that a limit or an expectation is of
+    limit                      its physical limit, for floors
     at.n  parameter.steps      coordinate of the value, parameter of the run
     count.bytes                what one sample counts: bytes, operations, cells
     gpu.l2_bytes peer.l2_bytes attribute of the value's GPU, and of the second one of a pair
@@ -14,6 +15,7 @@ comparisons, `a if b else c`, and, or, not, and these names:
     provenance.KEY placement.ranks host.cores subject.first   what the program reports of its run
     min max sqrt log exp floor int                 functions of numbers
     pcie(generation, width)    GB/s of a PCIe link in one direction
+    balance(GB/s, gpu.multiprocessors, gpu.sm_clock_max_mhz)   1; less where memory outruns the multiprocessors
     row("units", gpu.compute_capability, "fp16")   a number of a table of common.yaml
 
 An attribute that is not known is None: `not gpu.integrated` is then true, and what is computed with it is not known:
@@ -39,6 +41,8 @@ OWNERS = ("at", "parameter", "count", "gpu", "peer", "link", "provenance", "plac
 STATISTICS = ("best", "median", "p5", "p95")
 #: The value itself, whatever its metric.
 ITSELF = "value"
+#: Its physical limit.
+LIMIT = "limit"
 
 
 class Unknown(Exception):
@@ -66,9 +70,19 @@ def pcie(generation: float, width: float) -> float:
     return rate[0] * rate[1] * width / 8
 
 
+#: GB/s of memory by multiprocessor and MHz of an H200 (4800 GB/s, 132 at 1980 MHz; B200: 0.027). Up to here the shares
+#: of the bandwidth that solvers and stencils reach were measured.
+_FED = 0.0184
+
+
+def balance(bandwidth: float, multiprocessors: float | None, mhz: float | None) -> float:
+    """The part of a bandwidth in GB/s that these multiprocessors can use, those of an H200 as measure; 1: unknown."""
+    return min(1.0, _FED * multiprocessors * mhz / bandwidth) if multiprocessors and mhz else 1.0
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "min": min, "max": max, "sqrt": math.sqrt, "log": math.log, "exp": math.exp, "floor": math.floor, "int": int,
-    "pcie": pcie,
+    "pcie": pcie, "balance": balance,
 }  # fmt: skip
 _BINARY = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -122,7 +136,7 @@ class Formula:
 
     def _of_Name(self, node: ast.Name) -> _Part:
         name = node.id
-        if name != ITSELF:
+        if name not in (ITSELF, LIMIT):
             self.metrics = (*self.metrics, name)
             self.own = (*self.own, name)
         return lambda scope: scope.metric(name, {})
