@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -45,9 +45,14 @@ class State:
     sessions: list[str] = field(default_factory=list)
     #: Seconds of the longest round so far.
     longest: float = 0.0
+    #: Campaigns over single nodes, in order.
+    campaigns: list[str] = field(default_factory=list)
 
     def keep(self) -> None:
-        text = {"contract_sha256": self.contract, "sessions": self.sessions, "longest": round(self.longest, 1)}
+        text = {
+            "contract_sha256": self.contract, "sessions": self.sessions, "longest": round(self.longest, 1),
+            **({"campaigns": self.campaigns} if self.campaigns else {}),
+        }  # fmt: skip
         archive.write_file(self.file, json.dumps(text, indent=1) + "\n")
 
 
@@ -94,12 +99,12 @@ def run(arguments: argparse.Namespace) -> int:
     hours = 4 + sum(one.repetitions * (one.hours or 0) for one in agreed.clauses)
     until = time.monotonic() + 3600 * (hours if arguments.hours is None else arguments.hours)
     single = _of_nodes(machine.system, arguments.nodes, agreed)
-    for batch in remaining.of_single_nodes(agreed.clauses, offered, mode) if single else ():
-        state.sessions = campaign(agreed, batch, single, state)
-        state.keep()
-        found = decided(agreed, root, state.sessions)
+    if single:
+        found = campaigns(agreed, offered, mode, single, state, root)
     with watched(agreed, single or [os.uname().nodename], folder / redfish.READINGS):
-        found = rounds(agreed, found, offered, mode, arguments.checks, state, until, root)
+        found = rounds(agreed, found, offered, mode, arguments.checks, state, until, root, bool(single))
+    if due := remaining.stability_due(found):
+        print(f"stability: one more round from {due:%Y-%m-%d %H:%M} UTC on, by the same command", flush=True)
     now = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M UTC}"
     if not state.sessions:
         raise RunError("no session was run: there is nothing to report")
@@ -117,7 +122,10 @@ def begun(file: Path, agreed: Contract) -> State:
     digest = hashlib.sha256(repr(must).encode()).hexdigest()
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
-        state = State(file, str(kept["contract_sha256"]), list(map(str, kept["sessions"])), float(kept["longest"]))
+        state = State(
+            file, str(kept["contract_sha256"]), list(map(str, kept["sessions"])), float(kept["longest"]),
+            list(map(str, kept.get("campaigns", []))),
+        )  # fmt: skip
     except FileNotFoundError:
         return State(file, digest)
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -147,9 +155,11 @@ def plan(agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: 
 
 def rounds(
     agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: str, checks: Path, state: State,
-    until: float, root: Path,
+    until: float, root: Path, cluster: bool = False,
 ) -> Acceptance:  # fmt: skip
-    """Runs sessions until every clause has its runs, or the decision cannot change any more."""
+    """Runs sessions until every clause has its runs, or the decision cannot change any more. Of a cluster only those
+    over several nodes: single nodes have campaigns.
+    """
     most = max(c.repetitions + (remaining.RETESTS if c.retests is None else c.retests) for c in agreed.clauses)
     began = len(state.sessions)
     idle = 0
@@ -157,7 +167,10 @@ def rounds(
         if why := list(remaining.lost(found)):
             print(f"ends early, since no further run can change the decision: {'; '.join(why)}", flush=True)
             break
-        batches = remaining.batches(found, offered, mode)
+        batches = [
+            one for one in remaining.next_round(found, offered, mode, datetime.now(timezone.utc))
+            if one.nodes or not cluster
+        ]  # fmt: skip
         if not batches:
             break
         least = max(state.longest, sum(3600 * (batch.hours or 0) for batch in batches))
@@ -232,32 +245,66 @@ def _of_nodes(system: System, asked: str | None, agreed: Contract) -> list[str]:
     return nodes
 
 
-def campaign(agreed: Contract, batch: remaining.Batch, nodes: Sequence[str], state: State) -> list[str]:
-    """Runs a campaign of a batch over the nodes, with as many rounds as its clauses need; returns its sessions and
-    earlier ones."""
+def campaigns(
+    agreed: Contract, offered: Sequence[Offered], mode: str, nodes: Sequence[str], state: State, root: Path
+) -> Acceptance:
+    """Campaigns over single nodes: one of all, then of those that lack runs (INVALID, lost, a part that was exchanged),
+    as often as INVALID runs may be repeated; later one more round for stability.
+    """
+    from tenken.campaign import file
+
+    for name in state.campaigns:
+        run_campaign(name, state)
+    names = [name for one in nodes for name in file.expand(one)]
+    found = decided(agreed, root, state.sessions)
+    for _ in range(1 + remaining.RETESTS):
+        now, before = datetime.now(timezone.utc), list(state.sessions)
+        batches = [one for one in remaining.next_round(found, offered, mode, now) if not one.nodes]
+        again = not remaining.open_clauses(found)
+        wanted = [(one, dict.fromkeys(names, 1) if again else remaining.lacking(found, one, names)) for one in batches]
+        for batch, lacking in wanted if not list(remaining.lost(found)) else ():
+            if lacking:
+                name = campaign_file(agreed, batch, lacking, state)
+                state.campaigns.append(name)
+                state.keep()
+                run_campaign(name, state)
+        if state.sessions == before:
+            break
+        found = decided(agreed, root, state.sessions)
+    return found
+
+
+def campaign_file(agreed: Contract, batch: remaining.Batch, lacking: Mapping[str, int], state: State) -> str:
+    """Writes the next campaign of a batch: of the nodes that lack runs, as many rounds as the most that one lacks."""
+    from tenken.campaign import file
+
+    partitions = {clause.partition for clause in agreed.clauses if clause.partition}
+    system = accept.known(agreed.system).system
+    partition = partitions.pop() if len(partitions) == 1 else next(iter(system.partitions))
+    suffix = f"-{len(state.campaigns) + 1}" if state.campaigns else ""
+    name = f"acceptance-{archive.safe_name(agreed.name)}"[: 40 - len(suffix)] + suffix
+    text = {
+        "system": agreed.system, "partition": partition, "nodes": list(lacking),
+        "checks": {
+            **({"mode": batch.mode} if batch.mode else {}), "names": batch.patterns,
+            **({"set": batch.variables} if batch.variables else {}),
+        },
+        "rounds": max(lacking.values()), "minutes": 45 + 60 * (batch.hours or 0),
+        **({"redfish": dict(agreed.redfish)} if agreed.redfish else {}),
+    }  # fmt: skip
+    place = file.home() / f"{name}.yaml"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if not place.exists():  # a site may have edited that of an interrupted acceptance
+        archive.write_file(place, json.dumps(text, indent=1) + "\n")  # which is YAML too
+        print(f"campaign {name}: {place}", flush=True)
+    return name
+
+
+def run_campaign(name: str, state: State) -> None:
+    """Runs or resumes a campaign and notes its sessions. Raises RunError if it cannot continue."""
     from tenken.campaign import file, journal
     from tenken.commands import campaign as command
 
-    alone = [one for one in agreed.clauses if not (one.nodes and one.nodes > 1) and one.hours == batch.hours]
-    suffix = f"-{batch.hours:g}h".replace(".", "_") if batch.hours else ""
-    name = f"acceptance-{archive.safe_name(agreed.name)}"[: 40 - len(suffix)] + suffix
-    place = file.home() / f"{name}.yaml"
-    if not place.exists():
-        partitions = {clause.partition for clause in alone if clause.partition}
-        system = accept.known(agreed.system).system
-        partition = partitions.pop() if len(partitions) == 1 else next(iter(system.partitions))
-        text = {
-            "system": agreed.system, "partition": partition, "nodes": list(nodes),
-            "checks": {
-                **({"mode": batch.mode} if batch.mode else {}), "names": batch.patterns,
-                **({"set": batch.variables} if batch.variables else {}),
-            },
-            "rounds": max(clause.repetitions for clause in alone), "minutes": 45 + 60 * (batch.hours or 0),
-            **({"redfish": dict(agreed.redfish)} if agreed.redfish else {}),
-        }  # fmt: skip
-        place.parent.mkdir(parents=True, exist_ok=True)
-        archive.write_file(place, json.dumps(text, indent=1) + "\n")  # which is YAML too
-        print(f"campaign {name}: {place}")
     action = "resume" if journal.read(file.home() / name).begun else "run"
     parser = argparse.ArgumentParser()
     command.register(parser.add_subparsers())
@@ -265,7 +312,8 @@ def campaign(agreed: Contract, batch: remaining.Batch, nodes: Sequence[str], sta
     if given.func(given) == 2:
         raise RunError(f"campaign {name} cannot continue")
     done = [a.gathered["session"] for a in journal.read(file.home() / name).attempts.values() if a.gathered]
-    return list(dict.fromkeys([*state.sessions, *done]))
+    state.sessions = list(dict.fromkeys([*state.sessions, *done]))
+    state.keep()
 
 
 @contextlib.contextmanager

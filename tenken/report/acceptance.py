@@ -584,7 +584,8 @@ def _hold_stable(found: Acceptance) -> None:
     lowest: tuple[float, str] | None = None
     alone = ""
     for requirement in found.requirements:
-        for one in requirement.parts:
+        # a run of hours shows by itself what a later session would
+        for one in requirement.parts if requirement.clause.hours is None else ():
             by_session: dict[str, list[float]] = {}
             for value in one.values:
                 by_session.setdefault(value.session, []).append(value.value)

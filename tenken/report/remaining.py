@@ -9,10 +9,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from math import ceil
 
 from tenken.campaign import power
-from tenken.report.acceptance import NOT_MET, Acceptance, Requirement, Value, decide_requirement
+from tenken.model.job import short
+from tenken.report.acceptance import INCONCLUSIVE, NOT_MET, Acceptance, Requirement, Value, decide_requirement
 from tenken.report.contracts import ESSENTIAL, Clause, Offered
 
 #: Number of INVALID runs of a device that are repeated if a clause states no limit.
@@ -33,6 +35,8 @@ class Batch:
     mode: str = ""
     #: What sets nodes and hours, for `reframe -S`: by variable of a class.
     variables: Mapping[str, str] = field(default_factory=dict, compare=False)
+    #: The clauses, by id, that its checks measure.
+    clauses: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def patterns(self) -> list[str]:
@@ -97,9 +101,54 @@ def batches(found: Acceptance, offered: Iterable[Offered], mode: str = "") -> li
     return _batches([one for one in found.contract.clauses if one.id in wanted], list(offered), mode, measured)
 
 
-def of_single_nodes(clauses: Iterable[Clause], offered: Iterable[Offered], mode: str) -> list[Batch]:
-    """What runs on each node by itself."""
-    return [one for one in _batches(clauses, list(offered), mode, {}) if not one.nodes]
+def next_round(found: Acceptance, offered: Iterable[Offered], mode: str, now: datetime) -> list[Batch]:
+    """The sessions of the next round; once all clauses have their runs and the hours of stability have passed, one of
+    all clauses that are compared.
+    """
+    there = list(offered)
+    due = stability_due(found)
+    if (more := batches(found, there, mode)) or due is None or now < due:
+        return more
+    return _batches([one for one in found.contract.clauses if not one.hours], there, mode, {})
+
+
+def stability_due(found: Acceptance) -> datetime | None:
+    """From when on one more round is needed for stability; None if it is decided, not agreed, or clauses lack runs."""
+    rule = found.contract.stability
+    if rule is None or found.stability != INCONCLUSIVE or not found.first or open_clauses(found):
+        return None
+    return datetime.fromisoformat(found.first.replace("Z", "+00:00")) + timedelta(hours=rule.hours)
+
+
+def lacking(found: Acceptance, batch: Batch, nodes: Sequence[str]) -> dict[str, int]:
+    """Runs that each of these nodes lacks of the checks of a batch; nodes that lack none are left out."""
+    wanted = open_clauses(found)
+    runs: dict[str, int] = {}
+    for clause in found.contract.clauses:
+        if clause.id not in wanted or clause.id not in batch.clauses:
+            continue
+        measured = [one for one in found.requirements if one.clause.id == clause.id and one.check]
+        most = RETESTS if clause.retests is None else clause.retests
+        there: dict[str, int] = {}
+        for one in measured:
+            for part in one.parts:
+                left = clause.repetitions - len(part.values) if len(part.invalid) <= most else 0
+                there[short(part.part.node)] = max(there.get(short(part.part.node), 0), left)
+            uuids = {part.part.uuid for part in one.parts}
+            for part in one.before:
+                if not _successors(found, part.part.uuid) & uuids:
+                    there[short(part.part.node)] = clause.repetitions
+        for node in nodes:
+            runs[node] = max(runs.get(node, 0), there.get(short(node), clause.repetitions))
+    return {node: count for node, count in runs.items() if count > 0}
+
+
+def _successors(found: Acceptance, uuid: str) -> set[str]:
+    """The GPU that is in place of an exchanged one now."""
+    successor = {one.uuid: one.by for one in found.contract.replaced}
+    while uuid in successor:
+        uuid = successor[uuid]
+    return {uuid}
 
 
 def _batches(
@@ -107,20 +156,33 @@ def _batches(
 ) -> list[Batch]:
     """`measured`: by clause, further checks that measured it without having to, which need their runs too."""
     names: dict[tuple[float, int, str], dict[str, Offered]] = {}
+    of: dict[tuple[float, int, str], set[str]] = {}
     for clause in clauses:
         too = [one for one in offered if one.name in measured.get(clause.id, ())]
         for one in [*checks_of(clause, offered, mode), *too]:
             nodes = max(clause.nodes or 1, one.nodes if clause.program == power.PROGRAM else 1)
             theirs = mode if mode in one.modes or not one.modes else one.modes[0]
-            names.setdefault((clause.hours or 0, nodes if nodes > 1 else 0, theirs), {})[one.name] = one
+            key = (clause.hours or 0, nodes if nodes > 1 else 0, theirs)
+            names.setdefault(key, {})[one.name] = one
+            of.setdefault(key, set()).add(clause.id)
     # a longer run of a check counts for clauses on a shorter one
     for key, asked in names.items():
         longer = {
             name for other, more in names.items() if other[1:3] == key[1:3] and other[0] > key[0] for name in more
         }
         names[key] = {name: one for name, one in asked.items() if name not in longer}
+        if not names[key]:
+            for other in names:
+                of[other] |= of[key] if other[1:3] == key[1:3] else set()
     return [
-        Batch(tuple(names[key]), key[1] or None, key[0] or None, key[2], _variables(names[key].values(), *key[:2]))
+        Batch(
+            tuple(names[key]),
+            key[1] or None,
+            key[0] or None,
+            key[2],
+            _variables(names[key].values(), *key[:2]),
+            frozenset(of[key]),
+        )
         for key in sorted(names)
         if names[key]
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -235,23 +236,95 @@ def test_what_measures_nothing_is_given_up_after_two_rounds(monkeypatch, tmp_pat
     assert len(site.ran) == 2 and "is not measured again" in capsys.readouterr().out
 
 
-def test_of_a_cluster_the_single_nodes_are_a_campaign_of_as_many_rounds(monkeypatch, tmp_path):
-    from tenken.campaign import file
-    from tenken.commands import campaign as campaigns
+class Cluster:
+    """Campaigns whose nodes leave records: `values` by node and GPU, a list is used up round by round."""
 
-    monkeypatch.setenv("TENKEN_CAMPAIGNS", str(tmp_path / "campaigns"))
-    asked = []
-    monkeypatch.setattr(campaigns, "run", lambda given: asked.append((given.action, given.name)) or 0)
-    text = SIX.replace("system: h200", "system: alps")
-    (tmp_path / "deal.yaml").write_text(text)
-    agreed = runs.contracts.load(str(tmp_path / "deal.yaml"), runs.load_catalogue(), ["alps"])
-    state = command.State(tmp_path / "run.json", "")
-    (batch,) = remaining.of_single_nodes(agreed.clauses, OFFERED, "acceptance")
-    assert command.campaign(agreed, batch, ["nid[001-004]"], state) == []
-    assert asked == [("run", "acceptance-deal")]
-    written = file.load("acceptance-deal")
-    assert (written.rounds, written.mode, len(written.nodes)) == (6, "acceptance", 4)
-    assert written.names == ("^StreamCuda$", "^StreamHost$") and written.partition == "gpu"
+    def __init__(self, monkeypatch, tmp_path, values, text=SIX):
+        monkeypatch.setenv("TENKEN_CAMPAIGNS", str(tmp_path / "campaigns"))
+        (tmp_path / "deal.yaml").write_text(text.replace("system: h200", "system: alps"))
+        self.file, self.root, self.values, self.ran = tmp_path / "deal.yaml", tmp_path / "archive", values, []
+        self.state = command.State(tmp_path / "run.json", "")
+        monkeypatch.setattr(command, "run_campaign", self.campaign)
+        self.runs = 0
+
+    def campaign(self, name, state):
+        from tenken.campaign import file
+
+        one = file.load(name)
+        if any(known.startswith(f"{name}-r") for known in state.sessions):
+            return
+        self.ran.append((name, one.rounds, one.nodes, one.names))
+        for number in range(one.rounds):
+            session, records = f"{name}-r{number}", []
+            for node in one.nodes:
+                self.runs += 1
+                value, uuid, verdict = self.values(node, self.runs)
+                if value is None:
+                    continue
+                findings = [] if verdict == "PASS" else [runs.builder.finding(verdict, node, f"{node}: shared")]
+                record = stream(self.runs % 24, {0: value}, session=session, node=node, gpus=(0,), verdict=verdict,
+                                findings=findings, system="alps")  # fmt: skip
+                record["document"]["devices"][0]["uuid"] = uuid
+                records.append(record)
+            runs.builder.write_session(self.root, records, name=session)
+            state.sessions.append(session)
+
+    def run(self):
+        agreed = runs.contracts.load(str(self.file), runs.load_catalogue(), ["alps"])
+        return command.campaigns(agreed, OFFERED[:1], "acceptance", ["nid[001-003]"], self.state, self.root)
+
+
+def test_of_a_cluster_the_single_nodes_are_a_campaign_of_as_many_rounds(monkeypatch, tmp_path):
+    site = Cluster(monkeypatch, tmp_path, lambda node, run: (4300.0 + run, f"GPU-{node}", "PASS"))
+    assert site.run().statement == "ACCEPTED"
+    assert site.ran == [("acceptance-deal", 6, ("nid001", "nid002", "nid003"), ("^StreamCuda$",))]
+
+
+def test_what_nodes_lack_is_a_campaign_of_these_nodes_alone(monkeypatch, tmp_path):
+    """nid002's first run is INVALID, and nid003 leaves nothing: it is tried once more, and then given up."""
+
+    def values(node, run):
+        verdict = "INVALID" if run == 2 else "PASS"
+        return (None if node == "nid003" else 4300.0 + run), f"GPU-{node}", verdict
+
+    site = Cluster(monkeypatch, tmp_path, values)
+    found = site.run()
+    assert [(name, nodes) for name, _, nodes, _ in site.ran][:2] == [
+        ("acceptance-deal", ("nid001", "nid002", "nid003")), ("acceptance-deal-2", ("nid002", "nid003")),
+    ]  # fmt: skip
+    assert {part.part.node: len(part.values) for part in found.requirements[0].parts}["nid001"] == 6
+    assert len(site.ran) <= 3
+
+
+def test_after_repair_the_node_of_the_new_gpu_alone_is_measured(monkeypatch, tmp_path):
+    now = {"nid002": (3000.0, "GPU-old")}
+
+    def values(node, run):
+        value, uuid = now.get(node, (4300.0, f"GPU-{node}"))
+        return value + run, uuid, "PASS"
+
+    site = Cluster(monkeypatch, tmp_path, values)
+    assert site.run().statement == "REJECTED"
+    site.file.write_text(runs.REPAIRED.replace("repetitions: 5\n", "").replace("system: h200", "system: alps"))
+    now["nid002"] = (4300.0, "GPU-new")
+    found = site.run()
+    assert (found.statement, found.repaired) == ("ACCEPTED", ["P1"]), found.reasons
+    assert site.ran[1:] == [("acceptance-deal-2", 6, ("nid002",), ("^StreamCuda$",))]
+
+
+def test_for_stability_one_more_round_is_run_when_its_hours_have_passed(monkeypatch, tmp_path):
+    text = SIX + "stability: {hours: 72, least: 0.9}\n"
+    good = [stream(i, {0: 4360 + i, 1: 4360 + i}) for i in range(6)]
+    found = runs.answer(tmp_path, good, text)
+    due = remaining.stability_due(found)
+    assert f"{due:%Y-%m-%d %H:%M}" == "2026-11-24 00:00" and found.statement == "INCONCLUSIVE"
+    assert remaining.next_round(found, OFFERED[:1], "", due - timedelta(minutes=1)) == []
+    assert [one.names for one in remaining.next_round(found, OFFERED[:1], "", due)] == [("StreamCuda",)]
+    (tmp_path / "b").mkdir()
+    later = stream(1, {0: 4300, 1: 4300}, session="S2")
+    later["time"] = later["time"].replace("-21T", "-24T")
+    done = runs.answer(tmp_path / "b", [*good, later], text)
+    assert (done.statement, remaining.stability_due(done)) == ("ACCEPTED", None), done.reasons
 
 
 def test_a_check_that_measured_a_clause_without_having_to_needs_its_runs_too(tmp_path):
@@ -270,22 +343,22 @@ def test_a_check_that_measured_a_clause_without_having_to_needs_its_runs_too(tmp
 def test_a_burn_in_is_a_campaign_of_its_own_of_its_hours_with_the_bmcs(monkeypatch, tmp_path):
     from tenken.campaign import file, nodejob
     from tenken.campaign.journal import Unit
-    from tenken.commands import campaign as campaigns
 
     monkeypatch.setenv("TENKEN_CAMPAIGNS", str(tmp_path / "campaigns"))
-    monkeypatch.setattr(campaigns, "run", lambda given: 0)
     text = SIX.replace("system: h200", 'system: alps\nredfish: {address: "https://{node}-bmc"}') + (
         "  - {id: B1, metric: burn.clean, subject: gpu, hours: 0.5, target: 1800, unit: s, source: o, rule: value,\n"
         "     repetitions: 1}\n"
     )
     (tmp_path / "deal.yaml").write_text(text)
     agreed = runs.contracts.load(str(tmp_path / "deal.yaml"), runs.load_catalogue(), ["alps"])
-    burn = Offered("BurnNode", "BurnNode", "burn", 1, ("burn-in",), "burn_seconds")
-    _, batch = remaining.of_single_nodes(agreed.clauses, (*OFFERED, burn), "acceptance")
-    command.campaign(agreed, batch, ["nid[001-004]"], command.State(tmp_path / "run.json", ""))
-    written = file.load("acceptance-deal-0_5h")
-    assert (written.rounds, written.mode, written.seconds, written.bmc) == (
-        1, "burn-in", 60.0 * 75, "https://{node}-bmc",
+    burn = Offered("BurnNode", "BurnNode", "burn", 1, ("burn-in",), "burn_seconds", "")
+    found = command.decided(agreed, tmp_path / "none", [])
+    _, batch = remaining.batches(found, (*OFFERED[:2], burn), "acceptance")
+    lacking = remaining.lacking(found, batch, ["nid001", "nid002"])
+    state = command.State(tmp_path / "run.json", "", campaigns=["acceptance-deal"])
+    written = file.load(command.campaign_file(agreed, batch, lacking, state))
+    assert (written.name, written.rounds, written.mode, written.seconds, written.bmc) == (
+        "acceptance-deal-2", 1, "burn-in", 60.0 * 75, "https://{node}-bmc",
     )  # fmt: skip
     job = "\n".join(nodejob.commands(written, Unit("nid001", "round", 1), "t", tmp_path, tmp_path, "b", 0, tmp_path))
     assert "--mode burn-in -S BurnNode.burn_seconds=1800" in job
