@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tenken.machines import cache
 from tenken.machines.errors import SystemFileError, UnknownSystemError
 from tenken.machines.model import GpuSheet, HostSheet, Link, pcie_gbs
+from tenken.model import cache
 from tenken.paths import CACHE, HARDWARE
 
 FILE = HARDWARE

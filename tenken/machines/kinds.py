@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tenken.machines import cache, yamlfile
+from tenken.machines import yamlfile
 from tenken.machines.errors import SystemFileError
-from tenken.model import catalogue
+from tenken.model import cache, catalogue
 from tenken.model.kinds import Known, figure, of_device, without_defaults
 from tenken.model.numbers import is_number
 from tenken.model.result import MetricValue, Result

@@ -7,7 +7,7 @@
 
 Errors are `tenken.machines.errors.SystemFileError` (file, line, what, allowed values) and `UnknownSystemError`. A
 file that was read and checked once is taken from `.cache/systems/` until it, the schema, the data sheets,
-this package or a metrics.yaml changes; see `tenken.machines.cache`.
+this package or a metrics.yaml changes; see `tenken.model.cache`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tenken.machines import cache, hardware
+from tenken.machines import hardware
 from tenken.machines.errors import Problem, SystemFileError, UnknownSystemError
 from tenken.machines.hardware import Sheets
 from tenken.machines.model import (
@@ -35,6 +35,7 @@ from tenken.machines.model import (
     UserVariable,
     duration_seconds,
 )
+from tenken.model import cache
 from tenken.paths import CACHE, KINDS, PROGRAMS, SYSTEMS
 
 SCHEMA = Path(__file__).with_name("schema.json")

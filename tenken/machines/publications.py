@@ -15,6 +15,7 @@ from typing import Any
 
 from tenken.errors import TenkenError
 from tenken.machines.model import Reference, System
+from tenken.model import cache
 
 FILE = Path(__file__).with_name("data") / "publications.yaml"
 
@@ -99,11 +100,10 @@ def _among(value: Any, wanted: Any) -> bool:
 @lru_cache(maxsize=2)
 def load(file: Path = FILE) -> Publications:
     """Read and validate the list. Raises PublicationError with row, key and allowed values."""
-    from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        raw = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
+        raw = cache.yaml(file, file.read_text(encoding="utf-8"))
     except (OSError, YAMLError) as error:
         raise PublicationError(f"{file.name}: {' '.join(str(error).split())}") from error
     keys = {"publications", "reasons", "runs", "rows"}

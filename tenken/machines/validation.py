@@ -1,6 +1,6 @@
 """Validates a parsed file: first by JSON Schema, then by rules that a schema cannot express.
 
-Used only when a file changed (see `tenken.machines.cache`): importing jsonschema takes a tenth of a second.
+Used only when a file changed (see `tenken.model.cache`): importing jsonschema takes a tenth of a second.
 """
 
 from __future__ import annotations

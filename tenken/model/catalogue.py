@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tenken.errors import CatalogueError
-from tenken.model import contract, files, units
+from tenken.model import cache, contract, files, units
 from tenken.model.derivation import Derivation, LimitRule, derivation, limit_rules, named_function
 from tenken.model.expectation import Expectation, expectations
 from tenken.model.formula import Formula
@@ -410,11 +410,9 @@ def _of_run(raw: Any, where: str) -> tuple[str, float | None] | None:
 
 def load_program(path: Path) -> Program:
     """Read one metrics.yaml. Raises CatalogueError with file, metric, key and allowed values."""
-    from ruamel.yaml import YAML
-
     where = f"{path.parent.name}/{path.name}"
     try:
-        raw = YAML(typ="safe", pure=True).load(files.read_text(path, MAX_BYTES, links=True))
+        raw = cache.yaml(path, files.read_text(path, MAX_BYTES, links=True))
     except Exception as error:  # FileError, YAMLError, and errors of the reader itself for unforeseen texts
         raise CatalogueError(f"{where}: {' '.join(str(error).split())}") from error
     try:
@@ -426,13 +424,11 @@ def load_program(path: Path) -> Program:
 @lru_cache(maxsize=4)
 def _common(src: Path) -> Mapping[str, Any]:
     """common.yaml beside the programs' folders, otherwise the suite's: limits, tables, keys that metrics inherit."""
-    from ruamel.yaml import YAML
-
     path = next((folder / COMMON for folder in (src, PROGRAMS) if (folder / COMMON).is_file()), None)
     if path is None:
         return {}
     try:
-        raw = YAML(typ="safe", pure=True).load(files.read_text(path, MAX_BYTES, links=True))
+        raw = cache.yaml(path, files.read_text(path, MAX_BYTES, links=True))
     except Exception as error:
         raise CatalogueError(f"{COMMON}: {' '.join(str(error).split())}") from error
     if not isinstance(raw, dict) or set(raw) - {"limits", "tables", "every"}:

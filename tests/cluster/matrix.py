@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ruamel.yaml import YAML
-
+from tenken.model import cache
 from tenken.model.record import Record
 from tenken.model.verdicts import HEALTHY as GOOD
 
@@ -43,7 +42,8 @@ class Row:
 
 
 def _rows() -> tuple[Row, ...]:
-    found = YAML(typ="safe").load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    file = Path(__file__).with_suffix(".yaml")
+    found = cache.yaml(file, file.read_text(encoding="utf-8"))
     return tuple(Row(**one) for one in found)
 
 

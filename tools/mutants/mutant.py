@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
+
+from tenken.model import cache
 
 LIST = Path(__file__).with_name("list")
 _KEYS = ("name", "file", "old", "new", "tests", "why")
@@ -55,7 +56,7 @@ def load(folder: Path = LIST) -> tuple[Mutant, ...]:
 
 def _read(file: Path) -> Iterator[Mutant]:
     try:
-        entries = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
+        entries = cache.yaml(file, file.read_text(encoding="utf-8"))
     except (OSError, YAMLError) as error:
         raise MutantError(f"{file.name}: {' '.join(str(error).split())}") from error
     for number, entry in enumerate(entries or [], start=1):

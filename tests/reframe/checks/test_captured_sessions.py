@@ -8,10 +8,10 @@ from datetime import datetime, timezone
 from statistics import mean, stdev
 
 import pytest
-from ruamel.yaml import YAML
 
 from tenken.commands.judge import machine_of
 from tenken.judge import rejudge
+from tenken.model import cache
 from tenken.paths import ROOT
 from tests.support import kept as kept_sessions
 
@@ -22,7 +22,8 @@ RECORDS = [
     *kept_sessions.h100(), *kept_sessions.path_user(), *kept_sessions.written_by_gpu(),
 ]  # fmt: skip
 #: Verdicts that a later rule changes: session and check, or a rule for all, with the reason.
-REVIEWED = YAML(typ="safe").load(ROOT / "tests" / "data" / "reviewed-verdicts.yaml")
+_FILE = ROOT / "tests" / "data" / "reviewed-verdicts.yaml"
+REVIEWED = cache.yaml(_FILE, _FILE.read_text(encoding="utf-8"))
 
 
 def expected(record, judgement) -> str:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tenken.machines import cache, loader
+from tenken.machines import loader
 from tenken.machines.errors import SystemFileError
+from tenken.model import cache
 from tenken.paths import ROOT
 from tests.unit.machines.conftest import CATALOGUE, GOOD
 
