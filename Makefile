@@ -22,7 +22,7 @@ venv: $(VENV)/.stamp ## the virtual environment for running the suite
 $(VENV)/.stamp: pyproject.toml requirements.lock scripts/need.sh
 	@sh scripts/need.sh $(PYTHON) venv
 	@$(PYTHON) -m venv $(VENV)
-	@. scripts/tmpdir.sh && $(VENV)/bin/pip install -q --require-hashes -r requirements.lock
+	@. scripts/tmpdir.sh && $(VENV)/bin/pip install -q --no-compile --require-hashes -r requirements.lock
 	@. scripts/tmpdir.sh && $(VENV)/bin/pip install -q --no-deps -e .
 	@$(VENV)/bin/python -m tenken.venv >/dev/null
 	@touch $@
@@ -30,7 +30,7 @@ $(VENV)/.stamp: pyproject.toml requirements.lock scripts/need.sh
 dev: $(VENV)/.stamp-dev ## the virtual environment for changing the suite: also pytest, linters and formatters
 
 $(VENV)/.stamp-dev: $(VENV)/.stamp requirements-dev.lock
-	$(VENV)/bin/pip install -q --require-hashes -r requirements-dev.lock
+	$(VENV)/bin/pip install -q --no-compile --require-hashes -r requirements-dev.lock
 	@touch $@
 
 run: $(VENV)/.stamp ## SYSTEM=local MODE=quick MINUTES=12: run the checks within these minutes, print verdicts and the path of the page (V=1: ReFrame's full output)

@@ -18,7 +18,7 @@ namespace tenken {
 
 namespace {
 
-constexpr std::size_t max_bytes = 16 << 20;
+constexpr std::size_t most_bytes = 16 << 20;
 constexpr int max_depth = 64;
 constexpr std::size_t max_token = 256;
 const char* const schema = "tenken-request/1";
@@ -46,7 +46,7 @@ std::string bytes_of(const std::string& path) {
         throw std::runtime_error(std::string("cannot read: ") + std::strerror(errno));
     }
     if (!S_ISREG(found.st_mode)) throw std::runtime_error("needs the name of an ordinary file");
-    std::string text(max_bytes + 1, '\0');
+    std::string text(most_bytes + 1, '\0');
     std::size_t size = 0;
     while (size < text.size()) {
         const ssize_t count = read(file.get(), &text[size], text.size() - size);
@@ -55,7 +55,7 @@ std::string bytes_of(const std::string& path) {
         if (count == 0) break;
         size += static_cast<std::size_t>(count);
     }
-    if (size > max_bytes) throw std::runtime_error("has more than 16 MiB");
+    if (size > most_bytes) throw std::runtime_error("has more than 16 MiB");
     text.resize(size);
     return text;
 }
