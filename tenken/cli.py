@@ -24,7 +24,7 @@ tenken systems list
 tenken systems new my-cluster --scheduler slurm
 tenken systems validate my-cluster
 tenken systems check my-cluster --here --partition gpu
-tenken systems tonight my-cluster --nodes 2 --kept output/nightly/my-cluster.nodes
+tenken systems tonight my-cluster --nodes 2 --kept my-cluster.nodes
 tenken checks --system my-cluster
 tenken report --session last
 tenken gate --system my-cluster
@@ -50,8 +50,8 @@ tenken campaign hardware hall-a
 tenken campaign report hall-a
 tenken campaign retest hall-a n0117,n0410
 tenken clean --days 14 --dry-run
-tenken compare system=h200,night=2026-11-01 system=h200,night=2026-11-09
-tenken contract new lot1 --from h200 --session last
+tenken compare night=2026-11-01 night=2026-11-09
+tenken contract new lot1 --from local --session last
 tenken contract validate lot1
 tenken contract list
 tenken drill --system h200
@@ -66,7 +66,7 @@ tenken matrices list
 tenken new benchmark my_latency
 tenken propose my-cluster
 tenken publications --system pegasus
-tenken ratio h200.json v100.json --over bytes
+tenken ratio h200.json v100.json --over nnz
 tenken show result.json
 """
 

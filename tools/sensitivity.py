@@ -155,7 +155,7 @@ def _shown(factors: list[float | None]) -> str:
 SET_BY = ("stream", "spmv", "memcopy", "transfer", "p2p", "gemm", "stencil", "transpose")
 
 Margins = dict[tuple[str, str], dict[str, float]]
-"""By GPU and figure: for each session its value nearest to its floor, as a multiple of it."""
+"""By GPU and figure: for each session its value closest to its floor, as a multiple of it."""
 
 
 def margins(kept: Iterable[Record]) -> Margins:

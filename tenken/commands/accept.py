@@ -60,7 +60,7 @@ def register(subparsers: Any) -> None:
         help="compare sessions with a contract: a report to sign, with its evidence, in one verifiable file",
         description="Writes report.html (and report.pdf where a headless browser is found) and a tar with contract, "
         "report, answer, evidence and archive. Exit status: 0 ACCEPTED or ACCEPTED WITH EXCEPTIONS, 1 REJECTED, 2 "
-        "usage error, invalid contract, or a session that is not what later ones continue, 3 INCONCLUSIVE. With "
+        "usage error, invalid contract, or a session whose manifest changed since, 3 INCONCLUSIVE. With "
         "--verify: 0 intact and decision reproduced, 1 modified.",
     )
     parser.add_argument("--contract", metavar="NAME", help="name of a contract in reports/contracts/, or a file")

@@ -193,7 +193,7 @@ def _between(campaign: Campaign, folder: Path) -> tuple[State, file.Between]:
     """For jobs between nodes, which use nodes that passed individually."""
     state = _begun(campaign, folder)
     if campaign.between is None:
-        raise CampaignError(f"campaign '{campaign.name}' states nothing of jobs between nodes: set between: {{}}")
+        raise CampaignError(f"campaign '{campaign.name}' has no section for jobs between nodes: add `between: {{}}`")
     if state.open() or not state.phases:
         raise CampaignError(
             f"campaign '{campaign.name}' has not ended: groups consist of nodes that passed individually"

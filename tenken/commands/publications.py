@@ -45,7 +45,7 @@ class Listed:
     selectable: bool
     why: str = ""
     measured: str = ""
-    """The machine and the kept session that measured it; after `lacks` what that machine lacks."""
+    """The machine and the kept session that measured it; after `lacks` what that machine lacked."""
 
     @property
     def state(self) -> str:

@@ -328,9 +328,9 @@ def _from_here(name: str, scheduler: str, file: Path) -> int:
     except SystemsError as error:
         return _complain(error, 1)
     for line in made.seen:
-        print(f"seen: {line}")
+        print(f"found: {line}")
     for line in made.unseen:
-        print(f"NOT SEEN: {line}")
+        print(f"not found: {line}")
     print(f"{file} written and valid; next: tenken systems describe {name}, then make run SYSTEM={name}")
     return 0
 

@@ -32,17 +32,17 @@ class Queue:
     nodes: int
     sockets: int | None = None
     cores: int | None = None
-    """Physical cores of a node, where the scheduler knows them from threads; else what it hands out."""
+    """Physical cores of a node if the scheduler knows its threads; else the number that it offers."""
     threads_per_core: int | None = None
     memory_mib: int | None = None
     gpus: int = 0
     """Whole GPUs of a node."""
     gpu_kind: str | None = None
-    """As the site calls it: `h100`, `a100-sxm4-80gb`."""
+    """The site's name for it: `h100`, `a100-sxm4-80gb`."""
     instances: int = 0
-    """MIG instances of a node, which are no GPUs."""
+    """MIG instances of a node, which do not count as GPUs."""
     gpu_option: str | None = None
-    """PBS: the resource by which GPUs are asked for."""
+    """PBS: the resource that requests GPUs."""
     time_limit: str | None = None
     """HH:MM:SS; None: none, or not reported."""
     usable: bool = True

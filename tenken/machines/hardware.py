@@ -27,7 +27,7 @@ class Sheets:
 
     gpus: Mapping[str, GpuSheet]
     attained: Mapping[str, tuple[float, str]]
-    """Least share of a figure that healthy devices reach, and its source, by memory type and link."""
+    """Minimum share of a figure that healthy devices reach, and its source, by memory type and link."""
     hosts: Mapping[str, HostSheet]
 
     def gpu(self, name: str) -> GpuSheet:

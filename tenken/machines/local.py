@@ -100,7 +100,7 @@ class Gpus:
     compute_capabilities: tuple[str, ...] = ()
     pair_cells: Mapping[str, str] = field(default_factory=dict)
     missing: int = 0
-    """GPUs that are on the bus and that the driver does not show."""
+    """GPUs on the bus that the driver does not show."""
 
 
 #: Queries the driver for memory clocks and bus widths.

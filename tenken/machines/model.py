@@ -91,17 +91,17 @@ class GpuSheet:
     """As CUDA writes it: `9.0`."""
     memory_type: str
     memory_gib: float
-    """Vendors' "80 GB" of a GPU is 80 GiB, less what driver and ECC keep."""
+    """Vendors' "80 GB" of a GPU is 80 GiB, minus what driver and ECC reserve."""
     memory_gbs: float | None
-    """None: only of a GPU without data sheet (`described`)."""
+    """None: only for a GPU without data sheet (`described`)."""
     fp64_tflops: float | None
     fp64_tensor_tflops: float | None
-    """None: no FP64 tensor cores, or not known."""
+    """None: no FP64 tensor cores, or unknown."""
     l2_bytes: int | None
     host_link: Link | None
     """None: GPU and CPU share one memory."""
     gpu_links: Link | None
-    """All links of one GPU to other GPUs; how many lead to one other GPU is a fact of the machine."""
+    """All links of one GPU to other GPUs; how many lead to one other GPU depends on the machine."""
     date: str = ""
     """Of the source."""
     power_w: float | None = None
@@ -109,13 +109,13 @@ class GpuSheet:
     tflops: Mapping[str, float] = field(default_factory=dict)
     """Dense rates by precision (fp32, tf32, fp16, bf16, fp8, int8, fp4), fp32 by CUDA cores, others by tensor cores."""
     unsure: Mapping[str, str] = field(default_factory=dict)
-    """Figures that are not certain, by their key in the file, with the reason: none of them is a limit."""
+    """Uncertain figures by their key in the file, with the reason: none of them is a limit."""
     cuda_names: tuple[str, ...] = ()
-    """Names by CUDA that other boards share, so that they prove nothing of the board: `Orin`."""
+    """CUDA names shared with other boards, which therefore do not identify the board: `Orin`."""
     attained: tuple[float, str] | None = None
-    """Least share of the memory's peak that healthy ones reach, and its source; None: that of its type."""
+    """Minimum share of the memory's peak that healthy ones reach, and its source; None: that of its type."""
     described: bool = False
-    """No data sheet, but what the machine's own file tells of a GPU that none is known of."""
+    """Not a data sheet, but the system file's description of a GPU without one."""
 
     @property
     def memory_bytes(self) -> int:
@@ -150,21 +150,21 @@ class HostSheet:
     cpu_names: tuple[str, ...]
     """Regular expressions, each matched against the whole model name of /proc/cpuinfo or lscpu."""
     architecture: str
-    """As `uname -m` says it."""
+    """As in `uname -m`."""
     cores: int
     memory_type: str
     memory_gbs: float
-    """Peak of the socket's memory channels at the fastest memory it takes."""
+    """Peak of the socket's memory channels with the fastest supported memory."""
     fp64_tflops: float | None
     last_level_cache_bytes: int | None
     date: str = ""
     """Of the source."""
     memory_above_gib: float = 0.0
-    """It is the sheet of a socket with more memory than that."""
+    """The sheet applies to a socket with more memory than this."""
     not_with: tuple[str, ...] = ()
     """Regular expressions of GPUs with which another sheet applies."""
     named_by_core: bool = False
-    """The names are those of its core, which other processors have too: then the number of cores must be the same."""
+    """Its names are those of its core, which other processors share: so the number of cores must match too."""
 
     def fits(self, cpu: str, memory_gib: float, gpu_names: tuple[str, ...], cores: int | None = None) -> bool:
         """Whether a socket with that CPU, this memory, these GPUs and this number of cores (None: not counted) is of
@@ -183,10 +183,10 @@ class Node:
 
     architecture: str
     count: int | None = None
-    """How many nodes the partition has."""
+    """Number of nodes in the partition."""
     host: HostSheet | None = None
     cpu: str | None = None
-    """Model name, where no data sheet fits or it was detected."""
+    """Model name, if no data sheet fits or it was detected."""
     sockets: int | None = None
     cores: int | None = None
     """Physical cores of the whole node."""
@@ -194,34 +194,34 @@ class Node:
     numa_nodes: int | None = None
     memory_bytes: int | None = None
     memory_gbs: float | None = None
-    """Peak of the whole node's memory, where it differs from sockets x data sheet (fewer modules, say)."""
+    """Peak of the whole node's memory, if it differs from sockets x data sheet (for example with fewer modules)."""
     memory_gbs_source: str | None = None
     caches: Mapping[str, int] = field(default_factory=dict)
     """Bytes of all caches of a level in the node together: {"L1d": ..., "L2": ..., "L3": ...}."""
     virtual_machine: str | None = None
-    """The hypervisor, where one was found."""
+    """The hypervisor, if one was found."""
     gpu: GpuSheet | None = None
     gpu_count: int | None = 0
-    """None: counted by detection, and this is not the machine."""
+    """None: to be detected, and this is not that machine."""
     gpu_counts: tuple[int, ...] = ()
-    """Counts that make sense where it is detected; empty: any."""
+    """Plausible counts, if it is detected; empty: any."""
     gpu_count_found: bool = False
     gpu_names: tuple[str, ...] = ()
-    """Names that the driver reports, where they were detected."""
+    """Names reported by the driver, if they were detected."""
     gpu_memory_bytes: int | None = None
     """Of one GPU, as detected."""
     gpu_memory_gbs: float | None = None
-    """Of one GPU, by the driver's memory clock and bus width: the peak where there is no data sheet."""
+    """Of one GPU, from the driver's memory clock and bus width: the peak if there is no data sheet."""
     compute_capability: str | None = None
-    """As detected; else the data sheet has it."""
+    """As detected; otherwise see the data sheet."""
     compute_capabilities: tuple[str, ...] = ()
-    """All kinds of the node, where it has several."""
+    """All kinds of the node, if it has several."""
     host_link: Link | None = None
-    """As detected; else the data sheet has it."""
+    """As detected; otherwise see the data sheet."""
     pair_links: Link | None = None
-    """Links between any two GPUs of the node (all of a GPU's where a switch joins them). None: not known."""
+    """Links between any two GPUs of the node (all of a GPU's if a switch joins them). None: not known."""
     pair_cells: Mapping[str, str] = field(default_factory=dict)
-    """As detected, of each ordered pair of GPUs (`0-1`) what the driver shows: NV18, SYS, ..."""
+    """As detected: for each ordered pair of GPUs (`0-1`) what the driver shows: NV18, SYS, ..."""
 
     @property
     def cuda_architectures(self) -> str:
@@ -266,9 +266,9 @@ class Container:
     platform: str
     modules: tuple[str, ...] = ()
     image: str | None = None
-    """The suite's own image (docs/containers.md): its programs are taken out of it and run in it."""
+    """The suite's own image (docs/containers.md): its programs are copied from it and run in it."""
     options: tuple[str, ...] = ()
-    """Options of each start of a container."""
+    """Options for each start of a container."""
 
 
 @dataclass(frozen=True)
@@ -276,17 +276,17 @@ class Patience:
     """Maximum waiting times for a scheduler, in seconds; afterwards a job fails with that reason."""
 
     pending: float = 24 * 3600
-    """In the queue, for a reason that resolves by waiting or that is not known."""
+    """In the queue, for an unknown reason or one that resolves by waiting."""
     blocked: float = 600
     """In the queue for a reason that someone must resolve: its nodes drained, its partition down, held."""
     silence: float = 900
-    """Without any word on a job that was submitted."""
+    """Without any report on a submitted job."""
     output: float = 180
-    """Until the whole output of an ended job shows up: 25 to 90 s were seen, and the halves 12 s apart."""
+    """Until the whole output of an ended job is visible: 25 to 90 s were observed, with the parts 12 s apart."""
     submission: float = 900
-    """Until a scheduler that is busy or cannot be reached takes a job."""
+    """Until a busy or unreachable scheduler accepts a job."""
     cancel: float = 120
-    """Until a job that was cancelled is confirmed to be gone."""
+    """Until the end of a cancelled job is confirmed."""
     overrun: float = 900
     """Beyond its time limit, until the scheduler ends a job: its node may be dead, or its epilogue hang."""
 
@@ -311,29 +311,29 @@ class Partition:
     name: str
     description: str
     scheduler: str
-    """ReFrame's name, or that of a back end in config/."""
+    """ReFrame's name, or that of a back end in tenken/reframe/schedulers."""
     scheduler_status: str | None
-    """Why it cannot be used yet; None: it can. Such a partition can be listed, not run on."""
+    """Why it cannot be used yet; None: it can. Checks of such a partition can be listed, not run."""
     launcher: str
     environments: tuple[str, ...]
     node: Node
     launcher_options: tuple[str, ...] = ()
-    """May hold {num_tasks}, {num_tasks_per_node} and shell variables."""
+    """May contain {num_tasks}, {num_tasks_per_node} and shell variables."""
     access: tuple[str, ...] = ()
     """Options to the scheduler; `${TENKEN_...}` is filled in by `System.expand`."""
     submit_options: tuple[str, ...] = ()
-    """Options on the command line of the submit command, where a site requires them there (Grid Engine's -g)."""
+    """Options on the command line of the submit command, if a site requires them there (Grid Engine's -g)."""
     node_request: tuple[str, ...] = ()
-    """Options that ask for whole nodes, with {num_nodes}, where the scheduler has no such option (Grid Engine)."""
+    """Options that request whole nodes, with {num_nodes}, if the scheduler has no standard option (Grid Engine)."""
     select: str | None = None
-    """PBS: what follows `-l select=N:`, with {num_tasks_per_node} and {num_cpus_per_node}. None: both of them."""
+    """PBS: the text after `-l select=N:`, with {num_tasks_per_node} and {num_cpus_per_node}. None: both of them."""
     place: str | None = None
-    """PBS: sharing, put behind `scatter` where a job has several nodes: `excl`. None: the site gives whole nodes."""
+    """PBS: sharing, appended to `scatter` if a job has several nodes: `excl`. None: jobs always get whole nodes."""
     remote: str | None = None
-    """A host where jobs are run by ssh, from the same path on a shared file system; None: by the scheduler."""
+    """A host on which jobs are run by ssh, from the same path on a shared file system; None: by the scheduler."""
     patience: Patience = field(default_factory=lambda: Patience())
     gpu_request: tuple[str, ...] = ()
-    """Options that ask the scheduler for GPUs, with {num_gpus_per_node}. Empty: the site requires none."""
+    """Options that request GPUs from the scheduler, with {num_gpus_per_node}. Empty: the site requires none."""
     modules: tuple[str, ...] = ()
     prepare: tuple[str, ...] = ()
     """Shell commands at the start of each job, before any module is loaded."""
@@ -343,7 +343,7 @@ class Partition:
     features: frozenset[str] = frozenset()
     """What a check cannot start without: `cuda` (the nodes have CUDA devices), `mpi` (an MPI starts)."""
     capabilities: frozenset[str] = frozenset()
-    """managed, sam, peer, device_mpi, gds: programs find out; a waiver of a claimed one is a FAIL."""
+    """managed, sam, peer, device_mpi, gds: programs detect them; a waiver of a claimed one is a FAIL."""
     max_jobs: int | None = None
     fabric: Fabric | None = None
     time_limit: str | None = None
@@ -399,7 +399,7 @@ class UserVariable:
     meaning: str
     required: bool = False
     default: str | None = None
-    """Used when it is unset. An optional variable without one drops each access option that mentions it."""
+    """Used if it is unset. An optional variable without a default drops each access option that mentions it."""
 
 
 @dataclass(frozen=True)
@@ -413,20 +413,20 @@ class Reference:
     """host, gpu, pair or ranks."""
     partition: str
     environ: tuple[str, ...]
-    """Environments it holds for; empty: all."""
+    """Environments it applies to; empty: all."""
     parameters: Mapping[str, str | int | float | bool]
-    """Parameters of the program's result document that a run must have for the reference to hold."""
+    """Parameters of the result document that a run must have for the reference to apply."""
     unit: str
     direction: str
     statistic: str
     value: float | None
-    """Exactly one of `value` and `range` is there."""
+    """Exactly one of `value` and `range` is set."""
     range: tuple[float, float] | None
     lower: float | None
     upper: float | None
     count: int | None
     spread: float | None
-    """Relative: coefficient of variation where `count` runs are known."""
+    """Relative: coefficient of variation, if `count` runs are known."""
     date: str
     driver: str | None
     source: str
@@ -434,9 +434,9 @@ class Reference:
     """Row of the publications, `R1`."""
     note: str | None = None
     between: str | None = None
-    """The coordinate, a size, over which its points are a curve: see `tenken.machines.interpolation`."""
+    """The coordinate, a size, over which its points form a curve: see `tenken.machines.interpolation`."""
     provisional: bool = False
-    """Out of the runs of one day: nights are to replace it."""
+    """From the runs of one day, to be replaced by one from several nights."""
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
@@ -498,11 +498,11 @@ class System:
     references: tuple[Reference, ...] = ()
     ratios: tuple[Ratio, ...] = ()
     notes: tuple[str, ...] = ()
-    """What was found odd while looking."""
+    """Anything unusual that detection found."""
     hidden_gpus: str = ""
     """GPUs of this node that this process cannot use, in one sentence: a run without them is incomplete."""
     notices: tuple[str, ...] = ()
-    """What should be changed in its file: names that are read for one release more."""
+    """What should be changed in its file: former names, which are accepted for one more release."""
 
     def references_of(self, program: str, metric: str | None = None) -> tuple[Reference, ...]:
         """Index of references by program and metric: a run makes a thousand queries."""

@@ -58,7 +58,7 @@ class Row:
     what: str
     metric: str | None = None
     at: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters of the references that hold it; a list names several references."""
+    """Parameters of its references; a list names several references."""
     run: Run | None = None
     fact: str | None = None
     number: float | None = None

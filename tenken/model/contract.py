@@ -106,8 +106,8 @@ def count(stated: Mapping[str, Any], name: str) -> int | None:
 
 
 Values = tuple[Any, ...] | Sweep | Listed | With | Counted | None
-"""Of a coordinate: written out, a sweep, a parameter's list or count, or found by the program (None, or with some for
-sure)."""
+"""Values of a coordinate: listed, a sweep, a parameter's list or count, or determined by the program (None, or
+including some)."""
 
 
 def required(values: Values, stated: Mapping[str, Any]) -> set[Any] | None:
@@ -198,7 +198,7 @@ class Contract:
     watched_by: str = ""
     #: Whether the samples must make up most of the timed part; far shorter ones are wrong.
     timed: bool = False
-    #: The parameter with the seconds that a run lasts, of a program that runs as long as asked.
+    #: The parameter with the seconds that a run lasts, of a program that runs as long as requested.
     lasts: str = ""
 
     @cached_property

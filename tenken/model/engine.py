@@ -102,7 +102,7 @@ def verified(result: Result, program: Program) -> Verification:
 
 
 Formed = tuple[Subject, Mapping[str, Any], Sequence[float]]
-"""Of a derived metric: subject, coordinates, samples."""
+"""For a derived metric: subject, coordinates, samples."""
 
 
 class Run:

@@ -272,10 +272,10 @@ class Result:
     token: str | None
     text: str
     locks: Locks | None = None
-    """None: a result of before there were locks."""
+    """None: a result from before there were locks."""
     load: Load | None = None
     series: tuple[Series, ...] = ()
-    """What was measured, of results of version 2; those of version 1 state values."""
+    """What was measured, in results of version 2; those of version 1 state values."""
     catalogue: str = ""
     """The digest of the metrics.yaml with which the program was built; empty: of version 1, or not stated."""
     schema: str = SCHEMA

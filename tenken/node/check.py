@@ -33,7 +33,7 @@ class Machine:
     nvml: Any = LIBRARY
     log: Path | None = None
     run: brake.Runner | None = None
-    """Runs a scheduler's commands; None: as `drain` of the expectation file says."""
+    """Runs a scheduler's commands; None: as `drain` of the expectation file states."""
     sleep: Callable[[float], None] = time.sleep
     name: str = field(default_factory=lambda: os.uname().nodename.partition(".")[0])
     privileged: bool = field(default_factory=lambda: os.geteuid() == 0)

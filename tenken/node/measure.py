@@ -39,13 +39,13 @@ class Step:
     arguments: tuple[str, ...]
     seconds: float
     each: float = 0.0
-    """Seconds more for each GPU."""
+    """Additional seconds for each GPU."""
     gpus: int = 1
-    """How many it needs at least."""
+    """Minimum number of GPUs."""
     at_once: bool = False
     """With several GPUs, all of them at the same time."""
     metrics: tuple[str, ...] = ()
-    """Those that are kept; empty: all."""
+    """Metrics that are kept; empty: all."""
 
 
 #: In order of importance. Arrays are larger than four times the L2 of any GPU; on the host the program chooses them by
@@ -73,10 +73,10 @@ class Measured:
 
     values: dict[str, float] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
-    """Programs whose verification failed, with their reason: the hardware computes or moves wrongly."""
+    """Programs whose verification failed, with their reason: the hardware computes or moves data wrongly."""
     hung: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
-    """Programs that gave nothing, with the reason."""
+    """Programs without a result, with the reason."""
 
 
 def search_path(file: Path) -> list[Path]:

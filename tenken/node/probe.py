@@ -29,13 +29,13 @@ class Answer:
 
     value: Any = None
     error: str = ""
-    """What the probe raised."""
+    """The exception that the probe raised."""
     hung: bool = False
     """It had not ended by the deadline."""
     at: str = ""
-    """The last thing it was about to read."""
+    """What it was about to read last."""
     parts: dict[str, Any] = field(default_factory=dict)
-    """What it had read by then."""
+    """What it had read until then."""
     ended: bool = False
 
 

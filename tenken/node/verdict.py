@@ -89,9 +89,9 @@ class Seen:
     mine: frozenset[int] | None = None
     """GPUs that are this job's or stated to be idle; None: not stated."""
     waited: float = 60.0
-    """How many seconds a probe had."""
+    """Seconds available to a probe."""
     root: bool = True
-    """An ordinary user sees the GPUs of the job alone."""
+    """An ordinary user sees only the job's GPUs."""
 
     @property
     def seconds(self) -> float:

@@ -248,11 +248,11 @@ class JobReport:
     token: str | None = None
     """Of the last attempt; None: no script of ours began."""
     attempts: tuple[Attempt, ...] = ()
-    """All of this token, the first one first. More than one: the scheduler ran the script again."""
+    """All attempts with this token, oldest first. More than one: the scheduler ran the script again."""
     nodes: tuple[str, ...] = ()
     """As the scheduler named them to the last attempt, sorted."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """Host name by name of the node where they differ, as the scheduler maps them."""
+    """Host name by name of the node if they differ, as the scheduler maps them."""
     rank_hosts: tuple[str, ...] = ()
     """The host name that each rank of the last attempt found, in the order of its lines; empty without a launch."""
     gpus: tuple[str, ...] = ()
@@ -261,19 +261,19 @@ class JobReport:
     begin: float | None = None
     """When the last attempt began, in seconds since 1970 by its node's clock."""
     end: float | None = None
-    """When it ended; None: it did not come to its end."""
+    """When it ended; None: it did not reach its end."""
     status: int | None = None
-    """The exit status that it ended with; None: it did not come to its end."""
+    """Its exit status; None: it did not reach its end."""
     digests: Mapping[str, str] = field(default_factory=dict)
-    """By the end mark: SHA-256 by file, `none` or `unknown`; empty: a script without digests."""
+    """From the end mark: SHA-256 by file, `none` or `unknown`; empty: a script without digests."""
     other_tokens: tuple[str, ...] = ()
     """Tokens of lines that do not belong here: another job wrote into this output."""
     ends: tuple[str, ...] = ()
-    """The exit statuses of all end marks of the last attempt that differ in anything; a script prints one."""
+    """The exit statuses of all different end marks of the last attempt; a script prints one."""
     host: HostReading = field(default_factory=HostReading)
     cards: tuple[CardReading, ...] = ()
     behind: str = ""
-    """The first line of a command or a rank behind the end mark; empty: none."""
+    """The first line of a command or a rank after the end mark; empty: none."""
     unseen: tuple[str, ...] = ()
     """Host names of nodes that do not see the stage folder, of the last attempt."""
     within: str = ""

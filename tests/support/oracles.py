@@ -56,7 +56,7 @@ class Clock:
 
     told: list[list[int]]
     events: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    """By kind: (how often the clock had been read before, value)."""
+    """By kind: (number of earlier clock readings, value)."""
 
     @staticmethod
     def read(prefix: Path) -> Clock:

@@ -27,7 +27,7 @@ from tenken.history.detect.windows import (
 )
 
 _NOTHING_LEFT = 0.2  # fraction of the smallest reported change below which an open event is no regression
-_SLOW_LAG = SLOW_KEPT - 10  # ... and for the slow windows within this many strides: a drift takes long
+_SLOW_LAG = SLOW_KEPT - 10  # entry of the slow levels, 10 strides ago: whether a series wandered
 _IN_LEARNING = 6.0  # distance at which a level that is still being learned is reset
 _UNSURE = 10  # values: nine of ten series became noisy at most this long before it is detected
 _SCATTERED = 2.5  # standard deviations of a mean, within which no level moved if the series became noisy

@@ -78,11 +78,12 @@ class Waiting(enum.Enum):
     """Why a job is still in the queue, which determines how long to wait for it."""
 
     RUNS = "will run"
-    """Priority, resources, a reservation, maintenance: it resolves by itself. An unknown reason is taken as this."""
+    """Priority, resources, a reservation, maintenance: it resolves by itself. An unknown reason is treated like
+    this."""
     MENDED = "may never run"
     """Held, stopped, drained: someone must resolve it."""
     NEVER = "cannot run"
-    """What was asked for does not exist."""
+    """The requested resources do not exist."""
 
 
 @dataclass(frozen=True)
@@ -93,13 +94,13 @@ class Seen:
     ended: bool = False
     pending: bool = False
     waiting: Waiting = Waiting.RUNS
-    """Of a pending one."""
+    """Of a pending job."""
     lost: bool = False
-    """It will neither run nor end by itself (Grid Engine's Eqw): it is taken out of the queue."""
+    """It will neither run nor end by itself (Grid Engine's Eqw): it is removed from the queue."""
     killed: bool = False
-    """Of an ended one: by the scheduler or someone, so that no end mark is to be expected."""
+    """Ended by the scheduler or a person, so that no end mark is to be expected."""
     output_whole: bool = False
-    """Nothing is copied back after the end: what output there is, is there."""
+    """Nothing is copied back after the end: the output is final."""
     exit_code: int | None = None
     nodes: tuple[str, ...] = ()
     why: str = ""
@@ -107,11 +108,11 @@ class Seen:
     began: float | None = None
     """When it started, in seconds since 1970; infinite: never, None: not reported."""
     suspended: bool = False
-    """Suspended during the run: what it measures then is not valid."""
+    """Suspended during the run: its measurement is then not valid."""
     forgotten: bool = False
-    """The scheduler answers, and knows neither the job nor its end."""
+    """The scheduler answers, but knows neither the job nor its end."""
     facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What else the scheduler reports, by its own names: kept for the record."""
+    """Other data from the scheduler, by its own names, kept for the record."""
 
 
 #: By job id: its description, or None if it is unknown. A job that is missing is no longer listed.

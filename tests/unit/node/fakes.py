@@ -277,7 +277,7 @@ class Node:
         self.root_user = True
         self.waited = 5.0
         self.answers: dict[str, Answer] = {}
-        """Answers that are put in the place of what is read."""
+        """Answers that replace what is read."""
         if not hasattr(self, "_healthy"):
             self._healthy = checks.readings(self.read(), time.time() - 3600, None)
         self.last: dict[str, Any] | None = copy.deepcopy(self._healthy)
