@@ -208,7 +208,7 @@ def session(system: str, mode: str, checks: Path, batch: remaining.Batch, name: 
     }  # fmt: skip
     print(f"+ {' '.join(command[:9])} ... (session {name})", flush=True)
     try:
-        child = subprocess.Popen(command, cwd=paths.ROOT, env=environment)
+        child = subprocess.Popen(contract.with_mpi(command), cwd=paths.ROOT, env=environment)
     except OSError as error:
         raise RunError(f"{command[0]}: {error.strerror or error}") from None
     if wait(child):

@@ -6,9 +6,10 @@ import argparse
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,13 +95,22 @@ def checked(name: str, mode: str = "", checks: Path = Path("checks")) -> Machine
     # at the sizes of the mode, but with the checks of the others: a burn-in belongs to a contract too
     command += ["-S", f"tenken_mode={mode}"] if mode else []
     paths.archive_root().mkdir(parents=True, exist_ok=True)  # where the third-party programs are remembered
-    done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(with_mpi(command), cwd=paths.ROOT, capture_output=True, text=True, check=False)
     begin = done.stdout.find("[\n")
     if done.returncode or begin < 0:
         lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
         raise ContractError(f"the checks of system '{name}' cannot be listed: {lines[-1]}")
     told = [one for one in json.loads(done.stdout[begin:]) if isinstance(one, dict) and one.get("program")]
     return Machine(known(name).system, tuple(map(_offered, told)))
+
+
+def with_mpi(command: Sequence[str]) -> list[str]:
+    """A command with the MPI that `make run` brought, where no other can build programs: a shell in which the virtual
+    environment was activated before that, or not at all, does not have it.
+    """
+    own = shlex.quote(str(Path(sys.prefix) / "bin" / "tenken-mpi.env"))
+    there = "{ command -v mpirun && echo '#include <mpi.h>' | mpicxx -E -x c++ -; } > /dev/null 2>&1"
+    return ["sh", "-c", f'{there} || [ ! -r {own} ] || . {own}; exec "$@"', "sh", *command]
 
 
 def _offered(one: Mapping[str, Any]) -> Offered:

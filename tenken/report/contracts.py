@@ -603,8 +603,10 @@ def draft(
     same checks test each of them.
     """
     clauses = list(_of_records(system, catalogue, measured) if measured else _drafted(system, catalogue))
+    if measured and not clauses:  # a host, of which nothing is known
+        clauses = list(_of_records(system, catalogue, measured, every=True))
     if measured and not clauses:
-        raise ContractError("no key metric of the session has a reference or a floor: nothing to draft")
+        raise ContractError("no check of the session measured a key metric: nothing to draft")
     if not clauses:
         raise ContractError(
             f"system '{system.name}' has neither references nor data sheets that bound a metric: nothing to draft"
@@ -731,9 +733,12 @@ def _part_of(share: float, peak: limits.Limit) -> str:
     return f"{100 * share:.3g} % of {peak.value:.6g} {peak.unit}, {peak.basis}"
 
 
-def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iterable[Record]) -> Iterator[Drafted]:
-    """Each measured key metric with a reference or a floor, by check and coordinates. Ratios are omitted: contracts
-    specify rates or times."""
+def _of_records(
+    system: System, catalogue: Mapping[str, Program], measured: Iterable[Record], every: bool = False
+) -> Iterator[Drafted]:
+    """Each measured key metric with a reference or a floor, by check and coordinates; with `every` also those without,
+    as proposals. Ratios are omitted: contracts specify rates or times.
+    """
     seen: dict[Drafted, str] = {}
     points: dict[tuple[str, str, str, str], set[str]] = {}
     open_: dict[tuple[str, str, str, str], list[tuple[MetricValue, Record]]] = {}
@@ -750,7 +755,7 @@ def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iter
             place = (f"{program.name}.{metric.name}", metric.kind, record.check, record.environ)
             points.setdefault(place, set()).add(metric.at.text)
             criterion = judged[metric.id].criterion if metric.id in judged else None
-            if criterion is None and _worth_a_proposal(metric, result, program):
+            if criterion is None and _worth_a_proposal(metric, result, program, every):
                 open_.setdefault(place, []).append((metric, record))
             target = (criterion.low if metric.direction == "higher" else criterion.high) if criterion else None
             if metric.name not in program.key or criterion is None or not target or metric.unit in ("1", "%"):
@@ -772,10 +777,10 @@ def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iter
         yield _proposed(place, open_[place])
 
 
-def _worth_a_proposal(metric: MetricValue, result: Result, program: Program) -> bool:
+def _worth_a_proposal(metric: MetricValue, result: Result, program: Program, every: bool) -> bool:
     """What GPUs reach together (HPCG, NCCL, MPI) and per joule: data sheets do not state it, but buyers specify it."""
-    wanted = metric.kind == "ranks" or metric.unit.endswith("/W")
-    return wanted and bool(result.devices) and metric.name in program.key and metric.direction == "higher" and (
+    wanted = bool(result.devices) and (metric.kind == "ranks" or metric.unit.endswith("/W"))
+    return (every or wanted) and metric.name in program.key and metric.direction == "higher" and (
         metric.unit not in ("1", "%") and metric.value > 0
     )  # fmt: skip
 

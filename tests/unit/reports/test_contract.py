@@ -289,6 +289,23 @@ def test_contracts_of_the_tree_are_right(name):
     assert contracts.load(name, load_catalogue(), loader.names()).clauses
 
 
+@pytest.mark.parametrize(("mpirun", "said"), [(True, "the site's"), (False, "ours")])
+def test_commands_find_the_mpi_that_make_run_brought(tmp_path, monkeypatch, mpirun, said):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "tenken-mpi.env").write_text("export WHOSE=ours\n")
+    for name in ("mpirun", "mpicxx") if mpirun else ():
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setattr(command.sys, "prefix", str(tmp_path))
+    made = command.with_mpi(["/bin/sh", "-c", 'printf "%s" "$WHOSE"'])
+    environment = {"PATH": str(folder), "WHOSE": "the site's"}
+    done = command.subprocess.run(
+        ["/bin/sh", *made[1:]], capture_output=True, text=True, check=True, env=environment
+    )  # fmt: skip
+    assert done.stdout == said
+
+
 @pytest.mark.parametrize(("described", "offered"), [
     ({"@class": "BurnNode", "program": "burn", "tags": ["burn", "burn-in"], "burn_seconds": 0, "subjects": ["gpu"],
       "metrics": None, "as_nodes": False},

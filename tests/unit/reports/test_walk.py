@@ -21,8 +21,8 @@ from tenken.report import contracts
 from tenken.report.contracts import Machine, Offered
 from tests.support import kept
 
-#: What is measured: memory, host links, peer links.
-CHECKS = ("StreamCuda", "Transfer", "P2P")
+#: What is measured: memory, host links, peer links; or on a host of which nothing is known.
+CARDS, HOST = ("StreamCuda", "Transfer", "P2P"), ("StreamHost", "GemmHost")
 
 
 def commands():
@@ -35,11 +35,11 @@ def commands():
 class TwoCards:
     """An archive that begins with the kept records, and sessions of them some hours later, each with its seal."""
 
-    def __init__(self, root):
+    def __init__(self, root, checks):
         self.root, self.hours = root, 0
         every = kept.two_clean()
         first = min(one.session for one in every)
-        self.kept = [one for one in every if one.session == first and one.base_check in CHECKS and one.result]
+        self.kept = [one for one in every if one.session == first and one.base_check in checks and one.result]
         self.write(self.kept, first)
 
     def write(self, records, session):
@@ -57,7 +57,8 @@ class TwoCards:
         self.write([one for one in self.kept if one.check in batch.names], name)
 
 
-def test_the_example_of_the_page_ends_accepted(monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize("checks", [CARDS, HOST])
+def test_the_example_of_the_page_ends_accepted(monkeypatch, tmp_path, capsys, checks):
     first, *others = commands()
     assert first == "make run MODE=acceptance" and len(others) == 3
     monkeypatch.setenv("TENKEN_ARCHIVE", str(tmp_path / "archive"))
@@ -67,7 +68,7 @@ def test_the_example_of_the_page_ends_accepted(monkeypatch, tmp_path, capsys):
                          for value in function.__defaults__)  # fmt: skip
         monkeypatch.setattr(function, "__defaults__", defaults)
     monkeypatch.setattr(acceptance.paths, "ROOT", tmp_path)
-    site = TwoCards(tmp_path / "archive")
+    site = TwoCards(tmp_path / "archive", checks)
     offered = tuple(Offered(one.check, one.base_check, one.program) for one in site.kept)
     machine = Machine(loader.load("local").expand({}, strict=False), offered)
     monkeypatch.setattr(contract, "checked", lambda *_: machine)
@@ -82,7 +83,7 @@ def test_the_example_of_the_page_ends_accepted(monkeypatch, tmp_path, capsys):
     assert "ACCEPTED: lot1" in said and "6 sessions" in said
     assert (tmp_path / "output" / "acceptance" / "lot1" / "lot1.tar").is_file()
     page = (tmp_path / "output" / "acceptance" / "lot1" / "report.html").read_text()
-    assert "ACCEPTED" in page and "NVIDIA H200" in page
+    assert "ACCEPTED" in page and ("NVIDIA H200" in page) is (checks == CARDS)
     with pytest.raises(SystemExit):
         cli.main(["accept", "--verify"])
     assert cli.main(["accept", "--verify", str(tmp_path / "output/acceptance/lot1/lot1.tar")]) == 0
