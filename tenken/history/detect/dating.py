@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-#: Minimum number of values in a drift; a change over fewer is a step.
-RECENT = 5
+from tenken.history.detect.order import RECENT
+
 #: A slow change is reported as a step if one step makes up at least this fraction of it.
 _SUDDEN = 0.6
 #: Newest values in which one step may be the major part.

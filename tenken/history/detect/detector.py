@@ -21,6 +21,7 @@ from tenken.history.detect.windows import (
     SLOW_ONES,
     STRIDE,
     WINDOWS,
+    age,
     distances,
     span,
     spread_of_mean,
@@ -210,11 +211,11 @@ class Detector(Model):
         return [event for event in found if event is not None]
 
     def _not_again(self, part: np.ndarray, sign: int) -> None:
-        """Removes from `part` (series, windows) what windows of two and three values report on a level that the series
-        had within these weeks."""
-        for window in np.flatnonzero(SHORT).tolist():
+        """Removes from `part` (series, windows) what windows report on a level that is not new within three weeks."""
+        for window in range(len(WINDOWS)):
             rows = np.flatnonzero(part[:, window] > 1)
-            part[rows, window] *= order.unreached(sign * self._long[rows], WINDOWS[window][1])
+            if len(rows):
+                part[rows, window] *= order.unreached(sign * self._long[rows], WINDOWS[window][1], age(window))
 
     def _plain(self, judged: np.ndarray) -> np.ndarray:
         """Number of values of an obvious and persistent change of each series, 0 without one."""

@@ -1,7 +1,7 @@
 """Tests on the order of values, which depend on no other series and on no model of the noise.
 
 Two are for changes of a size that any reader would recognise: `precedence` for lasting changes, `ratio` for values far
-outside the range of three weeks. `unreached` is required of every change that only two or three values show.
+outside the range of three weeks. `unreached` is required of every change of level.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ LASTED, BEFORE, FEWEST_BEFORE, SPARED_FROM = 7, 10, 5, 9
 #: The newest two values are compared with this many before them; minimum ratio of their distance from the median to
 #: that of the farthest of these, and minimum distance in standard deviations (by MAD).
 WEEKS, TIMES, DEVIATIONS = 21, 2.0, 4.0
-#: Number of values within three weeks that may be as bad as two or three new ones: spikes (table in
-#: docs/statistics.md).
-SPARED = 2
+#: Number of values within three weeks that may be as bad as the new ones: spikes; one more for windows of MANY values
+#: (table in docs/statistics.md).
+SPARED, MANY = 2, 10
+#: Number of newest values whose median stands for a longer window: one or two spikes are no change of level.
+RECENT = 5
 
 
 def precedence(values: np.ndarray, since: np.ndarray) -> np.ndarray:
@@ -63,12 +65,15 @@ def ratio(values: np.ndarray, since: np.ndarray) -> np.ndarray:
     return out
 
 
-def unreached(values: np.ndarray, length: int) -> np.ndarray:
-    """Whether the newest `length` values are beyond all but SPARED of the WEEKS before them, (series,).
+def unreached(values: np.ndarray, length: int, age: int) -> np.ndarray:
+    """Whether the newest values lie beyond all but a few of the WEEKS before the newest `age` values, (series,).
 
-    `values` (series, at least WEEKS + length) are costs, the newest last. A level that a series had within three weeks,
-    such as that of a mode or of a recurring disturbance, is not new because two or three values are at it. For
-    independent values the probability is 6 / C(23, 2) = 1 in 42 for two values, and 10 / C(24, 3) = 1 in 202 for three.
+    `values` (series, at least WEEKS + age) are costs, the newest last. Of a window of `length` values all are compared
+    if they are two or three, else the median of the newest RECENT. A level that a series had within three weeks, such
+    as that of a mode or of a recurring disturbance, is not new because the newest values are at it. For independent
+    values the probability is 6 / C(23, 2) = 1 in 42 for two values, 10 / C(24, 3) = 1 in 202 for three, and
+    2206 / C(26, 5) = 1 in 30 for a median of five, or 4106 = 1 in 16 with three spared.
     """
-    least, old = values[:, -length:].min(axis=1), values[:, -WEEKS - length : -length]
-    return np.asarray((old >= least[:, None]).sum(axis=1) <= SPARED)
+    new = values[:, -length:].min(axis=1) if length < RECENT else np.median(values[:, -RECENT:], axis=1)
+    end = values.shape[1] - age
+    return np.asarray((values[:, end - WEEKS : end] >= new[:, None]).sum(axis=1) <= SPARED + (length >= MANY))

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: (kind, number of values, mean and standard deviation of it for independent normal values of deviation 1; from 10^6
-#: windows). `slow` is a level that follows within about five values, compared with the level some time before (SLOW),
-#: for drifts that the level follows.
+from tenken.history.detect.order import RECENT, WEEKS
+
+#: (kind, number of values, mean and standard deviation of it for independent normal values of deviation 1; from
+#: 10^6 windows). `slow` is a level that follows within about five values, compared with the level some time before
+#: (SLOW), for drifts that the level follows.
 WINDOWS: tuple[tuple[str, int, float, float], ...] = (
     ("min", 2, -0.5635, 0.8249),
     ("mean", 2, -0.1056, 0.7447),
@@ -29,11 +31,8 @@ WINDOWS: tuple[tuple[str, int, float, float], ...] = (
 SLOW = {10: 30, 14: 60}
 STRIDE = 5
 SLOW_KEPT = 16
-#: Number of newest values whose median must have covered half of the change that a window of this length or longer
-#: reports.
-CONFIRMED = 5
-#: Number of values stored to determine when a slow change began: the longest slow window and the time before it.
-LONG = 80
+#: Number of values stored: the longest slow window, the time before it and three weeks.
+LONG = 14 + SLOW[14] + WEEKS
 LONGEST = 14
 _CHOSEN = 4.0
 #: Standard deviations beyond the second worst to which the worst value of a `mean` window is clipped, by its length.
@@ -60,6 +59,12 @@ def span(window: int) -> int:
     """Number of newest values that a window compares: all of them must be newer than the last change of level."""
     kind, length, _, _ = WINDOWS[window]
     return length + SLOW[length] + STRIDE if kind == "slow" else length
+
+
+def age(window: int) -> int:
+    """Number of values since the level that a window compares with: its own, and for a slow one those before it."""
+    kind, length, _, _ = WINDOWS[window]
+    return length + SLOW[length] if kind == "slow" else length
 
 
 def spread_of_mean(memory: np.ndarray) -> np.ndarray:
@@ -103,7 +108,7 @@ def distances(
     low = [np.full(series, np.inf), np.full(series, np.inf)]
     doubt = (1 + memory) / (1 - memory)  # the mean of autocorrelated values is less certain
     columns, known = np.ascontiguousarray(values.T), np.ascontiguousarray(levels.T)
-    halfway = np.median(values[:, kept - CONFIRMED :], axis=1)
+    halfway = np.median(values[:, kept - RECENT :], axis=1)
     ends = {}
     for length in range(1, LONGEST + 1):
         one = columns[kept - length]
@@ -137,7 +142,7 @@ def distances(
         worse[:, index] = np.where(fits, (up - mean * deviation) / scale, -np.inf)
         better[:, index] = np.where(fits, (-down - mean * deviation) / scale, -np.inf)
         middle = up if kind == "slow" else sum_ / length - level - echo
-        if length >= CONFIRMED:  # most of the newest values must confirm it: a spike or two are no change of level
+        if length >= RECENT:  # most of the newest values must confirm it: a spike or two are no change of level
             gone = (halfway - level) * np.sign(middle)
             middle = np.where(2 * gone >= np.abs(middle), middle, 0.0)
         shift_worse[:, index] = np.minimum(middle, up - mean * deviation)
