@@ -8,13 +8,38 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 #: How the name of an unfinished file begins.
 TEMPORARY = ".tmp-"
+#: Seconds that a lock is waited for, and after which that is printed.
+LOCK_S, LOCK_SAID_S = 600.0, 10.0
+
+
+def lock(descriptor: int, path: Path, seconds: float = LOCK_S) -> None:
+    """Lock an open file against other processes. Raises TimeoutError if one of them holds it for `seconds`, and another
+    OSError where the file system has no locks.
+    """
+    began, said, pause = time.monotonic(), False, 0.005
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waited = time.monotonic() - began
+        if waited >= seconds:
+            raise TimeoutError(errno.ETIMEDOUT, f"another process has held the lock of {path} for {seconds:.0f} s")
+        if waited >= LOCK_SAID_S and not said:
+            said = True
+            text = f"tenken: another process holds the lock of {path}; it is given up after {seconds:.0f} s"
+            print(text, file=sys.stderr, flush=True)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.2)
 
 
 def temporary(path: Path, content: bytes) -> Path:

@@ -9,7 +9,6 @@ digest of its bytes, so that a different file of the same name is a different ar
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import lzma
 import shutil
@@ -17,6 +16,7 @@ import tarfile
 import tempfile
 from pathlib import Path, PurePosixPath
 
+from tenken.archive import durable
 from tenken.errors import ArchiveError
 from tenken.paths import CACHE
 
@@ -40,7 +40,7 @@ def folder_of(archive: Path, cache: Path = CACHE / "archives") -> Path:
             return folder
         cache.mkdir(parents=True, exist_ok=True)
         with (cache / f".{folder.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # the second process finds it complete
+            durable.lock(lock.fileno(), folder)  # the second process finds it complete
             if not folder.is_dir():
                 unpacked = Path(tempfile.mkdtemp(prefix=".tmp-", dir=cache))
                 try:

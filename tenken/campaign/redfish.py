@@ -12,6 +12,7 @@ import base64
 import http.client
 import json
 import os
+import re
 import ssl
 import stat
 import time
@@ -156,7 +157,7 @@ class Bmc:
         try:
             with self.opener.open(request, timeout=min(left, _ONE_SECONDS)) as answer:
                 text = self._read(answer)
-            found = json.loads(text)
+            found = json.loads(text.decode("utf-8-sig", "replace"), strict=False)
         except urllib.error.HTTPError as error:
             if error.code in (404, 405, 501):
                 return None
@@ -203,9 +204,13 @@ class Bmc:
         """The members of a collection, including further pages, without those that cannot be read."""
         pages: set[str] = set()
         while collection is not None:
-            for link in _list(collection.get("Members")):
+            listed = collection.get("Members")
+            bad = sum(not isinstance(link, dict) for link in listed) if isinstance(listed, list) else listed is not None
+            if bad:
+                self.unread.append(f"{_word(collection.get('@odata.id'))}: {int(bad)} members that are no links")
+            for link in _list(listed):
                 # some BMCs include the members themselves
-                found = link if "Status" in link else self.follow(link)
+                found = link if "Status" in link or "@odata.id" not in link else self.follow(link)
                 if found is not None:
                     yield found
             following = collection.get("Members@odata.nextLink")
@@ -248,7 +253,10 @@ def read(bmc: Bmc) -> Hardware:
         there = [p for p in parts if _state(p)[0] != "Absent"]
         if parts:
             items[_PLURAL.get(label, f"{label}s")] = _listed(map(_model, there)) or "none"
-        faults += [f"{label} {_name(p)}: {fault}" for p in parts if (fault := _fault(label, p))]
+        faults += [f"{label} {_name(p)}: {fault}" for p in there if (fault := _fault(label, p))]
+    supplied = [] if watts else [_supplied(bmc, p) for p in of["power supply"] if _state(p)[0] != "Absent"]
+    if supplied and None not in supplied:
+        watts.append(sum(filter(None, supplied)))
     readings = {"power_w": max(watts)} if watts else {}
     if of["leak detector"]:
         readings["leaks"] = float(sum(_fault("leak detector", p) is not None for p in of["leak detector"]))
@@ -276,16 +284,34 @@ def power(bmc: Bmc, places: Sequence[str] = ()) -> tuple[float, tuple[str, ...]]
 def _watts(bmc: Bmc, chassis: Mapping[str, Any]) -> Iterator[float]:
     """Power that a chassis draws, in W. The node's reading is that of its largest chassis: parts report separately."""
     now = bmc.follow(chassis.get("EnvironmentMetrics")) or {}
-    yield from _watts_in(now or bmc.follow(chassis.get("Power")) or {})
+    stated = list(_watts_in(now))
+    # metrics of a chassis may have temperatures alone
+    yield from stated or _watts_in(bmc.follow(chassis.get("Power")) or {})
 
 
 def _watts_in(resource: Mapping[str, Any]) -> Iterator[float]:
     controls = (one.get("PowerConsumedWatts") for one in _list(resource.get("PowerControl")))
-    readings = [resource.get("PowerWatts"), *controls]
-    for reading in readings:
-        value = reading.get("Reading") if isinstance(reading, dict) else reading
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e6:
-            yield float(value)
+    yield from (watts for watts in map(_number, [resource.get("PowerWatts"), *controls]) if watts is not None)
+
+
+def _supplied(bmc: Bmc, supply: Mapping[str, Any]) -> float | None:
+    """Power in W that a supply draws, for nodes of which no chassis reports it; None: not reported."""
+    try:
+        metrics = bmc.follow(supply.get("Metrics")) or {}
+    except _TimeUpError as error:
+        bmc.unread.append(str(error))
+        return None
+    return next(filter(None, map(_number, (metrics.get("InputPowerWatts"), supply.get("PowerInputWatts")))), None)
+
+
+def _number(reading: Any) -> float | None:
+    """A power in W, or the `Reading` of an excerpt of a sensor; some BMCs write it as text. None: there is none."""
+    value = reading.get("Reading") if isinstance(reading, dict) else reading
+    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,6}(\.\d{1,9})?\s*", value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if 0 < value < 1e6 else None
 
 
 def _parts(bmc: Bmc, chassis: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:

@@ -93,7 +93,7 @@ _GRES = re.compile(
     re.I,
 )
 #: A MIG instance in the type of a GRES: `a100_1g.5gb`, `nvidia_h100_80gb_hbm3_4g.40gb`, `1g.10gb+me`, `mig-3g.40gb`.
-_MIG = re.compile(r"(?:^|[^0-9a-z])(?:\d+c\.)?\d+g[._]?\d+gb(?![a-z])|(?:^|[^a-z])mig(?:[^a-z]|$)", re.I)
+_MIG = re.compile(r"(?:^|[^0-9a-z])(?:\d+c\.)?\d+g[._-]?\d+gb(?![a-z])|(?:^|[^a-z])mig(?:[^a-z]|$)", re.I)
 
 
 def slurm_gpus(gres: str) -> tuple[str | None, int]:
@@ -114,6 +114,9 @@ def slurm_instances(gres: str) -> int:
 def _gpus_of(gres: str) -> dict[str | None, int]:
     """GPUs and instances by kind."""
     kinds: dict[str | None, int] = {}
+    # TRES have the number of all kinds beside those of each: gres/gpu=4,gres/gpu:a100=4
+    if re.search(r"gres/gpu:[^=,]+=", gres, re.I):
+        gres = re.sub(r"gres/gpu=\d+(,|$)", "", gres, flags=re.I)
     for one in _GRES.finditer(gres):
         if one["name"].lower() == "gpu":
             scale = 1024 ** " KMGTP".index((one["unit"] or " ").upper())
@@ -142,7 +145,7 @@ def pbs_queues(run: Runner, unread: list[str] | None = None) -> list[Queue]:
         if queue.get("queue_type", "Execution") != "Execution":
             continue
         limit = str(_dict(queue.get("resources_max")).get("walltime", "")) or None
-        usable = queue.get("enabled") != "False" and queue.get("started") != "False"
+        usable = "False" not in (str(queue.get("enabled")), str(queue.get("started")))
         for vnodes in hosts.values():
             parts = [node for node in vnodes.values() if serves(node, name)]
             serving = [_dict(node.get("resources_available")) for node in parts]
@@ -200,12 +203,11 @@ def serves(node: Mapping[str, Any], queue: str) -> bool:
 
 
 def _pbs_mib(text: str) -> int | None:
-    match = re.fullmatch(r"([0-9]{1,18})(b|kb|mb|gb|tb)", text)
-    return (
-        int(match[1]) * {"b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}[match[2]] // 2**20
-        if match
-        else None
-    )
+    """A size of PBS in MiB: a number, k m g t p, bytes or words of eight (pbs_resources(7))."""
+    match = re.fullmatch(r"([0-9]{1,18})([kmgtp]?)([bw]?)", text.lower())
+    if match is None:
+        return None
+    return int(match[1]) * 1024 ** " kmgtp".index(match[2] or " ") * (8 if match[3] == "w" else 1) // 2**20
 
 
 def _pbs(text: str | None, part: str, unread: list[str]) -> dict[str, Mapping[str, Any]]:

@@ -39,7 +39,7 @@ from tenken.machines.model import (
 )
 from tenken.paths import CACHE
 
-#: Runs a command and returns its stdout; None if it is missing, fails or hangs.
+#: Runs a command and returns its stdout; None if it is missing, hangs, or fails and prints nothing.
 Runner = Callable[[Sequence[str]], "str | None"]
 #: Full path of a program on PATH, or None.
 Which = Callable[[str], "str | None"]
@@ -62,17 +62,23 @@ _HYPERVISORS = {
 _NEEDED = ("index", "uuid", "name")
 _OPTIONAL = ("compute_cap", "mig.mode.current", "memory.total", "pcie.link.gen.max", "pcie.link.width.max")
 _FIELDS = (*_NEEDED, "compute_cap", "memory.total", "pcie.link.gen.max", "pcie.link.width.max", "mig.mode.current")
+#: What nvidia-smi prints where a GPU has no such value, or this user may not read it.
+_NO_VALUE = ("[N/A]", "[Not Supported]", "[Not Found]", "[Insufficient Permissions]", "[Requested functionality")
+#: A line of nvidia-smi in place of a GPU.
+_NO_HANDLE = re.compile(r"device handle for\b.*?\b([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])")
 #: Total seconds for queries to an nvidia-smi that does not answer the first one.
 _SMI_SECONDS = 20.0
 
 
 def run_command(command: Sequence[str]) -> str | None:
-    """stdout of a command that ends within 10 s, otherwise None."""
+    """stdout of a command that ends within 10 s, otherwise None. What one that fails had printed is used: nvidia-smi
+    ends with 14 because of one GPU's infoROM, and lists all GPUs (nvidia-smi(1), return value).
+    """
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, errors="replace", check=False)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    return done.stdout if done.returncode == 0 else None
+    return done.stdout if done.returncode == 0 or done.stdout.strip() else None
 
 
 @dataclass
@@ -179,11 +185,13 @@ class Looker:
         match = re.search(r"^(?:model name|Model|cpu|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
         if match:
             return match.group(1).strip()
-        # Arm servers print part numbers only; lscpu has a table of the names, these are the common servers.
+        # Arm servers print part numbers only, of which lscpu has a table of names
         part = re.search(r"^CPU part\s*:\s*(0x[0-9a-f]+)", text, re.MULTILINE)
-        return {"0xd4f": "Neoverse-V2", "0xd40": "Neoverse-V1", "0xd0c": "Neoverse-N1"}.get(
-            part.group(1) if part else ""
-        )
+        usual = {"0xd4f": "Neoverse-V2", "0xd40": "Neoverse-V1", "0xd0c": "Neoverse-N1"}
+        if part is None or part[1] in usual:
+            return usual[part[1]] if part else None
+        named = re.findall(r"^\s*Model name:\s*(\S.*)$", self.run(["lscpu"]) or "", re.MULTILINE)
+        return ", ".join(dict.fromkeys(name.strip() for name in named if name.strip() != "-")) or None
 
     def _allowed_cpus(self) -> set[int] | None:
         if self.live and hasattr(os, "sched_getaffinity"):
@@ -249,8 +257,12 @@ class Looker:
             cpus.cores = share
 
     def memory_bytes_of_machine(self) -> int | None:
-        """Memory of the NUMA nodes with CPUs: the kernel also counts that of a coherent GPU (GH200, GB200)."""
+        """Memory of the NUMA nodes with CPUs: the kernel also counts that of a coherent GPU (GH200, GB200, POWER9). On
+        x86 no GPU is such: nodes without CPUs are HBM of the CPU, or memory behind CXL.
+        """
         total = _mem_total(self.text("proc/meminfo"))
+        if re.search(r"^vendor_id\s*:", self.text("proc/cpuinfo") or "", re.MULTILINE):
+            return total
         nodes = [f"sys/devices/system/node/{name}" for name in self._numa_nodes(with_cpus=False)]
         return None if total is None else total - sum(_mem_total(self.text(f"{n}/meminfo")) or 0 for n in nodes)
 
@@ -424,10 +436,12 @@ class Looker:
         handle (`_dead`), are named in `notes` and left out.
         """
         self._dead: list[str] = []
+        self._without_handle: list[str] = []
         if self.which("nvidia-smi") is None:
             return []
         until = time.monotonic() + _SMI_SECONDS
         rows = self._query(_FIELDS)
+        self._without_handle = self._without_handle if rows else []
         cards = self.listing("proc/driver/nvidia/gpus", r".*:.*") if not rows else []
         if len(cards) > 1:
             for bus in itertools.takewhile(lambda _: time.monotonic() < until, cards):
@@ -438,13 +452,16 @@ class Looker:
                 self.notes.append(f"nvidia-smi does not answer for {', '.join(self._dead)}: {len(self._dead)} lost")
             else:
                 self._dead = []
+        for bus in self._without_handle:
+            self._dead.append(bus)
+            self.notes.append(f"nvidia-smi does not answer for {bus}: 1 lost")
         for count in range(1, len(_OPTIONAL) + 1):
             for omitted in itertools.combinations(_OPTIONAL, count):
                 if not rows and time.monotonic() < until:
                     rows = self._query(tuple(name for name in _FIELDS if name not in omitted))
                     if rows:
                         self.notes.append(f"nvidia-smi of this driver has no {', '.join(omitted)}")
-        lost = [row for row in rows if row["name"].startswith(("[", "ERR!")) or row["uuid"].startswith(("[", "ERR!"))]
+        lost = [row for row in rows if _is_error(row["name"]) or _is_error(row["uuid"])]
         for row in lost:
             self._dead.append(row["index"])
             self.notes.append(f"nvidia-smi reports of GPU {row['index']}: {row['name']}: 1 lost")
@@ -453,7 +470,9 @@ class Looker:
     def _query(self, names: Sequence[str], *which: str) -> list[dict[str, str]]:
         """Rows by field, without invalid lines; the cell of an omitted field is empty."""
         asked = ["nvidia-smi", *which, f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits"]
-        lines = [[cell.strip() for cell in line.split(",")] for line in (self.run(asked) or "").splitlines()]
+        text = self.run(asked) or ""
+        self._without_handle = _NO_HANDLE.findall(text)
+        lines = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
         return [
             {**dict.fromkeys(_FIELDS, ""), **dict(zip(names, cells, strict=True))}
             for cells in lines
@@ -479,12 +498,12 @@ class Looker:
         return chosen
 
     def _from_smi(self, rows: list[dict[str, str]]) -> Gpus:
-        first = rows[0]
+        first = next((row for row in rows if not any(map(_is_error, row.values()))), rows[0])
         # the board distinguishes modules for which the driver has one name: Orin (nvgpu)
         board = self._jetson()
         result = Gpus(names=[board] if board and len(rows) == 1 else [row["name"] for row in rows])
         result.sheet = self._one_sheet(result.names)
-        memory = [int(row["memory.total"]) * 2**20 for row in rows if row["memory.total"].isdigit()]
+        memory = [int(row["memory.total"]) * 2**20 for row in rows if row["memory.total"].strip("0").isdigit()]
         result.memory_bytes = min(memory) if memory else None
         able = [row["compute_cap"] for row in rows if re.fullmatch(r"\d+\.\d+", row["compute_cap"])]
         result.compute_capability, result.compute_capabilities = next(iter(able), None), tuple(sorted(set(able)))
@@ -833,6 +852,11 @@ def _mpi_family(said: str | None) -> str | None:
     if re.search(r"open ?mpi|open rte|prte", text):
         return "Open MPI"
     return "MPICH" if re.search(r"mpich|hydra|mvapich", text) else None
+
+
+def _is_error(cell: str) -> bool:
+    """Whether nvidia-smi could not read what every GPU has: `[Unknown Error]`, `[GPU is lost]`, `ERR!`."""
+    return cell.startswith(("[", "ERR!")) and not cell.startswith(_NO_VALUE)
 
 
 def _may_open(file: Path) -> bool:

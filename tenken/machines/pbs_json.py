@@ -36,14 +36,17 @@ def read(text: str | None, part: str) -> tuple[dict[str, Mapping[str, Any]], lis
     Raises ValueError if the text has nothing that resembles JSON of PBS; an empty text has no entries.
     """
     text = (text or "").strip()
+    # a site's wrapper may print a line of its own before it
+    begin = re.search(r"^\{", text, re.M)
+    text = text[begin.start() :] if begin else text
     if not text:
         return {}, []
     try:
         found = json.loads(text, strict=False)
         entries = found.get(part) if isinstance(found, dict) else None
-        return {k: v for k, v in (entries or {}).items() if isinstance(v, dict)} if isinstance(
-            entries, dict
-        ) else {}, []
+        entries = entries if isinstance(entries, dict) else {}
+        bad = [name for name, value in entries.items() if not isinstance(value, dict)]
+        return {name: value for name, value in entries.items() if isinstance(value, dict)}, bad
     except (ValueError, RecursionError):
         if not re.match(r"\{\s*\"", text):
             raise ValueError(f"no JSON but {text[:80]!r}") from None

@@ -19,7 +19,8 @@ ROOT = Path("/")
 #: Lines of the kernel log (facility 0, which no program can write) that a check counts: kind, pattern. `device` and
 #: `code` are named in the finding.
 LOG = {
-    "xid": re.compile(r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<code>\d+)"),
+    # older drivers leave out PCI:, and of a GPU with MIG the instance follows
+    "xid": re.compile(r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]+)(?: GPU-[^)]*)?\): (?P<code>\d+)"),
     "sxid": re.compile(r"SXid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<code>\d+), Fatal"),
     "hardware": re.compile(r"(?P<device>)\[Hardware Error\]:\s+event severity: (?P<code>fatal|recoverable)"),
     "memory": re.compile(r"(?P<device>)Memory failure: (?P<code>0x[0-9a-f]+):"),

@@ -610,7 +610,7 @@ class TenkenCheck(JudgedCheck):
 
     @run_before("run")
     def set_command(self):
-        built = os.path.join(self.programs.stagedir, "bin", self.program)
+        built = shlex.quote(os.path.join(self.programs.stagedir, "bin", self.program))
         inside = self.machine.in_image(built, self.stagedir, self.programs.stagedir, gpus=self.uses_gpus)
         self.executable = inside if self.ours else built
         self.executable_opts = [*command_line(self.given), "--request", REQUEST_FILE, "--json", RESULT_FILE]

@@ -27,6 +27,9 @@ SITES: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
     "gridengine": ("tsubame3", {"TENKEN_GROUP": "gz00"}, ("qsub", "qstat", "qacct", "qdel")),
 }
 
+#: Users have such folders: their paths must come through every script and command whole.
+HOME = "a user's"
+
 #: Tests use short waiting times, not those for production.
 IMPATIENT = "output=00:00:05,submission=00:00:06,cancel=00:00:10,blocked=00:00:03,silence=00:00:20"
 
@@ -83,7 +86,8 @@ def site(tmp_path: Path) -> Callable[..., Site]:
         system, variables, commands = SITES[scheduler]
         cluster = Cluster(tmp_path / "cluster")
         environment = cluster.create(scheduler, commands, **faults)
-        return Site(cluster, system, {**environment, **variables}, tmp_path)
+        (tmp_path / HOME).mkdir()
+        return Site(cluster, system, {**environment, **variables}, tmp_path / HOME)
 
     return make
 

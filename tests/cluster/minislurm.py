@@ -69,7 +69,7 @@ AccountingStorageHost=127.0.0.1
 AccountingStoragePort={accounting_port}
 # beside AuthInfo, or every client hangs
 AccountingStoragePass={dir}/msock/s
-AccountingStorageEnforce=associations
+AccountingStorageEnforce=associations,limits,safe
 GresTypes=gpu
 NodeName=nid[1-{nodes}] NodeHostname={node_hosts} NodeAddr=127.0.0.1 Port=[{first}-{last}] Sockets=2 CoresPerSocket=8 \
 ThreadsPerCore=1 RealMemory=2000 Gres=gpu:h200:4

@@ -4,9 +4,11 @@ All in one xdist group: there is one cluster, and most tests need exclusive use 
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import resource
+import shutil
 import signal
 import statistics
 import subprocess
@@ -19,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from tenken.archive import records as archive
-from tests.cluster.conftest import write_document
+from tests.cluster.conftest import HOME, IMPATIENT, write_document
 from tests.cluster.minislurm import MiniSlurm, PortTakenError
 from tests.support.reframe import Outcome
 
@@ -65,7 +67,8 @@ def test_a_good_run_passes_and_names_its_node(run):
 
 
 def test_srun_runs_a_rank_on_each_of_two_nodes(run, tmp_path):
-    outcome = run(check="ProbeTwo", command=f"uname -n > {tmp_path}/rank$SLURM_PROCID", ranks=2)
+    command = f"uname -n > {tmp_path}/rank$SLURM_PROCID"
+    outcome = run(check="ProbeTwo", command=command, ranks=2, RFM_STAGE_DIR=str(tmp_path / HOME))
     assert outcome.code == 0, outcome.output
     found = {(tmp_path / f"rank{rank}").read_text().strip() for rank in (0, 1)}
     assert found == set(only(outcome).nodes)
@@ -164,14 +167,24 @@ def test_a_time_limit_and_a_node_that_dies_fail_jobs_by_name(slurm, tmp_path):
     (limited,) = slurm.slurm("squeue", "-h", "-t", "R", "-o", "%i").split()
     dying = start(slurm, tmp_path / "dying", "20260101T000000Z-dying", "sleep 300", TENKEN_TEST_TIME_LIMIT="5m")
     nodes = []
-    while not nodes:
+    both = start(
+        slurm, tmp_path / "both", "20260101T000000Z-both", "sleep 300", "ProbeTwo", TENKEN_TEST_TIME_LIMIT="5m"
+    )
+    pair: list[str] = []
+    while not nodes or not pair:
         lines = slurm.slurm("squeue", "-h", "-t", "R", "-o", "%i %N").splitlines()
-        nodes = [line.split()[1] for line in lines if not line.startswith(f"{limited} ")]
+        others = [line.split()[1] for line in lines if not line.startswith(f"{limited} ")]
+        nodes, pair = [one for one in others if "[" not in one], [one for one in others if "[" in one]
         time.sleep(0.2)
     time.sleep(1)
+    second = slurm.slurm("scontrol", "show", "hostnames", pair[0]).split()[1]
     slurm.kill_node(nodes[0])
-    outputs = [process.communicate(timeout=150)[0] for process in (dying, over)]
-    assert dying.returncode and over.returncode
+    slurm.kill_node(second)
+    outputs = [process.communicate(timeout=150)[0] for process in (dying, over, both)]
+    assert dying.returncode and over.returncode and both.returncode
+    (of_two,) = whole(tmp_path / "both" / "perflogs")
+    assert (of_two.verdict, len(of_two.nodes)) == ("FAIL", 2), outputs
+    assert re.search(rf"state NODE_FAIL.*{second} is down", text(of_two)), text(of_two)
     (died,), (expired,) = whole(tmp_path / "dying" / "perflogs"), whole(tmp_path / "over" / "perflogs")
     assert (died.verdict, expired.verdict) == ("FAIL", "FAIL"), outputs
     assert re.search(rf"{nodes[0]}: the job did not run to its end: (state NODE_FAIL|no end mark)", text(died))
@@ -278,6 +291,59 @@ def test_no_scheduler_command_on_path_is_one_line(run, tmp_path):
     assert "sbatch is not on PATH: run this on a node from which jobs are submitted (a login node)" in outcome.output
 
 
+@pytest.fixture
+def limited(slurm):
+    """Limits the user, and takes all limits back."""
+    user = getpass.getuser()
+
+    def limit(**values):
+        words = [f"{name}={value}" for name, value in values.items()]
+        slurm.slurm("sacctmgr", "-i", "modify", "user", user, "set", *words)
+        until = time.time() + 20
+        while time.time() < until:
+            told = slurm.slurm("scontrol", "show", "assoc_mgr", f"users={user}", "flags=assoc")
+            if all(
+                value.split("=")[-1] in re.findall(rf"{name}=(?:cpu=)?(\w*)", told) for name, value in values.items()
+            ):
+                return
+            time.sleep(0.2)
+        raise AssertionError(told)
+
+    yield limit
+    slurm.slurm("sacctmgr", "-i", "modify", "user", user, "set", "MaxSubmitJobs=-1", "GrpTRESMins=cpu=-1")
+
+
+def test_a_limit_of_jobs_is_waited_for(run, slurm, limited):
+    limited(MaxSubmitJobs="2")
+    outcome = run("--distribute=idle", command="sleep 4")
+    assert [record.verdict for record in outcome.records] == ["RECORDED"] * 4, outcome.output
+    assert re.search(r"job submit limit.*; 1 attempts, the last one after 00:02:00", outcome.output)
+
+
+def test_a_spent_budget_is_told_and_not_waited_for(run, limited):
+    limited(GrpTRESMins="cpu=1")
+    record = only(run(TENKEN_PATIENCE=IMPATIENT))
+    assert record.verdict == "FAIL"
+    assert "blocked in the queue: AssocGrpCPUMinutesLimit" in text(record)
+
+
+def test_a_clock_that_is_off_is_named(run, slurm, tmp_path):
+    """`scancel` on a node whose clock is behind: the job seems to begin before it was submitted."""
+    path = stub(tmp_path, slurm, "date", 'exec $REAL -d "$(cat ${0%/*}/off) seconds" "$@"')
+    (tmp_path / "stub" / "off").write_text("-60")
+    watcher = when_running(slurm, lambda job: slurm.slurm("scancel", job))
+    record = only(run(command="sleep 60", PATH=path))
+    watcher.join()
+    assert (record.verdict, record.nodes) == ("FAIL", (record.nodes[0],))
+    assert re.search(r"state CANCELLED; the clock of nid\d is at least \d\d s behind this host's", text(record))
+    assert "lost the job" not in text(record)
+    (tmp_path / "stub" / "off").write_text("+7200")
+    shutil.rmtree(tmp_path / "perflogs")
+    record = only(run(PATH=path))
+    assert record.verdict == "RECORDED", text(record)
+    assert re.search(r"the clock of nid\d is at least 7\d\d\d s ahead of this host's", text(record))
+
+
 # -- people --
 
 
@@ -287,7 +353,9 @@ def whole(root: Path) -> list[archive.Record]:
     return list(archive.records(root, None))
 
 
-def start(slurm: MiniSlurm, folder: Path, session: str, command: str, **env: str) -> subprocess.Popen[str]:
+def start(
+    slurm: MiniSlurm, folder: Path, session: str, command: str, check: str = "ProbeOne", **env: str
+) -> subprocess.Popen[str]:
     """A session that continues while the test acts."""
     folder.mkdir(exist_ok=True)
     environment = {
@@ -300,7 +368,7 @@ def start(slurm: MiniSlurm, folder: Path, session: str, command: str, **env: str
         **env,
     }  # fmt: skip
     return subprocess.Popen(
-        ["reframe", "-c", "tests/cluster/probes", "-r", "--system", "minislurm", "-n", "ProbeOne"],
+        ["reframe", "-c", "tests/cluster/probes", "-r", "--system", "minislurm", "-n", check],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
 

@@ -596,3 +596,41 @@ def test_a_job_costs_little_on_the_machine_that_submits(run, tmp_path):
         if found[-1] < 0.3:
             return
     raise AssertionError(f"a job costs {found} of a start; at most 0.3")
+
+
+# -- hooks of the nodes --
+
+
+@pytest.fixture
+def hooked(slurm, tmp_path):
+    """Gives the nodes a Prolog or an Epilog; both are gone afterwards, and let go what they hold."""
+    before = slurm.conf.read_text()
+
+    def configure(text):
+        slurm.conf.write_text(text)
+        slurm.slurm("scontrol", "reconfigure")
+
+    def hook(name, body):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\n{body}\n")
+        program.chmod(0o755)
+        configure(f"{before}{name}={program}\n")
+
+    yield hook
+    (tmp_path / "over").touch()
+    configure(before)
+
+
+def test_a_hung_epilog_costs_no_measurement_and_names_the_node(run, slurm, tmp_path, hooked):
+    hooked("Epilog", f'[ "$SLURMD_NODENAME" != nid1 ] || until [ -e {tmp_path}/over ]; do sleep 0.2; done')
+    record = only(run(TENKEN_PATIENCE="blocked=00:00:04"))
+    assert (record.verdict, record.nodes) == ("RECORDED", ("nid1",)), text(record)
+    assert re.search(r"COMPLETED \(by its own end mark; COMPLETING on nid1 for 00:00:0\d\)", record.job.state)
+    assert "nid1" in slurm.slurm("squeue", "-h", "-t", "CG", "-o", "%N")
+
+
+def test_a_prolog_that_fails_names_node_and_reason(run, slurm, hooked):
+    hooked("Prolog", '[ "$SLURMD_NODENAME" != nid1 ]')
+    record = only(run(TENKEN_PATIENCE="blocked=00:00:04,output=00:00:05"))
+    assert (record.verdict, record.nodes) == ("FAIL", ("nid1",)), text(record)
+    assert "rolog" in text(record)

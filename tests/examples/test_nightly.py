@@ -28,7 +28,8 @@ if [ "$1" = gate ]; then
     echo "Gate: verdict"; exit ${GATE:-0}
 fi
 [ "$1" = report ] || exit 0
-mkdir -p output/pages; echo page > output/pages/$3.html; echo "Tenken: verdicts"; echo "Page: output/pages/$3.html"
+mkdir -p output/pages; echo page > output/pages/$3.html; echo "Tenken: verdicts"
+[ "${TENKEN_TERMINAL:-}" = brief ] || echo "Verdict    Check    Where"; echo "Page: output/pages/$3.html"
 """
 
 
@@ -100,7 +101,8 @@ def test_what_arrives_in_the_mailbox(night, code, gate, subject):
         arguments = mailed.read_text().splitlines()
         assert arguments[:2] == ["-s", subject] and arguments[-1] == "ops@site"
         assert all((night.folder / one).is_file() for one in arguments[3:-1:2])
-        assert "# Tenken gate: of minislurm" in (night.folder / "body").read_text()
+        text = (night.folder / "body").read_text()
+        assert "# Tenken gate: of minislurm" in text and "Verdict    Check    Where\nPage: " in text
 
 
 def test_a_failed_night_says_so_where_cron_mails_it(night):

@@ -22,6 +22,7 @@ NAME = "gridengine"
 #: `failed` of `qacct` for a job whose output could not be opened, or whose folder could not be entered.
 _UNSEEN = ("26", "28")
 _REASON = re.compile(r"^error reason\s+\d+:.*?\b(error: .*)$", re.M)
+_JOB = re.compile(r"<job_list\b.*?</job_list>", re.S)
 _NOT_SEEN = re.compile(r"can't (chdir to|open \w+ file)")
 
 
@@ -78,9 +79,19 @@ def states(answer: str) -> dict[str, Seen]:
     try:
         root = ET.fromstring(answer)
     except ET.ParseError as error:
-        raise CommandError(f"qstat printed no XML: {error}") from None
-    entries = ((entry.findtext("JB_job_number"), entry.findtext("state") or "") for entry in root.iter("job_list"))
-    return {number: seen(letters) for number, letters in entries if number}
+        if not answer.rstrip().endswith(">") or "</job_info>" not in answer[-40:]:
+            raise CommandError(f"qstat printed no XML: {error}") from None
+        # names of jobs come as their users wrote them (`a&b`, a byte that is no character): they void no other field
+        found = [(_field(one, "JB_job_number"), _field(one, "state")) for one in _JOB.findall(answer)]
+    else:
+        jobs = root.iter("job_list")
+        found = [(one.findtext("JB_job_number") or "", one.findtext("state") or "") for one in jobs]
+    return {number: seen(letters) for number, letters in found if number}
+
+
+def _field(entry: str, name: str) -> str:
+    told = re.search(rf"<{name}>\s*([\w.-]+)\s*</{name}>", entry)
+    return told[1] if told else ""
 
 
 def accounted(table: str, name: str) -> Seen | None:

@@ -60,6 +60,9 @@ SLURM = (
     Reason("DependencyNeverSatisfied", _NEVER, _SQUEUE),
     Reason("Dependency", _RUNS, _SQUEUE),
     Reason("PartitionConfig", _MENDED, _SQUEUE + ": the partition or its QOS permits no such job"),
+    Reason("PerNode", _NEVER, _SQUEUE + ": the job requests more of a node than a QOS or an association permits"),
+    Reason("MaxMemPerLimit", _NEVER, _SQUEUE),
+    Reason("AssociationTimeLimit", _NEVER, _SQUEUE),
     Reason("MinutesPerJob", _NEVER, _SQUEUE),
     Reason("PerJob", _NEVER, _SQUEUE + ": the job itself is above the limit"),
     Reason("RunMinutes", _RUNS, _SQUEUE + ": other jobs of the group end"),
@@ -94,7 +97,8 @@ PBS = (
     Reason("Draining system", _RUNS, _PBS_GUIDE),
 )
 
-_SHORT_OF = re.compile(r"Insufficient amount of resource: \S+ \(R: (\d+)\b.*?\bT: (\d+)\b", re.I)
+_SIZE = r"(\d{1,18})([kmgtp]?b)?\b"
+_SHORT_OF = re.compile(rf"Insufficient amount of resource: \S+ \(R: {_SIZE}.*?\bT: {_SIZE}", re.I)
 
 
 def slurm(text: str) -> Waiting | None:
@@ -111,11 +115,17 @@ def pbs(comment: str, queue: str = "") -> Waiting | None:
     if _RESERVATION.fullmatch(queue) and "queue not started" in comment.lower():
         return _RUNS
     numbers = _SHORT_OF.search(comment)
-    if numbers and int(numbers[1]) > int(numbers[2]):
+    if numbers and _amount(*numbers.group(1, 2)) > _amount(*numbers.group(3, 4)):
         return _NEVER
     return _of(PBS, comment)
 
 
+def _amount(number: str, unit: str | None) -> int:
+    return int(number) * 1024 ** "bkmgtp".index((unit or "b")[0].lower())
+
+
 def _of(table: tuple[Reason, ...], text: str) -> Waiting | None:
-    found = next((reason for reason in table if reason.words.lower() in text.lower()), None)
+    # scontrol writes the blanks of squeue's words as underscores
+    said = text.replace("_", " ").lower()
+    found = next((reason for reason in table if reason.words.lower() in said), None)
     return _RUNS if found is None else found.waiting

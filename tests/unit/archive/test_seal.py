@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tenken.archive import disk, packed, redact, retention, seal, verify
+from tenken.archive import disk, durable, packed, redact, retention, seal, verify
 from tenken.archive import records as archive
 from tenken.campaign import spool
 from tenken.errors import ArchiveError
@@ -266,7 +266,7 @@ def test_a_file_system_without_locks_will_do(root, monkeypatch):
     def refuse(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(seal.fcntl, "flock", refuse)
+    monkeypatch.setattr(durable.fcntl, "flock", refuse)
     archive.write(record(ONE, check="C"), root)
     assert faults(root) == []
 

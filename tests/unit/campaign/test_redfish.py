@@ -311,6 +311,7 @@ def raw(text):
     [
         (lambda h: h.answer(500, {}), "HTTP 500"), (lambda h: h.answer(403, {}), "may not read it"),
         (raw(b"{broken"), "not JSON"), (raw(b"[]"), "not a JSON object"), (raw(b"\xff\xfe"), "not JSON"),
+        (raw(b'{"Members": 1} x'), "not JSON"),
         (lambda h: h.answer(302, {}, Location="https://evil/redfish/v1/Chassis/1"), "HTTP 302"),
         (lambda h: h.connection.close(), "no answer"),
     ],
@@ -332,6 +333,24 @@ def test_a_member_that_cannot_be_read_voids_itself_alone(server, how, says, bad)
     )
 
 
+def test_text_that_is_not_quite_json_voids_nothing(server):
+    server.of = chassis_tree(2)
+    text = b'\xef\xbb\xbf{"Fans": [{"Name": "L\xffter\n1", "Status": {"Health": "Critical"}}]}'
+    server.special[f"{ROOT}/T1"] = raw(text)
+    found = server.read()
+    assert (found.items, len(found.faults), found.error) == ({"fans": "2 x present"}, 1, "")
+    assert found.faults[0].endswith("1: health Critical")
+
+
+def test_members_that_are_no_links_are_named_and_an_empty_slot_is_no_fault(server):
+    server.of = chassis_tree(1)
+    server.of["/Chassis"]["Members"] += [None, "x", {"Thermal": member("/T7")}]
+    server.of["/T7"] = {"Fans": [{"Name": "F7", "Status": {"State": "Absent", "Health": "Critical"}}, ok(Name="F8")]}
+    found = server.read()
+    assert (found.items, found.faults) == ({"fans": "2 x present"}, [])
+    assert "2 members that are no links" in found.error
+
+
 def test_what_was_read_before_the_time_was_up_is_kept(server):
     server.of = chassis_tree(3)
     server.special[f"{ROOT}/Chassis/2"] = lambda h: time.sleep(1.5)
@@ -344,15 +363,26 @@ def test_what_was_read_before_the_time_was_up_is_kept(server):
     [
         ({"EnvironmentMetrics": member("/E")}, 9400.5), ({"Power": member("/P")}, 8100.0),
         ({"EnvironmentMetrics": member("/E"), "Power": member("/P")}, 9400.5),
+        ({"EnvironmentMetrics": member("/N"), "Power": member("/P")}, 8100.0),
+        ({"EnvironmentMetrics": member("/text")}, 812.5), ({"Power": member("/Q")}, 3000.0),
+        ({"Power": member("/half")}, None), ({"PowerSubsystem": member("/new")}, 2500.0),
         ({"EnvironmentMetrics": member("/no")}, None), ({"EnvironmentMetrics": member("/N")}, None),
     ],
 )  # fmt: skip
 def test_the_power_of_a_node_is_that_of_its_largest_chassis(server, chassis, watts):
     server.of = chassis_tree(2, **chassis)
     server.of["/Chassis/1"]["EnvironmentMetrics"] = member("/part")
-    server.of["/part"] = {"PowerWatts": {"Reading": 0 if watts is None else 700}}
+    server.of["/part"] = {"PowerWatts": {"Reading": 0 if (watts or 0) < 8000 else 700}}
     server.of["/E"] = {"PowerWatts": {"Reading": 9400.5}}
     server.of["/N"] = {"PowerWatts": {"Reading": None}}
+    server.of["/text"] = {"PowerWatts": {"Reading": "812.5"}}
+    # where no chassis reports it, all supplies together do
+    absent = {"Status": {"State": "Absent"}}
+    server.of["/Q"] = {"PowerSupplies": [ok(PowerInputWatts=1400), ok(PowerInputWatts=1600), absent]}
+    server.of["/half"] = {"PowerSupplies": [ok(PowerInputWatts=1400), ok(PowerInputWatts=None)]}
+    server.of["/new"] = member("/new", PowerSupplies=member("/Ps"))
+    server.of["/Ps"] = {"Members": [ok(Metrics=member("/M")), ok(Metrics=member("/M"))]}
+    server.of["/M"] = {"InputPowerWatts": {"Reading": 1250}}
     server.of["/P"] = {"PowerControl": [{"PowerConsumedWatts": 8100}], "PowerSupplies": []}
     found = server.read()
     assert found.readings.get("power_w") == watts

@@ -107,6 +107,48 @@ def test_a_card_that_was_lost_is_counted_and_named(node: Machine, cell: str) -> 
     )
 
 
+def test_a_line_in_place_of_a_card_and_warnings_void_no_other(node: Machine) -> None:
+    good = rows(3, "NVIDIA A100-SXM4-80GB")
+    node.answers["nvidia-smi --query-gpu="] = (
+        "WARNING: infoROM is corrupted at gpu 0000:B3:00.0\n" + good
+        + "Unable to determine the device handle for GPU3: 0000:DC:00.0: Unknown Error\n"
+    )  # fmt: skip
+    system = node.describe()
+    found = system.partition("node").node
+    assert found.gpu_count == 4 and found.gpu is not None and found.gpu_memory_bytes == 81920 * 2**20
+    assert "nvidia-smi does not answer for 0000:DC:00.0: 1 lost" in system.notes
+
+
+def test_what_a_command_printed_before_it_failed_is_used() -> None:
+    """nvidia-smi ends with 14 because of an infoROM, and has listed all GPUs."""
+    assert local.run_command(["sh", "-c", "echo 0, GPU-1; exit 14"]) == "0, GPU-1\n"
+    assert local.run_command(["sh", "-c", "echo no >&2; exit 9"]) is None
+
+
+@pytest.mark.parametrize("bad", [["[N/A]"], ["[Not Supported]"], ["[Unknown Error]", "[GPU requires reset]"]])
+def test_one_value_of_one_card_voids_itself_alone(node: Machine, bad: list[str]) -> None:
+    first, second = rows(2, "NVIDIA A100-SXM4-80GB").splitlines()
+    cells = first.split(", ")
+    if len(bad) == 1:
+        cells[1] = bad[0]  # a UUID that this user may not see
+    else:
+        cells[4], cells[5], cells[6] = bad[0], bad[0], bad[1]
+    node.answers["nvidia-smi --query-gpu="] = f"{', '.join(cells)}\n{second}\n"
+    found = node.node()
+    assert (found.gpu_count, found.gpu_memory_bytes, len(found.gpu_names)) == (2, 81920 * 2**20, 2)
+    assert found.host_link is not None and found.host_link.kind == "PCIe Gen4 x16"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["GRID V100DX-32C", "NVIDIA A100-40C", "NVIDIA H100-4-40C", "NVIDIA L40S-48Q", "NVIDIA H100XM-80C", "GRID T4-16Q"],
+)
+def test_a_share_of_a_card_has_no_sheet_of_the_card(node: Machine, name: str) -> None:
+    node.answers["nvidia-smi --query-gpu="] = rows(1, name, mib="40960", gen="[N/A]", lanes="[N/A]")
+    found = node.node()
+    assert (found.gpu_count, found.gpu, found.gpu_memory_bytes, found.host_link) == (1, None, 40960 * 2**20, None)
+
+
 @pytest.mark.parametrize(
     ("drivers", "count", "says"),
     [
@@ -283,6 +325,33 @@ def test_memory_of_a_coherent_gpu_is_not_the_hosts(
     assert differences(Node("aarch64", memory_bytes=sum(with_cpus) * 1024), replace(found, numa_nodes=None)) == []
 
 
+@pytest.mark.parametrize("kib", [[65536, 16777216], [0, 268435456, 268435456]])
+def test_memory_of_x86_without_cpus_is_the_hosts(node: Machine, kib: list[int]) -> None:
+    """HBM of a Xeon Max in flat mode, memory behind CXL."""
+    node.file("proc/cpuinfo", "vendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R) CPU Max 9468\n")
+    node.file("proc/meminfo", f"MemTotal:       {65536 + sum(kib)} kB\n")
+    for number, size in enumerate([65536, *kib]):
+        node.file(f"sys/devices/system/node/node{number}/meminfo", f"Node {number} MemTotal: {size} kB\n")
+        node.file(f"sys/devices/system/node/node{number}/cpulist", "0\n" if number == 0 else "\n")
+    system = node.describe()
+    assert system.partition("node").node.memory_bytes == (65536 + sum(kib)) * 1024
+    assert not any("without CPUs" in note for note in system.notes)
+
+
+@pytest.mark.parametrize(
+    ("part", "said", "cpu"),
+    [
+        ("0xd4f", "", "Neoverse-V2"), ("0xd8e", "", None),
+        ("0xd85", "Model name:   Cortex-X925\n  Model: 1\nModel name:   Cortex-A725\n", "Cortex-X925, Cortex-A725"),
+        ("0x001", "Vendor ID:  FUJITSU\n  Model name:  A64FX\n", "A64FX"), ("0xd83", "Model name: -\n", None),
+    ],
+)  # fmt: skip
+def test_names_of_arm_cpus(node: Machine, part: str, said: str, cpu: str | None) -> None:
+    node.file("proc/cpuinfo", f"processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: {part}\n")
+    node.answers["lscpu"] = said
+    assert node.node("aarch64").cpu == cpu
+
+
 # -- GPUs that this process does not see -----------------------------------------------------------------------------
 
 
@@ -338,6 +407,11 @@ def test_a_job_whose_control_group_keeps_its_gpus_from_it(node: Machine, monkeyp
         ("shard:gpu:8,gpu:2,mps:400,tmp:844G", (None, 2), 0),
         ("gpu:a100-sxm4-80gb:8", ("a100-sxm4-80gb", 8), 0),
         ("gpu:1K", (None, 1024), 0),
+        ("cpu=64,mem=500G,gres/gpu=4,gres/gpu:a100=4", ("a100", 4), 0),
+        ("gres/gpu=6,gres/gpu:a100=2,gres/gpu:a100_1g.5gb=4", ("a100", 2), 4),
+        ("gpu:a100-1g-5gb:2", (None, 0), 2),
+        ("craynetwork:4,gpu:mi250x:8,shard:mi250x:32", ("mi250x", 8), 0),
+        ("(null)", (None, 0), 0),
     ],
 )
 def test_every_form_of_gres(gres: str, whole: tuple[str | None, int], instances: int) -> None:
@@ -392,6 +466,27 @@ def test_an_entry_that_cannot_be_read_is_named() -> None:
     assert list(found) == ["53.s"] and unread == ["4.s", "54.s"]
     with pytest.raises(ValueError, match="no JSON"):
         pbs_json.read("qstat: cannot connect", "Jobs")
+
+
+def test_a_line_before_the_json_and_an_entry_that_is_none() -> None:
+    found, unread = pbs_json.read('site: maintenance at 6 pm\n{"Jobs":{"9.s":"gone",' + GOOD_JOB + "}}", "Jobs")
+    assert list(found) == ["53.s"] and unread == ["9.s"]
+
+
+@pytest.mark.parametrize(
+    ("text", "mib"),
+    [
+        ("65970696kb", 64424),
+        ("64GB", 65536),
+        ("1tb", 2**20),
+        ("2048mw", 16384),
+        ("1048576", 1),
+        ("", None),
+        ("x", None),
+    ],
+)
+def test_sizes_of_pbs(text: str, mib: int | None) -> None:
+    assert cluster._pbs_mib(text) == mib
 
 
 def test_what_of_the_nodes_cannot_be_read_is_named() -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from reframe.core.schedulers.local import LocalJobScheduler
 
-from tenken.reframe import leftovers
+from tenken.reframe import leftovers, stages
 
 def runs(pid):
     try:
@@ -32,6 +32,7 @@ def runs(pid):
 script, then, ours = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "True"
 if ours:
     leftovers.register()
+    stages.register()
 scheduler = LocalJobScheduler.__new__(LocalJobScheduler)
 scheduler.log, scheduler.get_option = lambda *words: None, lambda name: True
 folder, left = str(script.parent), Path(f"{script}.left")
@@ -57,7 +58,10 @@ if not ours:
 @pytest.mark.parametrize("then", ["sleep 300", "exit 0"], ids=["cancelled", "ended"])
 @pytest.mark.parametrize("ours", [True, False])
 def test_nothing_of_a_local_job_runs_on(tmp_path: Path, then: str, ours: bool) -> None:
-    script = tmp_path / "job.sh"
+    # its path is one word where it is started
+    folder = tmp_path / ("a user's" if ours else "plain")
+    folder.mkdir()
+    script = folder / "job.sh"
     script.write_text(f"#!/bin/bash\n{LEAVES}{then}\n")
     script.chmod(0o755)
     done = subprocess.run(

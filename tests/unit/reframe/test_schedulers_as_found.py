@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import fcntl
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,11 @@ import pytest
 from reframe.core.exceptions import JobSchedulerError
 from reframe.core.schedulers.slurm import _create_nodes
 
+from tenken.archive import durable
 from tenken.machines.model import Patience
 from tenken.paths import ROOT
 from tenken.reframe.outcome import Outcome, requested_nodes
-from tenken.reframe.schedulers import command, pbs, reasons, slurm
+from tenken.reframe.schedulers import command, gridengine, pbs, reasons, slurm
 from tenken.reframe.schedulers.command import CommandError
 from tenken.reframe.schedulers.polling import Follower, PatientJob, Seen, Waiting
 
@@ -184,9 +187,12 @@ def test_a_controller_that_ends_during_a_submission_is_asked_again(tmp_path: Pat
         ("QOSMaxCpuPerJobLimit", Waiting.NEVER), ("AssocMaxCpuMinutesPerJobLimit", Waiting.NEVER),
         ("QOSMinGRES", Waiting.NEVER), ("QOSMaxJobsPerUserLimit", Waiting.RUNS), ("Reservation", Waiting.RUNS),
         ("ReservationDeleted", Waiting.NEVER), ("JobHoldMaxRequeue", Waiting.MENDED),
+        ("QOSMaxGRESPerNode", Waiting.NEVER), ("MaxMemPerLimit", Waiting.NEVER),
+        ("AssociationTimeLimit", Waiting.NEVER), ("Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved", None),
+        ("BurstBufferResources", Waiting.RUNS),
     ],
 )  # fmt: skip
-def test_reasons_of_slurm_that_go_away_and_that_do_not(text: str, kind: Waiting) -> None:
+def test_reasons_of_slurm_that_go_away_and_that_do_not(text: str, kind: Waiting | None) -> None:
     assert reasons.slurm(text) is kind
 
 
@@ -275,6 +281,38 @@ def test_a_job_is_made_for_the_nodes_that_its_options_name(
 def test_a_clock_is_a_note_of_a_job_that_ended_well(tmp_path: Path) -> None:
     (one,) = outcome(tmp_path, "pn1", (), clock="the clock of pn1 is at least 7182 s ahead").disturbance()
     assert one.verdict == "RECORDED" and "7182 s ahead" in one.message
+
+
+@pytest.mark.parametrize(
+    ("comment", "kind"),
+    [
+        ("Can Never Run: Insufficient amount of resource: mem (R: 600gb A: 500gb T: 515gb)", Waiting.NEVER),
+        ("Not Running: Insufficient amount of resource: mem (R: 1tb A: 500gb T: 515gb)", Waiting.NEVER),
+        ("Not Running: Insufficient amount of resource: mem (R: 512000mb A: 0kb T: 515gb)", None),
+        ("Not Running: Insufficient amount of resource: ngpus (R: 8 A: 4 T: 4)", Waiting.NEVER),
+        ("Not Running: Insufficient amount of resource: ngpus (R: 4 A: 0 T: 4)", None),
+    ],
+)
+def test_more_than_there_is_never_runs_on_pbs(comment: str, kind: Waiting | None) -> None:
+    assert reasons.pbs(comment) is kind
+
+
+# -- Grid Engine's answers -------------------------------------------------------------------------------------------
+
+SGE = (
+    "<?xml version='1.0'?>\n<job_info><queue_info>\n"
+    '<job_list state="running"><JB_job_number>7</JB_job_number><JB_name>{name}</JB_name><state>r</state></job_list>\n'
+    '<job_list state="pending"><JB_job_number>8</JB_job_number><JB_name>b</JB_name><state>qw</state></job_list>\n'
+    "</queue_info></job_info>\n"
+)
+
+
+@pytest.mark.parametrize("name", ["a", "a&b", "x<y", "bell\x07", "&nosuch;"])
+def test_a_name_that_is_no_xml_voids_no_other_job(name: str) -> None:
+    text = SGE.format(name=name)
+    assert {number: one.state for number, one in gridengine.states(text).items()} == {"7": "RUNNING", "8": "PENDING"}
+    with pytest.raises(CommandError, match="no XML"):
+        gridengine.states(text[: len(text) // 2])
 
 
 # -- Slurm's answers -------------------------------------------------------------------------------------------------
@@ -460,20 +498,35 @@ def test_bytes_of_others_that_are_not_utf_8_raise_nothing(tmp_path: Path, monkey
         command.run(["qstat", "3"], 10)
 
 
-# -- every loop that waits -------------------------------------------------------------------------------------------
+# -- everything that waits -------------------------------------------------------------------------------------------
 
-#: Loops of the package that wait: what ends each, and what is printed meanwhile.
+#: What waits in the package and in the scripts of a session: what ends each, and what is printed meanwhile.
 WAITS = {
+    "archive/chained.py:_open": ("the seconds of the probe that writes", "that it was not written"),
     "archive/disk.py:patiently": ("the pauses for a full disk", "nothing: seconds"),
+    "archive/durable.py:lock": ("ten minutes", "who is waited for, after 10 s"),
+    "campaign/alive.py:__exit__": ("half a second", "nothing"),
     "campaign/alive.py:_watch": ("the work that it tells of", "what is being done, every 7 s"),
     "campaign/groupjobs.py:_read": ("`late` seconds", "that a job left no figure"),
     "campaign/groupjobs.py:_submit": ("some tries", "why the scheduler rejects the jobs"),
     "campaign/groupjobs.py:_wait": ("wait_hours without start or answer, 15 min beyond the limit", "each given up"),
+    "campaign/groupjobs.py:_lines": ("one second", "nothing"),
+    "campaign/nodejob.py:commands": ("the delay of a start", "nothing"),
     "campaign/runner.py:_go": ("wait_hours of a job or of a scheduler that refuses everything, 30 min for a bad node, "
                                "15 min beyond the limit", "progress every 8 s, with why jobs cannot start"),
     "campaign/runner.py:_patiently": ("seven tries", "each error"),
+    "commands/acceptance.py:session": ("that session", "what the session prints"),
+    "commands/acceptance.py:wait": ("that session", "what the session prints"),
     "history/store.py:locked": ("ten minutes", "who holds the store"),
+    "node/brake.py:drain": ("the seconds of its stagger, and one", "why it was not drained"),
+    "node/check.py:check": ("a pause before what was bad is repeated", "nothing: within its ten seconds"),
     "node/probe.py:run": ("the seconds that all probes have", "which probes did not answer"),
+    "reframe/build.py:all_over": ("builds of this session, within their time limit", "what runs, every 25 s"),
+    "reframe/build.py:built_once": ("the time limit of the node's job", "progress of the campaign"),
+    "reframe/build.py:set_commands": ("the time limit of a build, 60 min", "what runs, every 25 s"),
+    "reframe/build.py:wait_for": ("its seconds", "what runs, every 25 s"),
+    "reframe/links.py:read_ports": ("one second", "nothing"),
+    "reframe/locks.py:FUNCTIONS": ("TENKEN_LOCK_SECONDS, 60 s", "who holds the lock"),
     "reframe/matrices.py:run": ("the time limit of each program", "its command"),
     "reframe/schedulers/polling.py:cancel": ("four tries", "that the job may still exist"),
     "reframe/schedulers/polling.py:submit_patiently": ("patience.submission; patience.pending if full", "the error"),
@@ -481,21 +534,54 @@ WAITS = {
     "reframe/terminal.py:start": ("the end of the session", "what runs, every 25 s"),
     "reframe/terminal.py:tick": ("one round", "what runs, every 25 s"),
 }  # fmt: skip
+#: In the text of a job script.
+SHELL_WAITS = re.compile(r"\b(?:sleep [\d{]|flock (?!-[a-z]* ?-?n|-u))")
 
 
-def waiting_loops() -> set[str]:
-    """`FILE:FUNCTION` of loops in which something sleeps or waits."""
+def waiting() -> set[str]:
+    """`FILE:FUNCTION` in which something sleeps, waits for another process or for a lock, in Python or in shell lines
+    (of those outside of a function the name of the constant).
+    """
     found = set()
     for path in sorted((ROOT / "tenken").rglob("*.py")):
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            loops = ast.walk(function) if isinstance(function, ast.FunctionDef) else ()
-            for loop in (one for one in loops if isinstance(one, (ast.While, ast.For))):
-                called = (part for n in ast.walk(loop) if isinstance(n, ast.Call) for part in ast.walk(n.func))
-                names = {getattr(part, "attr", getattr(part, "id", "")) for part in called}
-                if names & {"sleep", "wait", "select"}:
-                    found.add(f"{path.relative_to(ROOT / 'tenken')}:{function.name}")
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
+        constants = [one for one in tree.body if isinstance(one, ast.Assign)]
+        for part in (*functions, *constants):
+            name = part.name if isinstance(part, ast.FunctionDef) else ast.unparse(part.targets[0])
+            if any(_waits(one, part) for one in ast.walk(part)):
+                found.add(f"{path.relative_to(ROOT / 'tenken')}:{name}")
     return found
 
 
-def test_every_loop_that_waits_has_a_bound_and_says_what_for() -> None:
-    assert waiting_loops() == set(WAITS)
+def _waits(one: ast.AST, within: ast.AST) -> bool:
+    if isinstance(one, ast.Constant) and isinstance(one.value, str):
+        words = ast.get_docstring(within, False) if isinstance(within, ast.FunctionDef) else None
+        return bool(SHELL_WAITS.search(one.value)) and one.value != words
+    if isinstance(one, ast.JoinedStr):
+        return bool(SHELL_WAITS.search(ast.unparse(one)))
+    if not isinstance(one, ast.Call):
+        return False
+    names = {getattr(part, "attr", getattr(part, "id", "")) for part in ast.walk(one.func)}
+    said = ast.unparse(one)
+    if getattr(one.func, "attr", "") == "join":
+        return not one.args  # of a thread; that of a text has an argument
+    if names & {"flock", "waitpid"}:
+        return not re.search(r"LOCK_NB|LOCK_UN|WNOHANG", said)
+    return bool(names & {"sleep", "wait", "communicate", "select"}) and not said.startswith("self.select(")
+
+
+def test_everything_that_waits_has_a_bound_and_says_what_for() -> None:
+    assert waiting() == set(WAITS)
+
+
+def test_a_lock_that_another_process_keeps_is_given_up(tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.setattr(durable, "LOCK_SAID_S", 0.0)
+    with (tmp_path / "lock").open("w") as theirs, (tmp_path / "lock").open("w") as ours:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        with pytest.raises(TimeoutError, match=rf"held the lock of {tmp_path}/lock for 0 s"):
+            durable.lock(ours.fileno(), tmp_path / "lock", 0.05)
+        assert "it is given up after 0 s" in capsys.readouterr().err
+        fcntl.flock(theirs, fcntl.LOCK_UN)
+        durable.lock(ours.fileno(), tmp_path / "lock")
