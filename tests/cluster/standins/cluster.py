@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -188,7 +189,7 @@ class Cluster:
         """
         if not self.faults().get("unseen"):
             return script
-        text, folder = Path(script).read_text(), str(Path(script).parent)
+        text, folder = Path(script).read_text(), shlex.quote(str(Path(script).parent)).strip("'")
         copy = self.folder / "jobs" / f"{number}.script"
         copy.write_text(text.replace(folder, f"{folder}/unseen"))
         return str(copy)
