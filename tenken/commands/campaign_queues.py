@@ -181,12 +181,13 @@ class SlurmQueue(_Base):
         """For jobs that wait for one node: which node, and its state if it takes no jobs; empty without an answer."""
         try:
             pending = _ask(["squeue", "-h", "-t", "PD", "-u", getpass.getuser(), "-O", "JobID:|,ReqNodes:|"])
-            nodes = _ask(["sinfo", "-h", "-N", "-o", "%N %T"])
+            nodes = _ask(["sinfo", "-h", "-N", "-o", "%N|%T|%E"])
         except Refused:
             return {}
         rows = (line.strip().strip("|").split("|") for line in pending.splitlines())
         pinned = {row[0].strip(): row[1].strip() for row in rows if len(row) == 2}
-        states = dict(words for line in nodes.splitlines() if len(words := line.split(None, 1)) == 2)
+        told = [words for line in nodes.splitlines() if len(words := line.strip().split("|", 2)) == 3]
+        states = {node: state + (f" ({why})" if why not in ("", "none") else "") for node, state, why in told}
         return _pinned_to_bad({job: node for job, node in pinned.items() if job in found}, states)
 
     def tagged(self, tag: str) -> dict[str, str]:

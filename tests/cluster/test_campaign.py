@@ -57,6 +57,33 @@ def test_on_slurm_it_survives_three_kills_and_finds_the_slow_node(slurm, tmp_pat
     assert small.call("run", "small")[0] == 2, "it has started"
 
 
+@pytest.mark.slurm
+@pytest.mark.xdist_group("slurm")
+def test_on_slurm_a_dead_node_is_named_at_once_and_only_what_failed_is_taken_out(slurm, tmp_path):
+    """Killed while it waits for the node: its report proposes to take nothing out of service that was not reached."""
+    slurm.kill_node("nid4")
+    slurm.slurm("scontrol", "update", "nodename=nid4", "state=drain", "reason=psu 2 failed")
+    small = Small(tmp_path, slurm.environment)
+    small.lay_out("minislurm", "gpu", "nid[1-4]", "nid3", factor=1.0)
+    process = small.start("run", "small", "--poll", "0.3", "--late", "5")
+    assert process.stdout is not None
+    told, until = [], time.time() + 120
+    for line in process.stdout:
+        told.append(line)
+        waits = re.search(r"1 cannot start: nid4 \(.*psu 2 failed", line)
+        if time.time() > until or (waits and small.events().count("gathered") >= 3):
+            break
+    process.kill()
+    process.communicate()
+    said = "".join(told)
+    assert re.search(
+        r"node nid4: its job \d+ cannot start \(.*nid4 is d.*psu 2 failed.*\); given up after 30 min", said
+    )
+    _, text = small.call("report", "small")
+    assert "nid4" in text, text
+    assert "nodename=nid4" not in text and "nodename=nid" not in text, text
+
+
 @pytest.mark.schedulers
 def test_on_pbs_it_survives_three_kills_and_finds_the_slow_node(site, tmp_path):
     one = site("pbs")

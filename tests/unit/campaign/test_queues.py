@@ -157,11 +157,11 @@ def test_slurm_a_job_that_waits_for_a_dead_node_is_blocked_by_name(monkeypatch):
         "squeue -h -t all": "1|PENDING|0||gpu|0|Nodes required for job are DOWN|\n2|PENDING|0||gpu|0|Priority|\n"
                             "3|RUNNING|0|n4|gpu|0|None|\n4|PENDING|0||gpu|0|PartitionDown|\n",
         "squeue -h -t PD": "1|n3|\n2|n5|\n",
-        "sinfo": "n3 down*\nn4 allocated\nn5 idle\n",
+        "sinfo": "n3|down*|psu 2 failed|x\nn4|allocated|none\nn5|idle|none\n",
     })  # fmt: skip
     seen = queue("minislurm").states(["1", "2", "3", "4"])
     assert (seen["4"].held, seen["4"].blocked) == (True, False), "no node is at fault: it waits, and is told"
-    assert (seen["1"].blocked, "n3 is down*" in seen["1"].why) == (True, True)
+    assert (seen["1"].blocked, "n3 is down* (psu 2 failed|x)" in seen["1"].why) == (True, True)
     assert not seen["2"].blocked and seen["3"].running
 
 

@@ -512,6 +512,7 @@ WAITS = {
     "campaign/groupjobs.py:_wait": ("wait_hours without start or answer, 15 min beyond the limit", "each given up"),
     "campaign/groupjobs.py:_lines": ("one second", "nothing"),
     "campaign/nodejob.py:commands": ("the delay of a start", "nothing"),
+    "campaign/power.py:_run": ("the end of the measurement", "nothing: beside it"),
     "campaign/runner.py:_go": ("wait_hours of a job or of a scheduler that refuses everything, 30 min for a bad node, "
                                "15 min beyond the limit", "progress every 8 s, with why jobs cannot start"),
     "campaign/runner.py:_patiently": ("seven tries", "each error"),
