@@ -352,3 +352,28 @@ def test_memory_cache_and_links_have_a_second_number(name):
     if sheet.gpu_links is not None:
         printed = BRIDGED_GBS.get(name, LINKS_GBS[sheet.gpu_links.kind])
         assert 2 * sheet.gpu_links.count * sheet.gpu_links.gbs == printed
+
+
+#: Shares that rest on runs of which no page was found.
+UNTRACED = {"GDDR6X", "LPDDR4", "LPDDR4x", "NVLink3", "NVLink5"}
+
+
+def test_no_share_is_above_what_its_source_measured():
+    """A healthy device would FAIL."""
+    sheets = hardware.load()
+    shares = {**sheets.attained, **{name: gpu.attained for name, gpu in sheets.gpus.items() if gpu.attained}}
+    measured = {
+        name: re.findall(r"([\d.]+) (?:to [\d.]+ )?of (\d[\d.]*)", source) for name, (_, source) in shares.items()
+    }
+    assert len(shares) > 25 and len([name for name in measured if not measured[name]]) <= 3
+    for name, (share, _) in shares.items():
+        assert all(share <= float(low) / float(limit) for low, limit in measured[name]), name
+
+
+def test_a_share_without_a_page_is_named():
+    alone = {
+        name
+        for name, (_, source) in hardware.load().attained.items()
+        if re.search("of [\\d.]+ GB/s[^;(]*, traced to", source)
+    }
+    assert alone == UNTRACED
