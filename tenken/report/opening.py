@@ -27,7 +27,8 @@ _MOST_NAMES = 12
 def machine(session: Session) -> list[tuple[str, str]]:
     """The machine, as (label, text): as reported by the programs, then as detected before the run."""
     results = [case.result for case in session.counted if case.result is not None]
-    hosts = {result.host.name: result.host for result in results}
+    # a program of others does not describe the host
+    hosts = {result.host.name: result.host for result in results if not result.by_others}
     devices: dict[tuple[str, int], Device] = {}
     for result in results:
         for device in result.devices:

@@ -77,3 +77,12 @@ def test_a_first_run_leads_to_a_full_one_and_to_a_file(tmp_path):
 
 def test_a_machine_without_references_is_led_to_them(tmp_path):
     assert ("Propose references from runs on this machine:", "tenken propose h200") in steps(tmp_path, [stream()])
+
+
+def test_a_program_of_others_does_not_describe_the_host(tmp_path):
+    other = builder.document("stream", [builder.metric("triad", {"host": 0}, builder.noisy(200.0, 20))], 0)
+    other["parameters"] = {**other["parameters"], "implementation": "hpcc"}
+    other["host"] = {**other["host"], "cpu": "", "sockets": None, "cores": None, "logical_cpus": 1}
+    text = render(tmp_path, [stream(), builder.record("StreamSite", other)])
+    head = text[text.index("This machine") : text.index("All verdicts")]
+    assert "Xeon Platinum 8468, 2 sockets, 96 cores" in head and "1 logical CPU" not in head
