@@ -23,7 +23,7 @@ from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, WAIVED
 from tenken.report import drill
 from tenken.report.contracts import BEST, ESSENTIAL, INTERVAL, Clause, Contract, Exclusion, excluded
 from tenken.report.intervals import median_interval
-from tenken.report.session import Case
+from tenken.report.session import ABORTED, Case
 
 ACCEPTED, EXCEPTIONS, REJECTED, INCONCLUSIVE = "ACCEPTED", "ACCEPTED WITH EXCEPTIONS", "REJECTED", "INCONCLUSIVE"
 MET, NOT_MET, NOT_TESTED = "MET", "NOT MET", "NOT TESTED"
@@ -249,7 +249,9 @@ def accept(
         _take(found, groups, measured, parts, file, record, catalogue)
     for case in lost:
         why = "; ".join(f.message for f in case.findings) or "left no record"
-        found.failed.append(Counted(case.check, case.where, "", "", "", why))
+        # who ends a session says nothing about the machine: the runs are made up for, as those that are INVALID
+        ended = (case.testcase or {}).get("result") == ABORTED
+        (found.invalid if ended else found.failed).append(Counted(case.check, case.where, "", "", "", why))
     for clause in contract.clauses:
         for requirement in groups[clause.id].values():
             decide_requirement(requirement, contract.confidence)

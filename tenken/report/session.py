@@ -30,6 +30,10 @@ class NoSession(Exception):
 _PINNED = re.compile(r"%[.$]?nid=([\w.-]+)")
 
 
+#: ReFrame's result of a case that was not finished when the session was ended.
+ABORTED = "abort"
+
+
 @dataclass
 class Case:
     """One test case of the session; `record` is None if the run has none (build failure, kill)."""
@@ -399,7 +403,7 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
             message = f"{job_exit.NOT_RUN}: {'; '.join(failed) or 'ReFrame does not say what'}"
         elif result == "skip":
             message = "skipped by ReFrame before anything was archived; a waiver would have left a record"
-        elif result == "abort":
+        elif result == ABORTED:
             message = _aborted(reason_of(testcase))
         elif result in ("pass", "xfail", "xpass"):
             message = "ReFrame passed it, but the archive contains no record of a measurement"

@@ -689,3 +689,16 @@ def test_the_vendor_has_a_text_of_each_fault_that_is_no_missed_bound(tmp_path):
     assert "Part: node" in node and "did not run to its end" in node and "nid001" not in node
     with tarfile.open(tar) as packed:
         assert sum(name.startswith("evidence/") for name in packed.getnames()) == 6
+
+
+def test_a_session_that_was_ended_says_nothing_about_the_machine(tmp_path):
+    """Its cases without a record are listed with the INVALID ones; a build that failed stays an exception."""
+    for name, cases, statement in (
+        ("a", [builder.testcase("StreamHost", "abort", "aborted due to 'ForceExitError'")], "ACCEPTED"),
+        ("b", [builder.testcase("StreamHost", "fail", "make: *** [all] Error 2")], "ACCEPTED WITH EXCEPTIONS"),
+    ):
+        root = tmp_path / name
+        builder.write_session(root, five(), [builder.testcase("StreamCuda"), *cases], name="S1")
+        found = command.decide(contract_of(tmp_path), command.files_of(root, ("S1",)), ("S1",))
+        assert found.statement == statement, found.reasons
+        assert [one.why.split(":")[0] for one in found.invalid] == (["aborted"] if name == "a" else [])
