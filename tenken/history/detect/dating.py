@@ -9,15 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from tenken.history.detect.order import RECENT
+from tenken.history.detect.windows import KEPT
 
 #: A slow change is reported as a step if one step makes up at least this fraction of it.
 _SUDDEN = 0.6
-#: Newest values in which one step may be the major part.
-_LATELY = 18
-#: A slope must be more likely than a step by this log-likelihood, since its beginning is a free parameter too.
-_SLOPE_NATS = 2.0
-#: Deviations to which values are clipped in tests of scatter, and the required evidence (nats).
-SCATTER_CLIP, _SCATTER_NATS = 3.0, 3.0
+#: Log-likelihood by which a slope must be more likely than a step, and more scatter than the usual: 1 in 20 by chance.
+_NATS = float(np.log(20))
+#: Deviations to which values are clipped in tests of scatter.
+SCATTER_CLIP = 3.0
 
 
 def slow(own: np.ndarray, former: float, reach: float) -> tuple[int, float, bool]:
@@ -30,7 +29,7 @@ def slow(own: np.ndarray, former: float, reach: float) -> tuple[int, float, bool
     count = len(own)
     total = float(np.median(own[-RECENT:])) - former
     own = np.clip(own, min(former, former + total) - reach, max(former, former + total) + reach)
-    for begin, least in ((count - _LATELY, 2), (0, RECENT)):
+    for begin, least in ((count - KEPT, 2), (0, RECENT)):
         new, residual = _step(own[max(begin, 0) :], least)
         before = float(np.median(own[max(begin, 0) : count - new]))
         part = (float(np.median(own[count - new :])) - before) / total if total else 0.0
@@ -88,9 +87,9 @@ def is_slope(own: np.ndarray, length: int) -> bool:
 
 
 def _likelier(count: int, slope: float, step: float) -> bool:
-    """Whether the residual sum of squares of a slope makes it more likely than a step, by _SLOPE_NATS."""
+    """Whether the residual sum of squares of a slope makes it more likely than a step, by _NATS."""
     tiny = np.finfo(float).tiny
-    return bool(count / 2 * np.log(max(step, tiny) / max(slope, tiny)) > _SLOPE_NATS)
+    return bool(count / 2 * np.log(max(step, tiny) / max(slope, tiny)) > _NATS)
 
 
 def scatter(off: np.ndarray, length: int, memory: float, deviation: float) -> float:
@@ -114,4 +113,4 @@ def scatter(off: np.ndarray, length: int, memory: float, deviation: float) -> fl
     ratio = np.maximum(total / free, 1.0)
     nats = 0.5 * free * (ratio - 1 - np.log(ratio))
     at = int(nats.argmax())
-    return float(np.sqrt(ratio[at])) if nats[at] >= _SCATTER_NATS else 1.0
+    return float(np.sqrt(ratio[at])) if nats[at] >= _NATS else 1.0

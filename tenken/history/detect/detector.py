@@ -31,7 +31,6 @@ _NOTHING_LEFT = 0.2  # fraction of the smallest reported change below which an o
 _SLOW_LAG = SLOW_KEPT - 10  # entry of the slow levels, 10 strides ago: whether a series wandered
 _IN_LEARNING = 6.0  # distance at which a level that is still being learned is reset
 _UNSURE = 10  # values: nine of ten series became noisy at most this long before it is detected
-_SCATTERED = 2.5  # standard deviations of a mean, within which no level moved if the series became noisy
 
 
 def detect(
@@ -245,7 +244,7 @@ class Detector(Model):
         """
         settings = self.settings
         excursions = self._excursions[side]
-        young = self._youth() * (1 + (settings.young_fleet / max(excursions.nights, settings.young_fleet)) ** 2)
+        young = self._youth()
         least, distance, change = excursions.thresholds(among)
         own = least * young
         own[:, SLOW_ONES] *= settings.slow
@@ -354,7 +353,7 @@ class Detector(Model):
             new = own[(nights >= event.change_night) & (nights < (self.night + 1 if end is None else end))]
             off = np.clip(new - self._formers[index], -dating.SCATTER_CLIP * unit, dating.SCATTER_CLIP * unit)
             # a change that came and went is the most distant of many means
-            within = _SCATTERED if end is None else self.settings.threshold
+            within = self.settings.clip if end is None else self.settings.threshold
             if abs(off.mean()) < within * unit * np.sqrt(doubt / len(off)):
                 gone.append(index)
                 self._events[index] = replace(event, recovered_night=self.night, withdrawn=True)

@@ -10,14 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from tenken.history.detect.settings import Settings
-from tenken.history.detect.windows import REACH, SLOW, USUAL_REACH, WINDOWS
+from tenken.history.detect.windows import REACH, SLOW, STRIDE, USUAL_REACH, WINDOWS
 
 #: Width of the bins of distances, in deviations, and of changes, in cost; bins: up to 300, and up to a factor of 20.
-_BIN, _FAR_BIN, _BINS = 0.1, 0.001, 3000
+BIN, _FAR_BIN, BINS = 0.1, 0.001, 3000
 #: An excursion ends below this distance; peaks below the second number contain no information about the tail.
-_OVER, _COUNTED = 1.0, 2.0
-#: An excursion that lasts longer than this plus the window's length is a lasting change.
-_LASTING = 20
+OVER, COUNTED = 1.0, 2.0
 #: Distance and change over which the frequency of peaks is assumed to fall to 1/e, unless as many peaks as
 #: _USUAL_WEIGHT show otherwise.
 _USUAL, _FAR_USUAL, _USUAL_WEIGHT = 0.25, 0.002, 10.0
@@ -27,12 +25,10 @@ SHORT = np.array([length <= 3 for _, length, _, _ in WINDOWS])
 _NEARER, _SHARE = 0.8, np.where(SHORT, 2.0, 1.0)
 _KNOWN = 2000  # single values of a fleet from which half of that is granted: few show nothing of the tail
 #: Means of this many values are neither short, nor long enough to be normal for any skewness of the values; values
-#: beyond _SKEW_CLIP contain no information about it, and two of them at once are counted separately.
+#: beyond the threshold contain no information about it, and two of them at once are counted separately.
 _SKEWED = np.array([kind == "mean" and 3 < length < 10 for kind, length, _, _ in WINDOWS])
-_SKEW_CLIP = 4.0
 _FINE = 20  # bins of a reach at which pairs of values are counted
 _FAR_SHARE = 0.01  # of single values: bins that show in which series they stray far
-_ANEW = 5  # nights after which the limits are computed again
 
 
 def _filled(count: np.ndarray) -> np.ndarray:
@@ -80,11 +76,11 @@ class Excursions:
     def __init__(self, series: int, settings: Settings) -> None:
         self._settings = settings
         windows = len(WINDOWS)
-        self._count = np.zeros((windows, _BINS))  # of peaks by distance
-        self._far_count = np.zeros((windows, _BINS))  # ... and by change of the level
+        self._count = np.zeros((windows, BINS))  # of peaks by distance
+        self._far_count = np.zeros((windows, BINS))  # ... and by change of the level
         #: single values, by distance from their level and by change: the evidence of two or three such at once
-        self._single = np.zeros(_BINS)
-        self._far_single = np.zeros(_BINS)
+        self._single = np.zeros(BINS)
+        self._far_single = np.zeros(BINS)
         self._watched = np.zeros(1)  # number of them
         self._cubes = np.zeros(1)  # sum of the cubes of their distances
         self._exposed = 0.0  # series-nights that the counts come from
@@ -92,8 +88,9 @@ class Excursions:
         self._peak = np.zeros((series, windows))  # of the current excursion
         self._far = np.zeros((series, windows))
         self._age = np.zeros((series, windows), int)  # its values so far
+        #: values after which an excursion is a lasting change
         self._lasting = np.array(
-            [_LASTING + length + SLOW.get(length, 0) * (kind == "slow") for kind, length, _, _ in WINDOWS]
+            [settings.min_baseline + length + SLOW.get(length, 0) * (kind == "slow") for kind, length, _, _ in WINDOWS]
         )
         #: reported changes, in case they recover
         self._found_peak = np.zeros((series, windows))
@@ -105,7 +102,7 @@ class Excursions:
         and change of the level that a fleet of this many series exceeds at the permitted rate, by its excursions, and
         by its single values as if they were independent.
         """
-        if self.nights % _ANEW == 0:
+        if self.nights % STRIDE == 0:
             known = float(self._watched[0] / (self._watched[0] + _KNOWN))
             least = self._settings.threshold * np.where(SHORT, 1 - (1 - _NEARER) * known, 1.0)
             least = np.where(_SKEWED, least + self._skewed(), least)
@@ -124,7 +121,7 @@ class Excursions:
 
     def _limit(self, among: int, least: np.ndarray, scaled: bool) -> np.ndarray:
         settings = self._settings
-        width, usual = (_BIN, _USUAL) if scaled else (_FAR_BIN, _FAR_USUAL)
+        width, usual = (BIN, _USUAL) if scaled else (_FAR_BIN, _FAR_USUAL)
         least = least if scaled else np.full(len(WINDOWS), settings.smallest)
         # share of nights on which one window of one series may report by chance
         allowed = settings.false_findings_per_month / 30 / max(among, settings.fleet) / len(WINDOWS) * 2 * _SHARE
@@ -143,7 +140,7 @@ class Excursions:
         (`windows.distances`) the reach is longer by twice the mean that is subtracted. For more values, all of a `min`
         window and two of a `mean` window.
         """
-        single, width = (self._single, _BIN) if scaled else (self._far_single, _FAR_BIN)
+        single, width = (self._single, BIN) if scaled else (self._far_single, _FAR_BIN)
         share = np.cumsum(_filled(single)[::-1])[::-1] / self._watched[0]  # of values beyond the beginning of each bin
         out = np.zeros(len(WINDOWS))
         for index, (kind, length, mean, unit) in enumerate(WINDOWS):
@@ -167,17 +164,17 @@ class Excursions:
         deviations."""
         far = [
             np.count_nonzero(np.cumsum(_filled(single)[::-1])[::-1] > _FAR_SHARE * self._watched[0]) * width
-            for single, width in ((self._far_single, _FAR_BIN), (self._single, _BIN))
+            for single, width in ((self._far_single, _FAR_BIN), (self._single, BIN))
         ]
-        return float(far[0] / max(far[1], _BIN))
+        return float(far[0] / max(far[1], BIN))
 
     def single(self, change: np.ndarray, deviation: np.ndarray) -> None:
         """Adds single values of series whose level has not changed since, as distances from the level at that time."""
         self._watched[0] += len(change)
-        self._cubes[0] += (np.clip(change / deviation, -_SKEW_CLIP, _SKEW_CLIP) ** 3).sum()
-        for counts, value, width in ((self._single, change / deviation, _BIN), (self._far_single, change, _FAR_BIN)):
-            bins = np.clip((value / width).astype(int), 0, _BINS - 1)[value > 0]
-            counts += np.bincount(bins, minlength=_BINS)
+        self._cubes[0] += (np.clip(change / deviation, -self._settings.threshold, self._settings.threshold) ** 3).sum()
+        for counts, value, width in ((self._single, change / deviation, BIN), (self._far_single, change, _FAR_BIN)):
+            bins = np.clip((value / width).astype(int), 0, BINS - 1)[value > 0]
+            counts += np.bincount(bins, minlength=BINS)
 
     def advance(self, distance: np.ndarray, change: np.ndarray, there: np.ndarray, tellable: np.ndarray) -> None:
         """Adds one night's distances and changes, shape (series, windows); rows that are not `there` are unchanged.
@@ -191,8 +188,8 @@ class Excursions:
         self._exposed = self._exposed * forgetting + np.count_nonzero(there)
         rows = there[:, None]
         self._age[there] += self._peak[there] > 0
-        self._settle(rows & (distance < _OVER) & (self._peak > 0))
-        higher = rows & tellable & (distance > self._peak) & (distance >= _COUNTED)
+        self._settle(rows & (distance < OVER) & (self._peak > 0))
+        higher = rows & tellable & (distance > self._peak) & (distance >= COUNTED)
         np.copyto(self._peak, distance, where=higher)
         np.maximum(change, self._far, out=self._far, where=higher)
 
@@ -204,8 +201,8 @@ class Excursions:
 
     def _add(self, which: np.ndarray, peak: np.ndarray, far: np.ndarray) -> None:
         row, window = np.nonzero(which)
-        for count, value, width in ((self._count, peak, _BIN), (self._far_count, far, _FAR_BIN)):
-            np.add.at(count, (window, np.clip((value[row, window] / width).astype(int), 0, _BINS - 1)), 1.0)
+        for count, value, width in ((self._count, peak, BIN), (self._far_count, far, _FAR_BIN)):
+            np.add.at(count, (window, np.clip((value[row, window] / width).astype(int), 0, BINS - 1)), 1.0)
 
     def take_out(self, row: int) -> None:
         """The current excursion of a series is a change that was found."""
@@ -216,5 +213,5 @@ class Excursions:
     def put_back(self, row: int) -> None:
         """The change that was found recovered soon: it was an excursion."""
         peak, far = self._found_peak[row : row + 1], self._found_far[row : row + 1]
-        self._add(peak >= _COUNTED, peak, far)
+        self._add(peak >= COUNTED, peak, far)
         peak[:] = 0

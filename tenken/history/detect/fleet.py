@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tenken.history.detect.order import MAD
 from tenken.model.numbers import student_quantile
 
 LEAST_SIBLINGS = 5  # with fewer the outlier cannot be identified
@@ -80,7 +81,7 @@ def _scale(sample: np.ndarray) -> float:
     n = len(sample)
     small = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
     factor = small.get(n, n / (n - 0.8))
-    return factor * 1.4826 * float(np.median(np.abs(sample - np.median(sample))))
+    return factor * MAD * float(np.median(np.abs(sample - np.median(sample))))
 
 
 def _critical(n: int, false_chance: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tenken.history.detect.order import MAD
 from tenken.history.detect.settings import Settings
 from tenken.history.detect.windows import KEPT, LONG, SLOW_KEPT, STRIDE
 
@@ -68,7 +69,7 @@ class Model:
         cost = self._costs(first.T, rows).T
         level = np.median(cost, axis=1)
         floor = self._floor(rows)
-        near = 1.4826 * np.median(np.abs(cost - level[:, None]), axis=1)
+        near = MAD * np.median(np.abs(cost - level[:, None]), axis=1)
         # if modes are far apart, most values are in one of them, but neighbours often are not
         apart = np.quantile(np.abs(np.diff(cost, axis=1)), 0.8, axis=1) / (_QUANTILE_80 * 2**0.5)
         rough = np.maximum(np.maximum(near, apart), floor)[:, None]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+#: Standard deviations of normal noise in its median absolute deviation.
+MAD = 1.4826
 #: Number of newest values that must all be beyond the values before them; from SPARED_FROM on, one of these may be
 #: anywhere.
 LASTED, BEFORE, FEWEST_BEFORE, SPARED_FROM = 7, 10, 5, 9
@@ -49,9 +51,9 @@ def ratio(values: np.ndarray, since: np.ndarray) -> np.ndarray:
 
     `values` (series, at least WEEKS + 2) and `since` as for `precedence`. The nearer of the two must be TIMES as far
     from the median of the others as the farthest of these, as in the ratio tests of Dixon (1950), and DEVIATIONS of
-    theirs; the farther at most TIMES as far as the nearer, which holds for values of one level but not for
-    disturbances. For independent values of any distribution the probability that both are beyond all others is 1 in
-    C(23, 2) = 253.
+    theirs, and beyond twice as many weeks as far as they are since a reported change; the farther at most TIMES as far
+    as the nearer, which holds for values of one level but not for disturbances. For independent values of any
+    distribution the probability that both are beyond all others is 1 in C(23, 2) = 253.
     """
     out = np.zeros(len(values))
     old, near = values[:, -WEEKS - 2 : -2], values[:, -2:].min(axis=1)
@@ -59,9 +61,13 @@ def ratio(values: np.ndarray, since: np.ndarray) -> np.ndarray:
     if len(rows):
         own = old[rows] - np.median(old[rows], axis=1)[:, None]
         far = near[rows] - np.median(old[rows], axis=1)
-        spread = 1.4826 * np.median(np.abs(own), axis=1)
+        spread = MAD * np.median(np.abs(own), axis=1)
         alike = values[rows, -2:].max(axis=1) - values[rows, -2:].min(axis=1) <= (TIMES - 1) * far
-        out[rows] = np.where((far > TIMES * own.max(axis=1)) & (far > DEVIATIONS * spread) & alike, far, 0)
+        longer = values[rows, max(values.shape[1] - 2 * WEEKS - 2, 0) : -2]
+        usable = np.arange(longer.shape[1], 0, -1) <= since[rows, None] - 2
+        new = near[rows] > np.where(usable, longer, -np.inf).max(axis=1)
+        clear = (far > TIMES * own.max(axis=1)) & (far > DEVIATIONS * spread)
+        out[rows] = np.where(clear & new & alike, far, 0)
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Settings:
     #: ... and one of this size of two values far outside the range of three weeks (order.ratio)
     large: float = 0.05
     #: ... and one of this size, in cost, however large the noise of the series has become
-    certain: float = 0.18
+    certain: float = log(1.20)
     #: a series became noisy if its scatter increased by this factor ...
     noisier: float = 1.5
     #: ... and its mean restlessness is this many standard deviations from the usual one
@@ -53,8 +54,6 @@ class Settings:
     slow: float = 1.45
     #: added to it, relative, over the number of values in the noise estimate
     youth: float = 4.5
-    #: ... and for a fleet with a short history: 1 + the square of this over the number of nights
-    young_fleet: float = 6.0
     #: factor per night by which the weight of old excursions decays
     forgetting: float = 0.995
     #: number of the largest excursions that determine the decay of their frequency

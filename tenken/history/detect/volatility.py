@@ -10,24 +10,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from tenken.history.detect.excursions import beyond
+from tenken.history.detect.dating import SCATTER_CLIP
+from tenken.history.detect.excursions import BIN, BINS, COUNTED, OVER, beyond
 from tenken.history.detect.settings import Settings
 
 #: Number of values of a window; each half of it must be noisier by itself.
 WINDOWS = (20, 40)
 #: Number of values that define the usual scatter: minimum for counting excursions, minimum for judging a series, and
 #: the weight of one value once there are many.
-USUAL_FROM, JUDGED_FROM, WEIGHT = 20, 50, 1 / 120
+USUAL_FROM, JUDGED_FROM, WEIGHT = WINDOWS[0], 50, 1 / 120
 _LONGEST = WINDOWS[-1]
 #: Part of the squared deviation that is added before the logarithm is taken, so that all near values are equal.
 _NEAR = 0.3
-#: Deviations beyond which all values are equal: one spike must not count like twenty values.
-_FAR = 3.0
+_FAR = SCATTER_CLIP  # deviations beyond which all values are equal: one spike must not count like twenty values
 #: Standard deviation of the restlessness of normal noise; neighbouring values are assumed to be correlated by this
 #: factor.
 _LEAST_DEVIATION, _DEPENDENT = 0.72, 1.2
-_SKEW_CLIP = 4.0
-_OVER, _COUNTED, _BIN, _BINS = 1.0, 2.0, 0.1, 400
 #: Noise has returned to its level when the newest values of the middle window have covered this part of the way.
 _BACK = 0.6
 
@@ -46,7 +44,7 @@ class Volatility:
         self._rested = np.zeros(series, int)  # number of values that it is computed from
         self._former = np.full(series, np.nan)  # mean before the series became noisy
         self._peak = np.zeros((series, len(WINDOWS)))
-        self._count = np.zeros((len(WINDOWS), _BINS))
+        self._count = np.zeros((len(WINDOWS), BINS))
         self._exposed = np.zeros(1)
         self._cubes = np.zeros(2)  # sum of the cubes of the distances of single values, and their number
 
@@ -91,7 +89,7 @@ class Volatility:
         weight = np.maximum(1 / self._rested[rows], WEIGHT)
         change = values - self._mean[rows]
         known = self._rested[rows] >= USUAL_FROM
-        far = np.minimum(change[known] / self._deviation(rows[known]), _SKEW_CLIP)
+        far = np.minimum(change[known] / self._deviation(rows[known]), self._settings.threshold)
         self._cubes += (float((far**3).sum()), float(len(far)))
         self._mean[rows] += weight * change
         started = np.maximum(self._rested[rows], 10)  # the deviation begins as that of normal noise
@@ -118,7 +116,7 @@ class Volatility:
         skewness = max(float(self._cubes[0] / max(self._cubes[1], 1.0)), 0.0)
         least = settings.noisy + (settings.noisy**2 - 1) / 6 * skewness / np.array(WINDOWS) ** 0.5
         fleet = np.array(
-            [beyond(count, _BIN, 0.25, float(one), allowed, float(self._exposed[0]), settings.largest)
+            [beyond(count, BIN, 0.25, float(one), allowed, float(self._exposed[0]), settings.largest)
              for count, one in zip(self._count, least, strict=True)]
         )  # fmt: skip
         return fleet
@@ -128,11 +126,11 @@ class Volatility:
         self._count *= self._settings.forgetting
         self._exposed *= self._settings.forgetting
         peak = self._peak[rows]
-        over = (distance < _OVER) & (peak > 0)
+        over = (distance < OVER) & (peak > 0)
         ended = np.where(over, peak, 0)
         row, window = np.nonzero(over)
-        np.add.at(self._count, (window, np.clip((ended[row, window] / _BIN).astype(int), 0, _BINS - 1)), 1.0)
-        higher = (distance > peak) & (distance >= _COUNTED)
+        np.add.at(self._count, (window, np.clip((ended[row, window] / BIN).astype(int), 0, BINS - 1)), 1.0)
+        higher = (distance > peak) & (distance >= COUNTED)
         self._peak[rows] = np.where(over, 0, np.where(higher, distance, peak))
 
     def moved(self, row: int) -> tuple[int, float, float, float]:
