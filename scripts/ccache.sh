@@ -1,4 +1,4 @@
-# . ccache.sh TREE CXX ROOT: use ccache for a build where it is there and works. Sets tenken_launcher (empty: none) and
+# . ccache.sh TREE CXX ROOT: use ccache for a build if it is installed and works. Sets tenken_launcher (empty: none) and
 # tenken_cuda_launcher. For bash. If CMAKE_CXX_COMPILER_LAUNCHER or CMAKE_CUDA_COMPILER_LAUNCHER is set (even to
 # nothing), the user decides, and all settings of ccache are the user's.
 tenken_launcher=${CMAKE_CXX_COMPILER_LAUNCHER-}

@@ -56,7 +56,7 @@ def test_make_run_ends_with_verdicts_and_a_page(clone):
     # a shared machine may void a measurement, and one that hides its memory channels has no limit for STREAM: those are
     # verdicts too, never a failure of the suite
     assert done.returncode in (0, 1, 2), output
-    assert not re.search(r"^FAIL ", output, re.M), output  # of the table of verdicts: ReFrame reports INVALID as FAIL
+    assert not re.search(r"^FAIL ", output, re.M), output  # from the table of verdicts: ReFrame reports INVALID as FAIL
     assert re.search(r"^(PASS|RECORDED|INVALID) +StreamHost ", output, re.M), output
     assert re.search(r"^(PASS|RECORDED|INVALID) +Daxpy ", output, re.M), output
     # one line per check, and the table: messages about slow work depend on the machine

@@ -1,20 +1,20 @@
-"""How many values of kept sessions have a criterion, and which have none and why.
+"""How many values of kept sessions have a criterion, and why the others have none.
 
     python -m tools.criteria SYSTEM ARCHIVE [MORE EVIDENCE]... > table.md
     python -m tools.criteria --reasons SYSTEM ARCHIVE [MORE EVIDENCE]...
     python -m tools.criteria --scatter SYSTEM ARCHIVE [MORE EVIDENCE]...
 
 A floor, a reference or a model counts where the kept value meets it and the same value made 30 % worse misses it; so
-does a comparison with another value of the same run (`relations.of`). A ceiling never counts. The first lines
-have the share of all of ARCHIVE's values, and of what they are of; the table has each metric that has values without,
-with the reason why no reference was made of them (`tools.references`, of all that is given).
+does a comparison with another value of the same run (`relations.of`). A ceiling never counts. The first lines give the
+share over all of ARCHIVE's values, and per class; the table lists each metric with values without a criterion, and why
+no reference was made from them (`tools.references`, over everything that is given).
 
 --reasons: each key metric of each program with its criterion, or the reason why it has none and its scatter.
 
---scatter: of each metric that no reference is made of for what it belongs to (host, storage), how far its values lie
-apart in sessions, as standard deviations of logarithms: as they are, and after each run was scaled as a whole to the
-others (a model by what the run itself measured can do no better). A loss of 30 % is found with less than 0.07 alone:
-the bound of one false alarm in 10,000 lies 3.7 of them away, and 30 % are 0.36.
+--scatter: for each metric without a reference because it depends on the host or the storage: how far its values lie
+apart between sessions, as standard deviations of logarithms, as they are and after each run was scaled as a whole to
+the others (no model based on the run's own measurements can do better). A loss of 30 % is found only if this is below
+0.07: the bound of one false alarm in 10,000 is 3.7 standard deviations away, and 30 % are 0.36.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from tenken.model.result import MetricValue, Result
 from tenken.model.verdicts import FAIL, PASS, RECORDED, worst
 from tools import references
 
-#: A criterion that a value this much worse does not miss is not one.
+#: A criterion must fail a value that is worse by this factor; otherwise it is not counted.
 WORSE = 0.7
 
 
 @dataclass(frozen=True)
 class Held:
-    """A kept value, judged on the described machine, and the same made 30 % worse."""
+    """A kept value, judged on the described machine, and the same value made 30 % worse."""
 
     record: Record
     metric: MetricValue
@@ -61,7 +61,7 @@ class Held:
 
     @property
     def of(self) -> str:
-        """What it is of: `DESCRIBED`, or the reason for which no reference is made of it."""
+        """The class of the value: `DESCRIBED`, or why no reference is made from it."""
         return references.refusal(self.record.program, self.metric, self.gpus) or DESCRIBED
 
     @property
@@ -113,7 +113,8 @@ def asked(record: Record, result: Result) -> Request:
 
 
 def in_run(record: Record, metric: MetricValue, judged: JudgedMetric, floor: Criterion, machine: Machine) -> Held:
-    """A value that others of its run hold, and the same run with this value alone 30 % worse, judged as a run is."""
+    """A value that is checked by comparison within its run, and the same run with only this value 30 % worse, judged as
+    a run is."""
 
     def verdict(one: MetricValue) -> str:
         assert record.result is not None
@@ -217,7 +218,7 @@ def programs() -> list[Program]:
 
 
 def reasons(found: Sequence[Held], refused: Counter[str], known: Collection[tuple[str, str]] = ()) -> list[Key]:
-    """Each key metric of this suite; `known`: program and metric of the references, also of those not measured here.
+    """Each key metric of this suite; `known`: program and metric of the references, including those not measured here.
 
     Raises ValueError for one without a criterion and without a reason.
     """
@@ -297,12 +298,12 @@ def _left(values: Sequence[tuple[Any, str, float]], scale: bool) -> float | None
     return math.sqrt(sum((value - of_run[run] - of_point[point]) ** 2 for run, point, value in values) / dof)
 
 
-#: What the system file of a GPU describes; everything else has a reason for which it gets no reference.
+#: Values that depend only on the system file's GPU; all others have a reason why they get no reference.
 DESCRIBED = "of the GPUs, their memory and links"
 
 
 def classes(found: Sequence[Held]) -> list[tuple[str, list[Held]]]:
-    """All values by what they belong to, the described machine first, then the largest class."""
+    """All values by class, the described machine first, then the largest class."""
     by: dict[str, list[Held]] = defaultdict(list)
     for one in found:
         by[one.of].append(one)

@@ -1,9 +1,9 @@
-"""Faults that really happen, applied to kept runs: which classes the verdict does not see.
+"""Real faults, applied to kept runs: which classes the verdict does not detect.
 
     python -m tools.faults > table.md
 
 Each fault changes a result as the fault would have, samples and times together, and is applied to every check that it
-fits. It is noticed if the run is neither PASS nor RECORDED.
+fits. It is detected if the run is neither PASS nor RECORDED.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tenken.model.verdicts import FAIL, INVALID
 from tools import sensitivity
 
 KEPT = ("h100-two-v2",)
-#: Names of the checks in a row that do not notice a fault.
+#: Maximum number of checks named in a row as missing a fault.
 NAMED = 6
-#: Power of a GPU that does nothing, in W.
+#: Power of an idle GPU, in W.
 IDLE_W = 70.0
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A class, what happened, and the result with it; None: it does not fit the result."""
+    """The class, what happened, and the result with it; None: it does not fit the result."""
 
     of: str
     name: str
@@ -44,7 +44,7 @@ def series(result: Result, change: Callable[[Series], Series]) -> Result | None:
 def scaled(
     unit: str, counts: float = 1.0, seconds: float = 1.0, host: bool = False
 ) -> Callable[[Result], Result | None]:
-    """Counts of a unit, or the times that belong to them, by a factor; `host`: of runs without GPUs alone."""
+    """Multiplies counts of a unit, or the times that belong to them, by a factor; `host`: only in runs without GPUs."""
 
     def change(one: Series) -> Series:
         if not one.seconds or (unit and unit not in one.counts):
@@ -85,7 +85,7 @@ def devices(result: Result, change: Callable[[Device], Device]) -> Result:
 
 
 def idle(which: Callable[[int], bool]) -> Callable[[Result], Result | None]:
-    """GPUs that did nothing while others were measured twice."""
+    """Idle GPUs, while the others were measured twice."""
 
     def rest(sample: HealthSample) -> HealthSample:
         return replace(sample, power_w=IDLE_W, utilization_percent=0, sm_clock_mhz=345)
@@ -99,7 +99,7 @@ def idle(which: Callable[[int], bool]) -> Callable[[Result], Result | None]:
 
 
 def measured_twice(result: Result) -> Result | None:
-    """The values of GPU 0 as those of GPU 1 too."""
+    """The values of GPU 0 repeated for GPU 1."""
     first = {(one.name, one.at.id): one for one in result.series if one.subject == Subject("gpu", 0)}
 
     def change(one: Series) -> Series:
@@ -126,7 +126,7 @@ def on_one_cpu(result: Result) -> Result | None:
 
 
 def like(name: str, other: str, factor: float) -> Callable[[Result], Result | None]:
-    """The times of one metric as those of another at the same point: a read from the cache, a write to it."""
+    """The times of one metric replaced by those of another at the same point: a read from the cache, a write to it."""
 
     def apply(result: Result) -> Result | None:
         others = {(one.subject, one.at.id): one for one in result.series if one.name == other}
@@ -141,7 +141,7 @@ def like(name: str, other: str, factor: float) -> Callable[[Result], Result | No
 
 
 def trained(generation: int, width: int) -> Callable[[Result], Result | None]:
-    """A link slower than both its ends; of programs that read them, on a bare machine."""
+    """A link slower than both its ends, in programs that read them, on a bare machine."""
 
     def apply(result: Result) -> Result | None:
         if not any(one.name.startswith("htod") for one in result.series):
@@ -214,7 +214,7 @@ def table(records: list[Record]) -> list[str]:
 
 
 def runs(names: tuple[str, ...] = KEPT) -> list[Record]:
-    """All measured runs, of hosts too."""
+    """All measured runs, including those of hosts."""
     return sensitivity.runs(names, hosts=True)
 
 

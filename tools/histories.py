@@ -146,7 +146,7 @@ def tsv(repository: Path, commit: str, machine: str) -> Iterator[Value]:
 
 
 def action(repository: Path, commit: str, file: str) -> Iterator[Value]:
-    """Entries of a data.js: each commit has the newest ones, so that every 20th of its commits and the last is read."""
+    """Entries of a data.js: each commit contains the newest ones, so every 20th commit and the last one are read."""
     commits = _git(repository, "log", "--format=%H", commit, "--", file).decode().split()
     for one in [*commits[:1], *commits[1::20]]:
         done = subprocess.run(["git", "-C", str(repository), "show", f"{one}:{file}"], capture_output=True)

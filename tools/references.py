@@ -14,14 +14,14 @@ always. A session that failed only by references counts like any other: leaving 
 narrow as it was.
 
 A record in two archives counts once. A session of `local` counts if its GPUs are the system's; a document (.json) that
-a program wrote outside of a session is a separate session. Values of the host, of the CPU's work on a GPU's memory and
-of storage are left out: they depend on the borrowed machine or disk, and differed in later sessions. So are accuracy
-and shares of one total. Sizes between the points of a sweep are included if no kept value misses the value between the
-points (`between`). The rest is reported on standard error, by metric and reason.
+a program wrote outside of a session is a separate session. Values of the host, of the CPU's access to a GPU's memory
+and of storage are left out: they depend on the borrowed machine or disk, and differed in later sessions. So are
+accuracy and shares of one total. Sizes between the points of a sweep are included if no kept value misses the value
+between the points (`between`). The rest is reported on standard error, by metric and reason.
 
---leave-out: the points of all machines but one, applied to that one's runs, for each in turn: runs that would fail, and
-which share of the values misses when they are 10, 15, 20 and 30 % worse. The first archive contains sessions on many
-machines, every other file those of one.
+--leave-out: applies the points of all machines but one to the runs of that one, for each in turn: runs that would fail,
+and the share of values that would fail if they were 10, 15, 20 and 30 % worse. The first archive contains sessions on
+many machines, every other file those of one machine.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ NO_SPEED = {
 
 @dataclass(frozen=True)
 class Defect:
-    """Sessions whose figures of some metrics are no evidence: the program was at fault, not the machine."""
+    """Sessions in which some metrics are not evidence: the program was at fault, not the machine."""
 
     sessions: tuple[str, ...]
     program: str
@@ -89,7 +89,7 @@ class Defect:
     at: Mapping[str, str] = field(default_factory=dict)
 
     def spoils(self, session: str, result: Result, metric: MetricValue) -> bool:
-        """Whether a value is one of those."""
+        """Whether a value belongs to one of those."""
         return (
             session in self.sessions
             and result.program == self.program
@@ -203,7 +203,7 @@ def parameters_of(program: Program, result: Result, metric: MetricValue) -> dict
 
 
 def collected(found: Iterable[Run], catalogue: dict[str, Program]) -> tuple[dict[Key, list[Seen]], Counter[str]]:
-    """Values by what they belong to; the reasons why others are not used."""
+    """Values by class; the reasons why others are not used."""
     values: dict[Key, list[Seen]] = defaultdict(list)
     refused: Counter[str] = Counter()
     for run in found:
@@ -232,7 +232,8 @@ def _defect(run: Run, metric: MetricValue) -> str:
 
 
 def family(key: Key) -> tuple[str, ...]:
-    """What scatters alike: a metric at all its sizes, separated by memory, kernel and all other text coordinates."""
+    """Values with a common scatter: a metric at all its sizes, separated by memory, kernel and all other text
+    coordinates."""
     parameters = json.loads(key[5])
     return (*key[:3], *(f"{k}={v}" for k, v in sorted(parameters.items()) if isinstance(v, (str, bool))))
 

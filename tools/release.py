@@ -22,7 +22,7 @@ def version(root: Path = ROOT) -> str:
 
 
 def problems(root: Path = ROOT, asked: str | None = None) -> list[str]:
-    """Contradictions, one line each; with `asked` also the reasons against tagging that release."""
+    """Contradictions, one line each; with `asked` also what prevents tagging that release."""
     here = version(root)
     citation = (root / "CITATION.cff").read_text(encoding="utf-8")
     changes = (root / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ Every rate of a run is multiplied by a factor, and every time divided by it, con
 judged as on a machine that no file describes, without references. The table has, for each program and kind of GPU, the
 largest factor at which it FAILs, for all GPUs and for the second of two alone. `never`: not at 1/50 either.
 
---left-out: how much each floor depends on one session. --values: for each metric how many values with a physical limit
-miss a criterion where they alone are slower by 30 %, and the key metrics with values that do not.
+--left-out: how much each floor depends on one session. --values: metrics with values that pass every criterion although
+they alone are slower by 30 %: how many values they have, and how many of them fail a criterion.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _kernel(metric: MetricValue) -> str:
 
 
 def without(by_session: dict[str, float], session: str) -> float:
-    """The rise of a threshold, as the same share of the slowest session, when a session is left out."""
+    """The rise of a threshold, as a share of the slowest session, when a session is left out."""
     others = [margin for name, margin in by_session.items() if name != session]
     return min(others) / min(by_session.values()) if others else 1.0
 
@@ -209,7 +209,7 @@ def left_out(found: Margins) -> list[str]:
 
 # ---- values that a loss misses ---------------------------------------------------------------------------------------
 
-#: A value that alone is slower by 30 % is to miss a criterion.
+#: A value that alone is slower by 30 % should fail a criterion.
 LOSS = 0.7
 #: Programs of files: the link to the host caps their rates and does not bound them.
 FILES = ("data_loading", "snapshot_io", "storage_map")
@@ -250,7 +250,7 @@ def counted(kept: Iterable[Record]) -> tuple[Counts, Counts]:
 
 
 def share(counts: Counts, files: bool = False) -> tuple[int, int]:
-    """Values, and those that miss a criterion; without those of files unless asked for."""
+    """Values, and those that fail a criterion; without those of files unless requested."""
     chosen = [one for (program, _), one in counts.items() if files or program not in FILES]
     return sum(values for values, _ in chosen), sum(held for _, held in chosen)
 

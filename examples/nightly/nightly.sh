@@ -8,8 +8,8 @@
 #   TENKEN_NODES   nodes of each partition that a night measures (default 1); the next night takes others
 #
 # Two nights never overlap: the second ends with 75 and leaves the first alone. On a full disk a night ends with 74
-# before anything is started. Exit status otherwise: the run's, or
-# the report's where that is worse; if that is 0, the gate's (1 something got worse, 3 incomplete).
+# before anything is started. Exit status otherwise: the worse of the run's and the report's; if both are 0, the gate's
+# (1 something got worse, 3 incomplete).
 set -u
 system=${1:?"usage: nightly.sh SYSTEM [REFRAME OPTIONS]"}
 shift

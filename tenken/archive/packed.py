@@ -27,7 +27,8 @@ MAX_BYTES = 4 << 30
 
 
 def folder_of(archive: Path, cache: Path = CACHE / "archives") -> Path:
-    """The folder of an archive: itself, or where a packed one was extracted; extracted files must not be written.
+    """The folder of an archive: itself, or the folder into which a packed one was extracted; extracted files must not
+    be written.
 
     Raises ArchiveError, naming the file, if it is not a .tar.xz, is damaged, or contains anything but plain files and
     folders below itself; nothing of such a file remains in `cache`.

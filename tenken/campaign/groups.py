@@ -29,7 +29,7 @@ _MOST_BLOCKS = 32
 #: Probabilities at which a block is searched, is doubtful, may fill up other groups, and is not measured again; and at
 #: which the report mentions it as open.
 _BAD_BLOCK, _DOUBTFUL, _FILLER, _CLEAR, _OPEN = 0.9, 0.1, 0.02, 0.003, 0.03
-#: When the jobs run out: probability that so many are bad at which further jobs are spent on them.
+#: When the jobs run out: the probability of this many bad nodes at which further jobs are spent on them.
 _LIKELIER = 0.5
 #: Difference in probability below which good blocks are interchangeable.
 _CERTAIN = 1e-6

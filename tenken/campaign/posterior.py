@@ -21,7 +21,7 @@ EFFECT = 0.2
 WAY, NAMED = 3.0, 7.0
 #: Maximum number of blocks of leaves that are bad at the same time, and weight below which a set is excluded.
 MOST_BAD_BLOCKS, _OUT_OF_THE_QUESTION = 5, 1e-10
-#: Probability that so many are bad at which jobs are spent on them.
+#: Probability of this many bad nodes at which jobs are spent on them.
 ENOUGH = 0.9
 #: Up to this number of nodes, pairs are weighed as well; up to this number, triples: otherwise three bad nodes behind
 #: one switch resemble a bad switch.

@@ -138,7 +138,7 @@ class Bmc:
         self.opener = urllib.request.build_opener(*handlers)
 
     def get(self, path: str) -> dict[str, Any] | None:
-        """A resource; None where there is none. Raises BmcError."""
+        """A resource; None if it does not exist. Raises BmcError."""
         for _ in range(_HOPS):
             found = self._get(path)
             if not isinstance(found, str):

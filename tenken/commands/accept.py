@@ -221,7 +221,7 @@ def write(
         for name, content in handed:
             archive.write_file(folder / name, content)
         written_now = {folder / name for name, _ in handed}
-        for old in (folder / "evidence").glob("*"):  # of a report that was there before
+        for old in (folder / "evidence").glob("*"):  # of an earlier report
             if old not in written_now:
                 old.unlink()
         members = [bundle.Member(name, path) for name, path in files.names.items()]

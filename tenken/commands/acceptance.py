@@ -157,7 +157,7 @@ def rounds(
     agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: str, checks: Path, state: State,
     until: float, root: Path, cluster: bool = False,
 ) -> Acceptance:  # fmt: skip
-    """Runs sessions until every clause has its runs, or the decision cannot change any more. Of a cluster only those
+    """Runs sessions until every clause has its runs, or the decision cannot change any more. For a cluster only those
     over several nodes: single nodes have campaigns.
     """
     most = max(c.repetitions + (remaining.RETESTS if c.retests is None else c.retests) for c in agreed.clauses)
@@ -275,7 +275,8 @@ def campaigns(
 
 
 def campaign_file(agreed: Contract, batch: remaining.Batch, lacking: Mapping[str, int], state: State) -> str:
-    """Writes the next campaign of a batch: of the nodes that lack runs, as many rounds as the most that one lacks."""
+    """Writes the next campaign of a batch: the nodes that lack runs, with as many rounds as the node that lacks most
+    needs."""
     from tenken.campaign import file
 
     partitions = {clause.partition for clause in agreed.clauses if clause.partition}
@@ -318,7 +319,7 @@ def run_campaign(name: str, state: State) -> None:
 
 @contextlib.contextmanager
 def watched(agreed: Contract, nodes: Sequence[str], readings: Path) -> Iterator[None]:
-    """Reads the power of the nodes meanwhile, where a clause is on it. Raises a TenkenError without a password."""
+    """Reads the power of the nodes during the run, if a clause needs it. Raises a TenkenError without a password."""
     if not any(clause.program == power.PROGRAM for clause in agreed.clauses):
         yield
         return

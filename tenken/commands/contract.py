@@ -94,7 +94,7 @@ def checked(name: str, mode: str = "", checks: Path = Path("checks")) -> Machine
     command = [str(Path(sys.prefix) / "bin" / "reframe"), "-c", str(checks), "--system", name, "--describe"]
     # at the sizes of the mode, but with the checks of the others: a burn-in belongs to a contract too
     command += ["-S", f"tenken_mode={mode}"] if mode else []
-    paths.archive_root().mkdir(parents=True, exist_ok=True)  # where the third-party programs are remembered
+    paths.archive_root().mkdir(parents=True, exist_ok=True)  # the third-party programs are recorded there
     done = subprocess.run(with_mpi(command), cwd=paths.ROOT, capture_output=True, text=True, check=False)
     begin = done.stdout.find("[\n")
     if done.returncode or begin < 0:

@@ -28,7 +28,7 @@ def alone(verdict: str, message: str, node: str = "") -> Judgement:
     return Judgement(verdict, (finding,), (finding,))
 
 
-#: The judgement of a run without a result; of one that measured nothing for a reason unrelated to the machine.
+#: The judgement of a run without a result, or of one that measured nothing for a reason unrelated to the machine.
 failed, invalid = partial(alone, FAIL), partial(alone, INVALID)
 
 
@@ -160,7 +160,8 @@ def _verdict(found: Sequence[Finding], misses: Sequence[Finding], judged: Mappin
 
 
 def extended(judgement: Judgement, further: Sequence[Finding]) -> Judgement:
-    """A judgement with further findings, of which notes decide nothing; a run that failed or was waived stays so."""
+    """A judgement with further findings; notes do not change the verdict, and a run that failed or was waived stays
+    so."""
     if not further:
         return judgement
     verdict = judgement.verdict

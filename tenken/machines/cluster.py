@@ -114,7 +114,7 @@ def slurm_instances(gres: str) -> int:
 def _gpus_of(gres: str) -> dict[str | None, int]:
     """GPUs and instances by kind."""
     kinds: dict[str | None, int] = {}
-    # TRES have the number of all kinds beside those of each: gres/gpu=4,gres/gpu:a100=4
+    # TRES list the total besides the number of each kind: gres/gpu=4,gres/gpu:a100=4
     if re.search(r"gres/gpu:[^=,]+=", gres, re.I):
         gres = re.sub(r"gres/gpu=\d+(,|$)", "", gres, flags=re.I)
     for one in _GRES.finditer(gres):

@@ -185,7 +185,7 @@ class Looker:
         match = re.search(r"^(?:model name|Model|cpu|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
         if match:
             return match.group(1).strip()
-        # Arm servers print part numbers only, of which lscpu has a table of names
+        # Arm servers print only part numbers; lscpu has a table of their names
         part = re.search(r"^CPU part\s*:\s*(0x[0-9a-f]+)", text, re.MULTILINE)
         usual = {"0xd4f": "Neoverse-V2", "0xd40": "Neoverse-V1", "0xd0c": "Neoverse-N1"}
         if part is None or part[1] in usual:

@@ -1,7 +1,7 @@
 """What metrics.yaml expects of a value relative to others of the same run: the section `expect` of a metric, a list of
 
 - at_least: 0.98 * memcpy_peer      a formula (tenken/model/formula.py), or several: the first that has a value
-  source: where the bound comes from, and why it is one
+  source: where the bound comes from, and why it is justified
   at_most: ...                      the same above
   function: steps                   instead of both: steps(run, value) of derived.py gives (low, high), None: none
   between: {of: bytes, times: 1.25} instead: the line through the neighbours of a sweep, by latency and bandwidth

@@ -1,7 +1,7 @@
 """Formulas of metrics.yaml: how a figure is derived, and its limit from attributes of the hardware.
 
-A formula is an expression in Python's syntax, of which this file evaluates a part: numbers, texts, + - * / // %, **,
-comparisons, `a if b else c`, and, or, not, and these names:
+A formula is an expression in a subset of Python's syntax: numbers, texts, + - * / // %, **, comparisons, `a if b else
+c`, and, or, not, and these names:
 
     total                      the value of that metric of the same subject, at the coordinates that it has
     total(memory="pageable")   the same with one coordinate changed; None as a value takes it away

@@ -20,7 +20,7 @@ def quantile(ordered: Sequence[float], fraction: float) -> float:
 
 def rate_of_times(rates: Sequence[float], otherwise: float) -> float:
     """The rate of the median time: for an even number of rates that lie far apart, the median rate is another one.
-    `otherwise` where there are none, or one is not a rate."""
+    `otherwise` if there are none, or one is not a rate."""
     return 1 / quantile(sorted(1 / rate for rate in rates), 0.5) if rates and min(rates) > 0 else otherwise
 
 

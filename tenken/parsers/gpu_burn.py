@@ -67,7 +67,7 @@ def parse(text: str) -> Output:
             last[gpu] = int(number)
             if int(number) > 0 and int(rate) > 0:
                 rates[gpu].append(float(rate))
-            # of a GPU that died the number may be anything, also 0
+            # if a GPU died, the number is arbitrary, possibly 0
             errors[gpu] = max(errors[gpu], abs(int(wrong[gpu][0])), 1 if wrong[gpu][1] else 0)
     idle = next((gpu for gpu, of in enumerate(rates) if not of and states[gpu][1] == "OK"), None)
     if idle is not None:

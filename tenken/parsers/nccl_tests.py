@@ -72,7 +72,7 @@ _OF_WAY, _OF_ITERATIONS = 4, 4
 _ITERATIONS = re.compile(r"^[ \t]{0,80}#.{0,200}\bi_min\b", re.M)
 #: Times of the CPU, on request (-C), with which no rate agrees.
 _CPU_TIMES = re.compile(r"^[ \t]{0,80}#.{0,200}\bcputime\b", re.M)
-#: size, count, type, operation and root; of some collectives the last two are blank.
+#: size, count, type, operation and root; some collectives leave the last two blank.
 _FIRST = (3, 5)
 
 

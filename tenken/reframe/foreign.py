@@ -135,7 +135,7 @@ class ForeignCheck(JudgedCheck):
     #: Whether a line with `failed`, `invalid` or `faulty`, but for `failed: 0`, is a FAIL despite exit status 0.
     failure_words = variable(bool, value=True)
 
-    #: Further verifications by name, of which `wrong` states which failed.
+    #: Further verifications by name; `wrong` states which failed.
     own_verifications: Sequence[str] = ()
 
     #: The command that prints its version, the first line of which is kept; empty: the output's first match of

@@ -240,7 +240,7 @@ def accept(
         digest = ""
         if record.result is not None and record.result.metrics:
             if not record.result.text:
-                raise ValueError(f"{file}: read without the text of its result, by which copies are recognised")
+                raise ValueError(f"{file}: read without the text of its result, which is needed to detect copies")
             digest = hashlib.sha256(record.result.text.encode()).hexdigest()
         if digest and digest in seen:
             found.damaged.append(f"{file}: contains the same result as {seen[digest]}: one run, archived twice")

@@ -214,7 +214,7 @@ class Contract:
     punch_list: tuple[Item, ...] = ()
     replaced: tuple[Replaced, ...] = ()
     stability: Stability | None = None
-    #: Of the nodes' BMCs, as in a campaign file: where the power of a node is read.
+    #: The nodes' BMCs, as in a campaign file: where the power of a node is read.
     redfish: Mapping[str, Any] = field(default_factory=dict)
     #: Whether records without a seal (docs/seal.md) may be accepted.
     allow_unsealed: bool = False
@@ -408,7 +408,7 @@ def _check_clause(
 def _check_length(
     path: KeyPath, shown: str, clause: Mapping[str, Any], catalogue: Mapping[str, Program], metric: Metric, wrong: Any
 ) -> None:
-    """Refuses hours of a program that does not run as long as asked, and a target beyond the run's end."""
+    """Rejects a duration for a program that has no set duration, and a target beyond the run's end."""
     program = clause["metric"].partition(".")[0]
     hours = clause.get("hours", 0)
     if not catalogue[program].contract.lasts:
@@ -603,7 +603,7 @@ def draft(
     same checks test each of them.
     """
     clauses = list(_of_records(system, catalogue, measured) if measured else _drafted(system, catalogue))
-    if measured and not clauses:  # a host, of which nothing is known
+    if measured and not clauses:  # a host about which nothing is known
         clauses = list(_of_records(system, catalogue, measured, every=True))
     if measured and not clauses:
         raise ContractError("no check of the session measured a key metric: nothing to draft")

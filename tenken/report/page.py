@@ -166,7 +166,7 @@ class Pictures:
 
             return Plot(*plots.draw(rows, f"p{self.drawn}"))
         except ImportError as error:
-            # said once for all
+            # reported once for all plots
             self.unavailable = f"Plots need matplotlib ({error}); install tenken[reports]."
             return Plot()
         except Exception as error:  # a failed plot must not prevent the page

@@ -45,14 +45,14 @@ class Batch:
 
     @property
     def words(self) -> str:
-        """What is asked of them, for people."""
+        """What the clause requires, for people."""
         return (f" over {self.nodes} nodes together" if self.nodes else "") + (
             f" of {self.hours:g} h" if self.hours else ""
         )
 
 
 def checks_of(clause: Clause, offered: Iterable[Offered], mode: str = "") -> list[Offered]:
-    """The checks that measure a clause, each case by its full name: of those that the mode selects, otherwise of all.
+    """The checks that measure a clause, each case by its full name: those that the mode selects, otherwise all.
 
     Where the clause names none, those that must report its metric and subject, if there are any.
     """

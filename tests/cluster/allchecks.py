@@ -101,7 +101,7 @@ def lay_out(folder: Path, scheduler: str, names: Sequence[str], factor: float) -
     subprocess.run(["gcc", "-O2", "-shared", "-fPIC", str(source), "-o", str(library), "-ldl"], check=True)
     # waiting threads yield their core to other processes: otherwise a barrier occasionally takes ten times as long
     shared = ", OMP_WAIT_POLICY: passive"
-    # a compiler cache, where one is set up
+    # a compiler cache, if one is set up
     cache = {name: value for name, value in os.environ.items() if name.startswith(("CCACHE_", "CMAKE_"))}
     cached = "".join(f", {name}: '{value}'" for name, value in cache.items())
     only = f", names: [{', '.join(names)}]" if names else ""

@@ -129,7 +129,7 @@ def test_an_invalid_run_is_invalid_in_the_report_too(run: Callable[..., Outcome]
         (("--nx", "8"), "--nx '8' is invalid; allowed: 16 to 1024"),
         (
             ("--nx", "16", "--nz", "256"),
-            "--nx '16' is invalid; allowed: sides of which none is below an eighth of another",
+            "--nx '16' is invalid; allowed: sides of at least an eighth of the longest one",
         ),
         (
             ("--nx", "16", "--npx", "2", "--npy", "1", "--npz", "1"),
@@ -185,7 +185,7 @@ def test_wrong_halo_values_fail_the_symmetry_test(ranks: Callable[..., Outcome])
         (
             9,
             ("--npx", "9", "--npy", "1", "--npz", "1"),
-            "allowed: a grid of ranks of which no side is below an eighth",
+            "allowed: a grid of ranks with sides of at least an eighth",
         ),
     ],
 )

@@ -40,7 +40,7 @@ PROGRAMS = (
 )  # fmt: skip
 #: The memory of the simulated GPU: 2 GHz, two transfers per clock, 5120 bits.
 MEMORY_GBS = 2 * 2.0 * 5120 / 8
-#: PCIe of generation 4 with 16 lanes: 16 GT/s, of which 128 of 130 bits are data.
+#: PCIe of generation 4 with 16 lanes: 16 GT/s, and 128 of 130 bits are data.
 PCIE_GBS = 16 * 128 / 130 * 16 / 8
 
 

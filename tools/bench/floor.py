@@ -3,11 +3,11 @@
     python -m tools.bench.floor [--draws N]
 
 A method that finds a share of all steps within k nights reports at least the printed share of series whose noise
-triples, on the first k nights alone: of all regions of k values with this share of steps, that of the largest
-likelihood ratio of a step to the noise has the smallest share of the noise (Neyman and Pearson 1933). Values are normal
-and independent, and level and noise before the change are known. The last column is what the gate reports within k
-nights. A method does not know on which night a step begins, and chance has another opportunity on each: the limit is
-below what is possible.
+triples, on the first k nights alone: among all regions of k values with this share of steps, the region with the
+largest likelihood ratio of a step to the noise has the smallest share of the noise (Neyman and Pearson 1933). Values
+are normal and independent, and level and noise before the change are known. The last column is what the gate reports
+within k nights. A method does not know on which night a step begins, and chance has another opportunity on each: the
+limit is below what is possible.
 
 The second table is the maximum share of steps of 5 % found by two values at a rate of false findings, for a method that
 knows the noise, the level and the size of the step.

@@ -37,7 +37,7 @@ def named_in(one: synthetic.Synthetic) -> set[tuple[str, str]]:
     for fleet, which in ((one.gpus, "gpu"), (one.hosts, "host")):
         first = screening.screen(fleet, one.run(which))
         if first.suspects:
-            # suspects are run again, twice, and what they show in the middle counts
+            # suspects are run again, twice; the mean of the two runs counts
             runs = [one.run(which) for _ in range(2)]
             again = {
                 f.name: np.mean([next(g.values for g in run if g.name == f.name) for run in runs], axis=0)
@@ -227,7 +227,7 @@ def cost(seeds: int, first: int, nodes: int) -> Iterator[str]:
 
 
 Table = Callable[[int, int, int], Iterator[str]]
-#: By name: what it prints, seeds and nodes that docs/measured.md was made with.
+#: By name: the function that prints the table, and the seeds and nodes used for docs/measured.md.
 TABLES: dict[str, tuple[Table, int, int]] = {
     "planted": (planted, 100, 1000),
     "healthy": (healthy, 300, 1000),

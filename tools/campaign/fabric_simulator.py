@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 LEAF = 32
-#: Of the logarithm of a figure. Outliers: one job in twenty is ten times as noisy. Growing: with the square root of the
-#: group. Drifting: the level of all, from round to round. Two lots: half of the nodes are 5 % slower.
+#: For the logarithm of a figure. Outliers: one job in twenty is ten times as noisy. Growing: with the square root of
+#: the group. Drifting: the level of all, from round to round. Two lots: half of the nodes are 5 % slower.
 NOISES = ("t(3)", "normal", "lognormal", "Laplace", "outliers", "growing", "drifting", "two lots")
 
 

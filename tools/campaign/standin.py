@@ -42,7 +42,8 @@ class StandIn:
     most: int | None = None
     factor: Callable[[str, int, str], float] = lambda node, gpu, figure: 1.0
     seed: int = 0
-    #: Chances that a job leaves nothing, that it starts twice, that a submission is refused though it was taken.
+    #: Probabilities that a job leaves nothing, that it starts twice, and that a submission is refused although the job
+    #: was queued.
     dies: float = 0.0
     twice: float = 0.0
     taken_unsaid: float = 0.0

@@ -9,7 +9,7 @@ import numpy as np
 from tenken.campaign.screening import Figure, Fleet
 
 FAMILIES = ("normal", "lognormal", "t(3)", "two lots", "slowly warming")
-#: Figures of a GPU: name, spread between healthy devices, of which kind. Of a host: two more.
+#: Figures of a GPU: name, spread between healthy devices, kind. Two more for a host.
 GPU_FIGURES = (
     ("triad", 0.003, "memory"), ("copy", 0.003, "memory"), ("gather", 0.004, "memory"), ("spmv", 0.004, "memory"),
     ("dgemm", 0.03, "power"), ("sgemm", 0.03, "power"), ("h2d", 0.002, "link"), ("d2h", 0.002, "link"),
@@ -20,7 +20,7 @@ HOST_FIGURES = (("host triad", 0.003, "memory"), ("host copy", 0.003, "memory"),
 
 @dataclass
 class Synthetic:
-    """A campaign's figures: of its GPUs and of its hosts; `run` draws another, independent run of all of them."""
+    """Figures of the GPUs and hosts of a campaign; `run` draws another, independent run of all of them."""
 
     gpus: Fleet
     hosts: Fleet
@@ -33,7 +33,7 @@ class Synthetic:
     dead: tuple[int, ...] = ()
     flapping: tuple[int, ...] = ()
     vbios: np.ndarray = field(default_factory=lambda: np.empty(0))
-    #: (kind, name) of all that is at fault.
+    #: (kind, name) of everything that is faulty.
     truth: set[tuple[str, str]] = field(default_factory=set)
 
     def run(self, which: str = "gpu") -> list[Figure]:

@@ -17,7 +17,7 @@ struct TimedDots {
     double bytes = 0;  ///< bytes read by one of them
 };
 
-/// Of two arrays that together are four times as large as the caches, as are the matrices compared with this.
+/// The two arrays together are four times as large as the caches, as are the matrices compared with this.
 /// @param cache_bytes of this process
 TimedDots time_dots_on_host(std::uint64_t cache_bytes, long repetitions, double warmup_seconds);
 

@@ -42,7 +42,7 @@ std::vector<double> time_dot(const DeviceArray<double>& a, const DeviceArray<dou
                              const Stream& stream, long repetitions, double warmup_seconds,
                              bool monitored = false);
 
-/// Of two arrays far larger than the L2: the attainable read bandwidth, by the device's clock.
+/// The attainable read bandwidth, by the device's clock, measured on two arrays far larger than the L2.
 /// @param free_bytes that this process may use
 TimedDots time_dots(Gpu& gpu, const Stream& stream, std::uint64_t free_bytes, long repetitions,
                     double warmup_seconds, bool monitored = false);

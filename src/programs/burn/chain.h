@@ -23,7 +23,7 @@ constexpr std::uint32_t row_entries = 8;
 constexpr std::uint64_t stencil_centre = 0xd1342543de82ef95ULL;
 constexpr std::uint64_t way_back = 0x9e3779b97f4a7c15ULL;
 constexpr std::uint64_t way_shift = 0xbf58476d1ce4e5b9ULL;
-/// Of two entries of a row of the sparse matrix.
+/// Two entries of a row of the sparse matrix.
 constexpr std::uint64_t pair_sum = 0x94d049bb133111ebULL;
 
 /// Words at first: of u(0) and u(1).

@@ -22,7 +22,7 @@ class Backend : public tenken::RankBackend {
     /// All of it; HPCG requires a quarter of it to be used in an official run.
     virtual std::uint64_t all_bytes() const = 0;
     virtual std::uint64_t cache_bytes() const = 0;
-    /// Of two large arrays, by this rank while the others do the same.
+    /// Measured on two large arrays, by this rank while the others do the same.
     virtual tenken::TimedDots time_dots(long repetitions, double warmup_seconds) = 0;
 
     /// Creates the problem.

@@ -93,8 +93,8 @@ __global__ void __launch_bounds__(256) sum_kernel(int count, Functor functor, do
     if (threadIdx.x == 0) partial[blockIdx.x] = mine;
 }
 
-/// Adds up the sums of the blocks, in an order that depends only on their number: a first pass of several
-/// blocks, of which the last one to finish adds up their sums.
+/// Adds up the sums of the blocks, in an order that depends only on their number: several blocks add up
+/// parts, and the last block to finish adds up the results.
 constexpr int blocks_of_gathering = 64;
 static __global__ void __launch_bounds__(256)
     gather_sum_kernel(const double* partial, int count, double* of_blocks, unsigned* done, double* to) {

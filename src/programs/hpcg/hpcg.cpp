@@ -120,8 +120,8 @@ class Hpcg : public tenken::Program {
             outcome_.local[axis] = static_cast<int>(local_[axis]);
         }
         if (degenerate(outcome_.local)) {
-            throw arguments.error("nx", "sides of which none is below an eighth of another: requested " +
-                                            text_of(outcome_.local));
+            throw arguments.error(
+                "nx", "sides of at least an eighth of the longest one: requested " + text_of(outcome_.local));
         }
         choose_shape(arguments);
         outcome_.ranks = ranks_.size();
@@ -172,9 +172,9 @@ class Hpcg : public tenken::Program {
                               : std::array<int, 3>{static_cast<int>(shape_[0]), static_cast<int>(shape_[1]),
                                                    static_cast<int>(shape_[2])};
         if (degenerate(outcome_.shape)) {
-            throw arguments.error("npx", "a grid of ranks of which no side is below an eighth of another: " +
-                                             std::to_string(ranks_.size()) + " ranks give " +
-                                             text_of(outcome_.shape));
+            throw arguments.error(
+                "npx", "a grid of ranks with sides of at least an eighth of the longest one: " +
+                           std::to_string(ranks_.size()) + " ranks give " + text_of(outcome_.shape));
         }
     }
 
@@ -183,7 +183,7 @@ class Hpcg : public tenken::Program {
         return backend_->subject();
     }
 
-    /// Of all ranks together, at the same time: seconds in which all arrays are read at the sum of the rates.
+    /// Seconds in which all arrays are read at the sum of the rates of all ranks, measured at the same time.
     tenken::TimedDots time_dots() {
         ranks_.alive("dot product");
         ranks_.barrier();

@@ -35,7 +35,7 @@ struct Series {
     std::vector<double> host_seconds;          ///< of all trials by the host clock, if `clock` is another
     std::vector<tenken::Check> checks;         ///< one per trial
 
-    /// Of the verification of the next trial.
+    /// Coordinates of the verification of the next trial.
     tenken::At at() const {
         return {{"metric", tenken::Json(name)}, {"trial", tenken::Json(checks.size() + 1)}};
     }

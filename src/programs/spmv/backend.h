@@ -77,7 +77,7 @@ class Place {
     /// All last-level caches (the L2 of a GPU); 0 if not reported.
     virtual std::uint64_t cache_bytes() const = 0;
     virtual std::uint64_t free_bytes() const = 0;
-    /// Of two long arrays: the attainable read bandwidth of the memory.
+    /// The attainable read bandwidth of the memory, measured on two long arrays.
     virtual tenken::TimedDots time_dots(long repetitions, double warmup_seconds) = 0;
     /// Transfers a problem here, replacing the previous one.
     virtual void load(const Problem& problem) = 0;

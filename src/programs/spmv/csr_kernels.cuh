@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(128)
     if (threadIdx.x % 32 == 0) y[row.row] = sum;
 }
 
-/// Merge path: the ends of the rows and the entries are one merged list, of which every thread takes `items`.
+/// Merge path: the ends of the rows and the entries are one merged list; every thread takes `items` of it.
 constexpr int merge_threads = 128;
 
 /// Number of row ends before position `diagonal` of the merged list of ends[0, rows) and entries.

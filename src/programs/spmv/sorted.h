@@ -15,7 +15,7 @@ namespace spmv {
 struct Task {
     unsigned first;  ///< place
     int places;
-    int rows;   ///< of a slice: their number. Of a piece: the row, or -1 - the place of its partial sum
+    int rows;   ///< slice: number of rows; piece: the row, or -1 - the place of its partial sum
     int slice;  ///< position of the rows of a slice in the list of rows; -1: a piece
 };
 

@@ -6,7 +6,7 @@ namespace spmv {
 /// Whole rows, or a piece of one row that is too long for one block or warp.
 struct Tile {
     int first_row;
-    int last_row;  ///< one past the last; of a piece -1 - the place of its partial sum
+    int last_row;  ///< one past the last; for a piece: -1 - the place of its partial sum
     int first_entry;
     int last_entry;  ///< one behind the last
 };

@@ -44,7 +44,7 @@ class Stencil : public tenken::Program {
     void require_memory(const tenken::Arguments& arguments) const;
 
     // Timed part (measurement.cpp)
-    /// Of one array of the thickest slab.
+    /// Bytes of one array of the thickest slab.
     std::uint64_t part_bytes() const;
     /// @param capacity elements of an array: those of the thickest slab, so that all parts have the
     /// same
@@ -55,7 +55,7 @@ class Stencil : public tenken::Program {
     void measure_alone();
     /// @return the median rate in Gcell/s
     double measure_one(int local, int temporal_block);
-    /// Of one slab alone, --steps steps at a time.
+    /// For one slab alone, --steps steps at a time.
     void measure_energy(int local, const Plan& plan, Solver& solver, const tenken::Metric& made);
     void measure_exchange(const std::string& name);
     void warm_up(const std::string& name, const Plan& plan, Solver& solver, bool measured = false);

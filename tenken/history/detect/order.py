@@ -74,11 +74,11 @@ def ratio(values: np.ndarray, since: np.ndarray) -> np.ndarray:
 def unreached(values: np.ndarray, length: int, age: int) -> np.ndarray:
     """Whether the newest values lie beyond all but a few of the WEEKS before the newest `age` values, (series,).
 
-    `values` (series, at least WEEKS + age) are costs, the newest last. Of a window of `length` values all are compared
-    if they are two or three, else the median of the newest RECENT. A level that a series had within three weeks, such
-    as that of a mode or of a recurring disturbance, is not new because the newest values are at it. For independent
-    values the probability is 6 / C(23, 2) = 1 in 42 for two values, 10 / C(24, 3) = 1 in 202 for three, and
-    2206 / C(26, 5) = 1 in 30 for a median of five, or 4106 = 1 in 16 with three spared.
+    `values` (series, at least WEEKS + age) are costs, the newest last. In a window of two or three values all are
+    compared; in a longer one the median of the newest RECENT. A level that a series had within three weeks, such as
+    that of a mode or of a recurring disturbance, is not new because the newest values are at it. For independent values
+    the probability is 6 / C(23, 2) = 1 in 42 for two values, 10 / C(24, 3) = 1 in 202 for three, and 2206 / C(26, 5) =
+    1 in 30 for a median of five, or 4106 = 1 in 16 with three spared.
     """
     new = values[:, -length:].min(axis=1) if length < RECENT else np.median(values[:, -RECENT:], axis=1)
     end = values.shape[1] - age

@@ -141,7 +141,7 @@ class Volatility:
         own = self._kept[row] - self._mean[row]
         totals = np.cumsum(own[::-1])
         counts = np.arange(1, _LONGEST + 1)
-        # where the likelihood of a step of the mean is greatest
+        # where a step of the mean is most likely
         gain = np.where(totals > 0, totals**2 / counts, 0)
         length = int(gain[4:].argmax()) + 5
         mean = float(totals[length - 1] / length)

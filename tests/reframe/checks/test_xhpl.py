@@ -142,7 +142,7 @@ def run(folder: Path, check: str, **env: str) -> Outcome:
 
 @pytest.fixture(scope="session")
 def hpcc() -> None:
-    """Debian's package, installed where it is missing."""
+    """Debian's package, installed if it is missing."""
     debian.need(*debian.HPCC)
     assert shutil.which("hpcc"), "the package hpcc brings no program hpcc"
 

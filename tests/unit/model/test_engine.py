@@ -51,7 +51,7 @@ class _Scope:
         ("pcie(3, 16)", 15.753846153846155),
         ("pcie(4, 8)", 15.753846153846155),
         ("pcie(6, 16)", 121.0),
-        # of a B200 148 multiprocessors at 1965 MHz can use 0.0184 x 148 x 1965 = 5351 GB/s
+        # on a B200, 148 multiprocessors at 1965 MHz can use 0.0184 x 148 x 1965 = 5351 GB/s
         ("balance(8000, 148, 1965)", 0.668886),
         ("balance(4800, 132, 1980)", 1.0),
         ("balance(8000, gpu.integrated, 1965)", 1.0),

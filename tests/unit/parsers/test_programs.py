@@ -109,7 +109,7 @@ def test_gpu_burn_gives_rates_states_and_errors_of_each_gpu() -> None:
     assert (found.states, found.errors) == (("OK", "FAULTY"), (0, 12))
     died = bad.replace("- 1124 (50300 Gflop/s)", "- -1 (0 Gflop/s)").replace("12  (WARNING!)", "-1  (DIED!)")
     assert gpu_burn.parse(died).errors == (0, 1)
-    # of a GPU that died the number is anything; behind a note the blank before the hyphen is missing
+    # if a GPU died, the number is arbitrary; after a note the blank before the hyphen is missing
     first = GPU_BURN.replace("errors: 0 - 0   temps: 58", "errors: 0  (DIED!)- -524288000  (WARNING!)  temps: --")
     assert gpu_burn.parse(first).errors == (1, 524288000)
 

@@ -56,7 +56,7 @@ class Day:
 RUNS = Seen("RUNNING", nodes=("pn2",))
 
 
-# -- waiting has an end, and is said ---------------------------------------------------------------------------------
+# -- waiting ends, and a message says so --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("limit", "state"), [(100, "RUNNING"), (100, "EXITING"), (None, "RUNNING"), (7, "COMPLETING")])
@@ -566,7 +566,7 @@ def _waits(one: ast.AST, within: ast.AST) -> bool:
     names = {getattr(part, "attr", getattr(part, "id", "")) for part in ast.walk(one.func)}
     said = ast.unparse(one)
     if getattr(one.func, "attr", "") == "join":
-        return not one.args  # of a thread; that of a text has an argument
+        return not one.args  # for a thread; the option of a text has an argument
     if names & {"flock", "waitpid"}:
         return not re.search(r"LOCK_NB|LOCK_UN|WNOHANG", said)
     return bool(names & {"sleep", "wait", "communicate", "select"}) and not said.startswith("self.select(")
