@@ -68,11 +68,18 @@ def test_a_slow_point_between_healthy_ones_is_named_alone(program: str, name: st
 
 
 def test_the_ends_of_a_sweep_and_sweeps_that_change_their_protocol_are_not_held() -> None:
+    result = one_of("p2p", "peer_by_size")
+    sweep = sorted((m for m in result.metrics if m.name == "peer_by_size"), key=lambda m: int(m.at["bytes"]))
+    assert {metric.id for metric in held(result, "peer_by_size")} == {m.id for m in sweep[1:-1]}
+    assert not held(one_of("mpi_p2p", "latency"), "latency")
+
+
+def test_sizes_of_a_transfer_are_held_but_for_those_of_two_rates() -> None:
+    """Of copies of 16 MiB to the GPU half of the samples are slower by a third in some healthy runs."""
     result = one_of("transfer", "dtoh_sweep")
-    sweep = sorted((m for m in result.metrics if m.name == "dtoh_sweep"), key=lambda m: int(m.at["bytes"]))
-    inner = {metric.id for metric in held(result, "dtoh_sweep")}
-    assert inner == {m.id for m in sweep[1:-1]}
-    assert not held(result, "htod_sweep") and not held(one_of("mpi_p2p", "latency"), "latency")
+    for name, below in (("dtoh_sweep", 2**40), ("htod_sweep", 2**23)):
+        sizes = {m.id for m in result.metrics if m.name == name and int(m.at["bytes"]) < below}
+        assert len(sizes) >= 6 and {m.id for m in held(result, name)} == sizes
 
 
 @pytest.mark.parametrize(("mode", "why"), [("none", "steps x step time"), ("writer", "waits for its snapshots")])
