@@ -148,6 +148,8 @@ class Bmc:
 
     def _get(self, path: str) -> dict[str, Any] | str | None:
         """A resource, or the path on this BMC that its answer redirects to."""
+        if "://" in path:  # a link, in full
+            path = self._here(_ROOT, path) or ""
         if not (path == _ROOT or path.startswith(f"{_ROOT}/")) or any(c in path for c in " \r\n\t\\") or ".." in path:
             raise BmcError(f"a link does not lead below {_ROOT}")
         request = urllib.request.Request(self.address + path, headers=self.headers, method="GET")
@@ -195,7 +197,8 @@ class Bmc:
             return None
         try:
             asked, there = urlsplit(self.address), urlsplit(urljoin(self.address + path, location))
-            same = (asked.scheme, asked.hostname, asked.port) == (there.scheme, there.hostname, there.port)
+            # asked for by our own scheme and port, whatever a BMC behind a proxy writes for its own
+            same = asked.hostname == there.hostname and there.port in (None, asked.port, 443)
         except ValueError:
             return None
         return f"{there.path}?{there.query}" if same and there.query else there.path if same else None

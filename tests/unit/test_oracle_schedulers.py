@@ -23,8 +23,8 @@ def kind(seen: Seen) -> str:
     ("state", "expected"),
     [
         *((s, END) for s in ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL")),
-        *((s, END) for s in ("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT")),
-        *((s, WAIT) for s in ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")),
+        *((s, END) for s in ("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT", "LAUNCH_FAILED")),
+        *((s, WAIT) for s in ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "POWER_UP_NODE")),
         *((s, GO) for s in ("RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "RESIZING", "SIGNALING", "STOPPED")),
     ],
 )

@@ -251,7 +251,8 @@ def seen(info: Mapping[str, Any]) -> Seen:
     comment = str(info.get("comment", ""))
     code = int(status) if re.fullmatch(r"-?[0-9]{1,18}", status) else None
     # the first one runs the script
-    nodes = tuple(dict.fromkeys(part.split("/")[0] for part in str(info.get("exec_host", "")).split("+") if part))
+    hosts = str(info.get("exec_host") or "").split("+")
+    nodes = tuple(dict.fromkeys(re.split(r"[/:]", part)[0] for part in hosts if part))
     facts = {key: info[key] for key in _KEPT if key in info}
     if letter in _ENDED:
         state, killed = _ENDED[letter], False

@@ -21,10 +21,13 @@ from tenken.reframe.schedulers.polling import Answer, Patient, PatientJob, Seen,
 
 NAME = "tenken-slurm"
 
-_PENDING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
+_PENDING = {
+    "PENDING", "CONFIGURING", "POWER_UP_NODE", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD",
+    "SPECIAL_EXIT",
+}  # fmt: skip
 _ENDED = {
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
-    "REVOKED", "TIMEOUT",
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+    "PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT",
 }  # fmt: skip
 _SUSPENDED = {"SUSPENDED", "STOPPED"}
 _KILLED = _ENDED - {"COMPLETED", "FAILED"}
@@ -67,7 +70,9 @@ class Slurm(Patient, SlurmJobScheduler):
         self._available_states.add("MIXED")
 
     def is_node_avail(self, node):
-        return bool(states := node.states - _NODE_FLAGS) and states <= self._available_states
+        # one that starts does not respond yet
+        starts = {"NOT_RESPONDING"} if node.states & {"POWERING_UP", "POWER_UP"} else set()
+        return bool(states := node.states - _NODE_FLAGS - starts) and states <= self._available_states
 
     def allnodes(self):
         try:

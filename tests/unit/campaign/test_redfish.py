@@ -284,6 +284,18 @@ def test_a_tree_of_49_chassis_is_read(server):
     assert server.read() == redfish.Hardware({"fans": "49 x present"})
 
 
+@pytest.mark.parametrize("host", ["", "http://127.0.0.1", "https://127.0.0.1:443", "{address}"])
+def test_links_in_full_and_of_another_scheme_lead_to_the_same_bmc(server, host):
+    server.of = chassis_tree(2)
+    host = host.format(address=server.address)
+    server.of["/Chassis"]["Members"] = [{"@odata.id": f"{host}{ROOT}/Chassis/{i}"} for i in range(2)]
+    server.of["/T1/"] = server.of["/T1"]
+    server.special[f"{ROOT}/T1"] = lambda h: h.answer(308, {}, Location=f"{host}{ROOT}/T1/")
+    assert server.read() == redfish.Hardware({"fans": "2 x present"})
+    server.of["/Chassis"]["Members"] = [{"@odata.id": f"https://127.0.0.2{ROOT}/Chassis/0"}]
+    assert "does not lead below" in server.read().error
+
+
 @pytest.mark.parametrize("code", [301, 302, 307, 308])
 def test_redirects_on_the_same_bmc_are_followed(server, code):
     server.of = chassis_tree(1)

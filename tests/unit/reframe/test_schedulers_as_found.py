@@ -340,7 +340,8 @@ def test_a_heterogeneous_job_and_an_array_are_one_job(
     ("state", "available"),
     [("IDLE+CLOUD", True), ("ALLOCATED+CLOUD", True), ("IDLE+DYNAMIC_NORM", True), ("IDLE+CLOUD+POWERED_DOWN", True),
      ("MIXED+CLOUD", True), ("IDLE+CLOUD+DRAIN", False), ("IDLE+MAINTENANCE+RESERVED", False), ("DOWN+CLOUD", False),
-     ("IDLE*+CLOUD", False), ("CLOUD", False)],
+     ("IDLE*+CLOUD", False), ("CLOUD", False), ("MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", True),
+     ("IDLE+NOT_RESPONDING", False), ("IDLE+CLOUD+POWERING_DOWN", False)],
 )  # fmt: skip
 def test_cloud_and_dynamic_nodes_are_nodes(state: str, available: bool) -> None:
     back_end = slurm.Slurm.__new__(slurm.Slurm)
@@ -452,6 +453,19 @@ def test_a_job_that_nobody_looks_at_says_why(
     monkeypatch.setattr(pbs, "run", lambda words, timeout, ok=(0,): told[words[1]])
     one = Pbs().ask([job_of(tmp_path)])["53.s"]
     assert one is not None and says in one.why and one.waiting is kind
+
+
+@pytest.mark.parametrize(
+    ("hosts", "nodes"),
+    [
+        ("n1/0*24+n2/1*24", ("n1", "n2")),
+        ("n1/0+n1/1+n2/0", ("n1", "n2")),
+        ("n1.site:15002/0*4", ("n1.site",)),
+        (None, ()),
+    ],
+)
+def test_nodes_of_a_job_of_pbs(hosts: str | None, nodes: tuple[str, ...]) -> None:
+    assert pbs.seen({"job_state": "R", "exec_host": hosts}).nodes == nodes
 
 
 def test_a_host_with_a_bad_vnode_is_not_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
