@@ -381,7 +381,7 @@ class Looker:
         rows = self._chosen(self._smi_rows())
         if rows:
             found = self._from_smi(rows)
-            found.missing = self._missing(len(rows)) + len(self._dead)
+            found.missing = self._missing(len(rows) + len(self._dead)) + len(self._dead)
             return found
         jetson = self._jetson()
         if jetson and self._visible() != []:
@@ -441,7 +441,7 @@ class Looker:
             return []
         until = time.monotonic() + _SMI_SECONDS
         rows = self._query(_FIELDS)
-        self._without_handle = self._without_handle if rows else []
+        named = self._without_handle if rows else []
         cards = self.listing("proc/driver/nvidia/gpus", r".*:.*") if not rows else []
         if len(cards) > 1:
             for bus in itertools.takewhile(lambda _: time.monotonic() < until, cards):
@@ -452,7 +452,7 @@ class Looker:
                 self.notes.append(f"nvidia-smi does not answer for {', '.join(self._dead)}: {len(self._dead)} lost")
             else:
                 self._dead = []
-        for bus in self._without_handle:
+        for bus in named:
             self._dead.append(bus)
             self.notes.append(f"nvidia-smi does not answer for {bus}: 1 lost")
         for count in range(1, len(_OPTIONAL) + 1):

@@ -34,6 +34,16 @@ def node(tmp_path: Path) -> Machine:
     return made
 
 
+def on_bus(made: Machine, bus: int, driver: str = "nvidia") -> None:
+    """A GPU on the PCI bus with its driver, or without one, and its device file."""
+    folder = f"sys/bus/pci/devices/0000:{bus:02x}:00.0"
+    made.file(f"{folder}/vendor", "0x10de")
+    made.file(f"{folder}/class", "0x030200")
+    made.file(f"dev/nvidia{bus}", "")
+    if driver:
+        (made.root / folder / "driver").symlink_to(f"../../../bus/pci/drivers/{driver}")
+
+
 def smi(made: Machine, answer: Callable[[str], str | None]) -> None:
     """`nvidia-smi` as a function of its whole command line."""
     found = made.run
@@ -75,17 +85,21 @@ def test_a_field_that_a_driver_does_not_know_voids_itself_alone(node: Machine, u
     assert set(note.split("has no ")[1].split(", ")) == unknown
 
 
+@pytest.mark.parametrize(
+    "said", [None, "Unable to determine the device handle for GPU{i}: 0000:{bus:02X}:00.0: Unknown Error"]
+)
 @pytest.mark.parametrize("dead", [{2}, {0, 3}])
-def test_a_card_without_a_handle_voids_itself_alone(node: Machine, dead: set[int]) -> None:
+def test_a_card_without_a_handle_voids_itself_alone(node: Machine, dead: set[int], said: str | None) -> None:
     cards = rows(4, "NVIDIA H100 80GB HBM3", "9.0", "81559", "5").splitlines()
     for i in range(4):
         node.file(f"proc/driver/nvidia/gpus/0000:{i + 1:02x}:00.0/information", "Model: \t NVIDIA H100 80GB HBM3\n")
+        on_bus(node, i + 1)
 
     def answer(line: str) -> str | None:
         if " -i " in line and "query" in line:
             i = int(line.split("0000:")[1][:2], 16) - 1
-            return None if i in dead else cards[i]
-        return None  # Unable to determine the device handle for GPU 0000:03:00.0: Unknown Error
+            return (said and said.format(i=i, bus=i + 1)) if i in dead else cards[i]
+        return said and said.format(i=max(dead), bus=max(dead) + 1)
 
     smi(node, answer)
     system = node.describe()
@@ -97,6 +111,8 @@ def test_a_card_without_a_handle_voids_itself_alone(node: Machine, dead: set[int
 @pytest.mark.parametrize("cell", ["[GPU is lost]", "[Unknown Error]", "ERR!"])
 def test_a_card_that_was_lost_is_counted_and_named(node: Machine, cell: str) -> None:
     good = rows(3, "NVIDIA A100-SXM4-80GB")
+    for i in range(4):
+        on_bus(node, i)
     node.answers["nvidia-smi --query-gpu="] = good + f"3, {cell}, {cell}, {cell}, {cell}, {cell}, {cell}, {cell}\n"
     system = node.describe()
     found = system.partition("node").node
