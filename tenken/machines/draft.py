@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import re
 import shlex
@@ -234,17 +235,25 @@ def _gpus(queue: Queue, sheet: GpuSheet | None, guessed: bool, name: str, made: 
 
 def sheet_of(queue: Queue, here: System) -> tuple[GpuSheet | None, bool]:
     """The data sheet of a queue's GPUs, and whether it is a guess: that of the local GPU if its name contains the
-    scheduler's term, otherwise the first matching sheet (SXM first).
+    scheduler's term, otherwise the first matching sheet (SXM first). The term is a driver's name with `_` for blanks
+    (Slurm's AutoDetect), or whole words of a name: `v100s` is none of `V100-SXM2`.
     """
     if not queue.gpus or not queue.gpu_kind:
         return None, False
-    word = re.sub(r"[^a-z0-9]", "", queue.gpu_kind.lower().removeprefix("nvidia"))
+    named = queue.gpu_kind.lower().replace("_", " ")
+    word = "".join(_words(named))
 
     def fits(sheet: GpuSheet) -> bool:
-        plain = re.sub(r"[^a-z0-9]", "", sheet.name.lower())
-        drivers = (re.sub(r"[^a-z0-9]", "", device.lower()) for device in sheet.device_names)
-        family = re.split(r"-", sheet.name.lower(), maxsplit=1)[0]
-        return word in (plain, family) or (len(word) > 4 and (word in plain or any(word in one for one in drivers)))
+        if any(re.fullmatch(name, named, re.I) for name in sheet.drivers_names):
+            return True
+        runs = [
+            words[first:last]
+            for words in map(_words, (sheet.name, *sheet.device_names))
+            for first, last in itertools.combinations(range(len(words) + 1), 2)
+        ]
+        # `l4`, `tesla` and `80gb` are no models, unless a sheet begins with them
+        told = [run for run in runs if run[0] == _words(sheet.name)[0] or sum(map(len, run)) > 4]
+        return bool(re.search(r"[a-z]\d", word)) and word in map("".join, told)
 
     mine = here.partition(local.PARTITION).node.gpu
     if mine is not None and fits(mine):
@@ -252,6 +261,12 @@ def sheet_of(queue: Queue, here: System) -> tuple[GpuSheet | None, bool]:
     fitting = [sheet for sheet in hardware.load().gpus.values() if fits(sheet)]
     fitting.sort(key=lambda sheet: "SXM" not in sheet.name)
     return (fitting[0], True) if fitting else (None, False)
+
+
+def _words(name: str) -> list[str]:
+    """`NVIDIA A100-SXM4-80GB` -> a100, sxm, 80."""
+    found = re.findall(r"[a-z0-9]+", re.sub(r"^(nvidia|tesla)\b", "", name.lower().strip()))
+    return [re.sub(r"^(sxm)\d$|^(\d+)gb$", lambda m: m[1] or m[2], word) for word in found if word != "nvidia"]
 
 
 def _name(queue: Queue, taken: set[str]) -> str:
