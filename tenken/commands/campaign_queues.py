@@ -280,11 +280,8 @@ class PbsQueue(_Base):
             nodes = pbs_json.read(_ask(["pbsnodes", "-a", "-F", "json"]), "nodes")[0]
         except (Refused, ValueError):
             return {}
-        states = {
-            host: ",".join(str(vnode.get("state", "")) for vnode in vnodes.values())
-            for host, vnodes in pbs_hosts(nodes).items()
-        }
-        bad = {host: state for host, state in states.items() if not {*re.split(r"[,\s]+", state)} <= pbs.NODE_WORKS}
+        hosts = [pbs.PbsNode(host, *vnodes.values()) for host, vnodes in pbs_hosts(nodes).items()]
+        bad = {host.name: host.told for host in hosts if not host.states <= pbs.NODE_WORKS}
         return {job: f"{n} is {bad[n]}" for job, names in chunks.items() for n in names[:1] if n in bad}
 
     def tagged(self, tag: str) -> dict[str, str]:
