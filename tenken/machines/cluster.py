@@ -225,8 +225,9 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _int(text: str) -> int | None:
-    match = re.match(r"[0-9]{1,18}(?![0-9])", text)
-    return int(match[0]) if match else None
+    """A number at the beginning; Slurm writes 2048 as 2K where it may."""
+    match = re.match(r"([0-9]{1,18})(?![0-9])([KM]?)", text)
+    return int(match[1]) * 1024 ** " KM".index(match[2] or " ") if match else None
 
 
 def listed_queues(scheduler: str, run: Runner = run_command, unread: list[str] | None = None) -> list[Queue]:

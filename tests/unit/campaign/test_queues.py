@@ -170,7 +170,8 @@ def test_pbs_what_others_wrote_hides_no_job_and_a_dead_node_is_named(monkeypatch
         '{"Jobs":{"7.s":{"job_state":"Q","Variable_List":{"A":007}},"1.s":{"job_state":"Q","Resource_List":'
         '{"select":"1:ncpus=4:host=n3"}},"2.s":{"job_state":"R"}}}'
     )
-    nodes = '{"nodes":{"n3":{"state":"down,offline","comment":"psu 2 failed","resources_available":{"host":"n3"}},"n4":{"state":"free"}}}'
+    down = '{"state":"down,offline","comment":"psu 2 failed","resources_available":{"host":"n3"}}'
+    nodes = f'{{"nodes":{{"n3":{down},"n4":{{"state":"free"}}}}}}'
     ended = '{"Jobs":{"3.s":{"job_state":"F","Exit_status":-2,"exec_host":"n4/0"}}}'
     answering(monkeypatch, {"qstat -f -F json": broken, "qstat -xf -F json 3.s": ended, "pbsnodes": nodes})
     seen = queue("miyabi").states(["1.s", "2.s", "3.s", "4.s"])

@@ -434,6 +434,20 @@ def test_every_form_of_gres(gres: str, whole: tuple[str | None, int], instances:
     assert (cluster.slurm_gpus(gres), cluster.slurm_instances(gres)) == (whole, instances)
 
 
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        ("gpu*|2|2|32|2|512000+|gpu:h100:4(S:0-1)|2-00:00:00|up|idle", ("gpu*", 2, 64, 512000, 4, "48:00:00", True)),
+        ("cloud|4|1|48|1|190000|gpu:l40s:4|infinite|up|idle~", ("cloud", 4, 48, 190000, 4, None, True)),
+        ("big|1K|2|32|1|750K|(null)|30:00|inact|mixed-", ("big", 1024, 64, 768000, 0, "00:30:00", False)),
+    ],
+)
+def test_lines_of_sinfo(line: str, seen: tuple[Any, ...]) -> None:
+    unread: list[str] = []
+    (q,) = cluster.slurm_queues(lambda command: line + "\n", unread)
+    assert (q.name, q.nodes, q.cores, q.memory_mib, q.gpus, q.time_limit, q.usable) == seen and unread == []
+
+
 def vnode(host: str, cores: int, gib: int, gpus: int = 0, **more: Any) -> dict[str, Any]:
     has = {"host": host, "ncpus": cores, "mem": f"{gib * 2**20}kb", **({"ngpus": gpus} if gpus else {}), **more}
     return {"Mom": host, "state": "free", "pcpus": cores, "resources_available": has}
