@@ -90,8 +90,8 @@ def build(folder: Path, *targets: str) -> str:
     return output
 
 
-def checked(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True)
+def checked(command: list[str], cwd: Path | None = None) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
     return done.stdout
 

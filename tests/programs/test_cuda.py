@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import h5py
 import pytest
 
-from tests.programs.conftest import ROOT, after_host_build, build, checked, configure
+from tests.programs.conftest import ROOT, after_host_build, build, checked, configure, tool
 from tests.support.documents import completed
 from toolchains import cuda_home, kvikio
 
@@ -31,7 +34,12 @@ if asked := os.environ.get("TENKEN_TEST_CUDA_ARCHITECTURES"):
     every = {"12.4": "60;62;70;72;80;90", "13.0": "80;90;100"}
     ARCHITECTURES = every if asked == "all" else dict.fromkeys(ARCHITECTURES, asked)
     OPTIMIZATION = dict.fromkeys(ARCHITECTURES, "-O3")
-PROGRAMS = ["hpl", "memcopy", "stream"]
+#: Programs that are started with either toolkit.
+PROGRAMS = ["hpl", "stream"]
+#: Of CUDA 13.0 these are compiled: programs with a branch for a toolkit's version or for architectures from 80 on (a
+#: test compares the list with the sources), and those that are started. Of the others the compilers read the sources
+#: to their ends, so that what 13.0 removed or changed is an error, and g++ makes no code of them.
+COMPILED = {"13.0": ["burn", "gemm", "hpcg", "hpl_mxp", "spmv", "stencil", "snapshot_io", *PROGRAMS]}
 QUICK = ("--repetitions", "2", "--warmup-seconds", "0")
 NO_DRIVER = "no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded); built for CUDA {}"
 
@@ -57,8 +65,31 @@ def built(version: str, *targets: str) -> Path:
             f"-DCMAKE_LIBRARY_PATH={home}/lib64;{home}/lib64/stubs",
             *more,
         )
-        build(folder, *targets)
+        build(folder, *(targets or () if asked else COMPILED.get(version, targets)))
+        if version in COMPILED and not asked:
+            read_the_others(folder, COMPILED[version])
     return folder
+
+
+def read_the_others(folder: Path, targets: list[str]) -> None:
+    """Let the compilers read every source that these targets do not need, with the options of the build."""
+    ninja = [tool("ninja"), "-C", str(folder), "-t"]
+    needed = set(checked([*ninja, "inputs", *targets]).split())
+    commands = []
+    for one in json.loads(checked([*ninja, "compdb"])):
+        words = shlex.split(one["command"])
+        if "-c" not in words or one["output"] in needed or "-DTENKEN_HAVE_CUDA=1" not in words:
+            continue
+        words = words[words[0] == "ccache" :]
+        output = words.index("-o")
+        if one["file"].endswith(".cu"):
+            words[words.index("-c")], words[output + 1] = "--cuda", f"{words[output + 1]}.ii"
+        else:
+            words[output : output + 2], words[words.index("-c")] = [], "-fsyntax-only"
+        commands.append(words)
+    assert any("--cuda" in words for words in commands)
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda words: checked(words, folder), commands))
 
 
 def test_spmv_compiles_against_the_cusparse_of_cuda_8() -> None:
@@ -136,6 +167,15 @@ def test_the_architectures_compiled_reach_every_branch() -> None:
     assert not re.findall(r"__CUDA_ARCH__ *(?:[=!]=|<|>[^=]).*", text), "compared otherwise than with >="
     compiled = [10 * int(one) for names in ARCHITECTURES.values() for one in names.split(";")]
     assert bounds and min(compiled) < min(bounds) and max(compiled) >= max(bounds)
+
+
+def test_programs_with_a_branch_for_a_toolkit_are_compiled_by_both() -> None:
+    branch = re.compile(r"^#.*\b(?:(?:CUDART|CUSPARSE|CUBLAS|NCCL)_VERSION *[<>]|__CUDA_ARCH__ *>=)", re.M)
+    files = [file for file in (ROOT / "src" / "programs").rglob("*.*") if file.suffix in (".h", ".cuh", ".cu", ".cpp")]
+    branching = {
+        file.relative_to(ROOT / "src" / "programs").parts[0] for file in files if branch.search(file.read_text())
+    }
+    assert branching and branching <= set(COMPILED["13.0"])
 
 
 @pytest.mark.parametrize(("compiler", "named"), [("", "nvcc"), ("nvcc", "nvcc"), ("nvcc-9", "nvcc-9")])

@@ -38,7 +38,7 @@ PARTS = {
     ),
     "cuda": Part(
         "NVIDIA's wheels of CUDA 12.4 and 13.0, Debian's nvcc of 12.4, KvikIO",
-        "every CUDA source compiled by both toolkits; what programs count on GPUs, with a double for the runtime",
+        "every CUDA source compiled by 12.4, and compiled or read by 13.0; what programs count, with a double for GPUs",
     ),
     "dali": Part("the wheels of NVIDIA DALI", "its reader of samples, on the host"),
     "disks": Part(NOTHING, "sessions and nights on a disk that is full, in a mount namespace", ("small_disks",)),

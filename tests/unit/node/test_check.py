@@ -49,9 +49,9 @@ def test_no_probe_is_waited_for_past_its_deadline() -> None:
     began = time.monotonic()
     answers = probe.run(
         {"hangs": stopped, "sleeps": stubborn, "reads": lambda say: 7, "fails": lambda say: 1 // 0,
-         "none": lambda say: None, "dies": lambda say: os._exit(3)}, 0.8,
+         "none": lambda say: None, "dies": lambda say: os._exit(3)}, 2.0,
     )  # fmt: skip
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 30, "waited for one that sleeps"  # a busy machine is late, not by that much
     assert answers["hangs"].hung and answers["hangs"].at == "gpu 3" and answers["hangs"].parts == {
         "gpu 2": {"index": 2}
     }  # fmt: skip
@@ -633,7 +633,7 @@ def test_a_driver_that_hangs_and_a_refused_state(node: Node, capsys: pytest.Capt
     node.nvml.hang = "nvmlDeviceGetNvLinkState"
     began = time.monotonic()
     assert run(node, "check", "--seconds", "1") == 2  # half a second without an answer is not a fault yet
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 30  # the driver sleeps twice as long
     assert capsys.readouterr().out == "tenken: gpu 0: no answer within 0.5 s\n"
     node.nvml.hang = None
     Path(node.expect["state"]).symlink_to(node.root / "proc/meminfo")
