@@ -258,7 +258,7 @@ def campaigns(
     names = [name for one in nodes for name in file.expand(one)]
     found = decided(agreed, root, state.sessions)
     for _ in range(1 + remaining.RETESTS):
-        now, before = datetime.now(timezone.utc), list(state.sessions)
+        now, before = datetime.now(timezone.utc), (list(state.sessions), remaining.open_clauses(found))
         batches = [one for one in remaining.next_round(found, offered, mode, now) if not one.nodes]
         again = not remaining.open_clauses(found)
         wanted = [(one, dict.fromkeys(names, 1) if again else remaining.lacking(found, one, names)) for one in batches]
@@ -268,9 +268,9 @@ def campaigns(
                 state.campaigns.append(name)
                 state.keep()
                 run_campaign(name, state)
-        if state.sessions == before:
-            break
         found = decided(agreed, root, state.sessions)
+        if before[0] == state.sessions or before[1] == remaining.open_clauses(found):
+            break  # what measured nothing is not measured again
     return found
 
 

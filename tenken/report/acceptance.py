@@ -16,7 +16,7 @@ from typing import Any
 
 from tenken.model.catalogue import Program
 from tenken.model.judgement import CONTRACT, DATA_SHEET, DEVICE, FLOOR, REFERENCE, RELATION, SAME_RUN, Limit
-from tenken.model.record import Record
+from tenken.model.record import RECORD, Record
 from tenken.model.result import Device, MetricValue, Result
 from tenken.model.subject import Subject
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, WAIVED
@@ -298,6 +298,9 @@ def _take(
     reason = (
         "; ".join(f.message for f in record.findings if f.verdict == record.verdict) or "no finding states a reason"
     )
+    if record.verdict == FAIL and _never_begun(record):
+        found.invalid.append(_with(about, reason))
+        return
     if record.verdict == FAIL and not _only_too_slow(record):
         if _of_replaced(contract, record):
             found.before_repair.append(_with(about, reason))
@@ -319,6 +322,11 @@ def _take(
         return
     for clause in clauses:
         _measure(found, clause, groups[clause.id], measured, file, record, result, catalogue)
+
+
+def _never_begun(record: Record) -> bool:
+    """Whether a case failed before anything ran on the machine (its programs could not be built): it has no request."""
+    return record.result is None and record.request is None and record.version == RECORD
 
 
 def _old(contract: Contract, result: Result | None) -> set[int]:

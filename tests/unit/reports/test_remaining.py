@@ -9,9 +9,11 @@ from datetime import timedelta
 
 import pytest
 
+from tenken.archive import records as archive
 from tenken.commands import acceptance as command
 from tenken.commands.acceptance import RunError
 from tenken.machines import loader
+from tenken.model.record import RECORD, parse
 from tenken.report import remaining
 from tenken.report.contracts import Machine, Offered
 from tests.unit.reports import test_acceptance as runs
@@ -294,6 +296,29 @@ def test_what_nodes_lack_is_a_campaign_of_these_nodes_alone(monkeypatch, tmp_pat
     ]  # fmt: skip
     assert {part.part.node: len(part.values) for part in found.requirements[0].parts}["nid001"] == 6
     assert len(site.ran) <= 3
+
+
+def test_programs_that_cannot_be_built_reject_no_machine(monkeypatch, tmp_path):
+    """Nothing ran: INCONCLUSIVE, and no second campaign fails in the same way; once mended the same command goes on."""
+    site = Cluster(monkeypatch, tmp_path, lambda node, run: (4300.0 + run, f"GPU-{node}", "PASS"))
+    good, why = site.campaign, "not run, because a dependency failed: the build failed with exit status 1"
+
+    def broken(name, state):
+        site.ran.append(name)
+        record = stream(1, {0: 1.0}, session=name, node="nid001", gpus=(0,), verdict="FAIL", system="alps",
+                        findings=[runs.builder.finding("FAIL", "nid001", why)])  # fmt: skip
+        runs.builder.write_session(site.root, [], name=name)
+        kept = parse(json.dumps(record), tmp_path / "x.json")
+        archive.write(replace(kept, version=RECORD, result=None, request=None, result_error=why), site.root)
+        state.sessions.append(name)
+
+    monkeypatch.setattr(command, "run_campaign", broken)
+    found = site.run()
+    assert found.statement == "INCONCLUSIVE" and len(site.ran) == 1 and len(found.invalid) == 1, found.reasons
+    monkeypatch.setattr(
+        command, "run_campaign", lambda name, state: None if name == "acceptance-deal" else good(name, state)
+    )
+    assert site.run().statement == "ACCEPTED"
 
 
 def test_after_repair_the_node_of_the_new_gpu_alone_is_measured(monkeypatch, tmp_path):
