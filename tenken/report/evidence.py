@@ -11,7 +11,7 @@ from tenken.archive.redact import Redactor
 from tenken.model.record import Record
 from tenken.model.result import fields_of
 from tenken.model.verdicts import FAIL
-from tenken.report.acceptance import Acceptance, Part, part_of
+from tenken.report.acceptance import MET, Acceptance, Part, part_of
 
 
 def failing(found: Acceptance) -> list[Part]:
@@ -71,9 +71,9 @@ def in_words(told: dict[str, Any]) -> list[str]:
         f"Serial number: {part['serial'] or 'not recorded'}",
         f"UUID: {part['uuid'] or 'not recorded'}",
         f"Slot: {part['slot'] or 'not recorded'}",
-        *(["", "Missed:"] if told["clauses"] else []),
+        *(["", "Clauses, those missed first:"] if told["clauses"] else []),
     ]
-    for one in told["clauses"]:
+    for one in sorted(told["clauses"], key=lambda one: str(one["result"]) == MET):
         runs = ", ".join(f"{value:.6g}" for value in one["runs"])
         lines.append(
             f"  {one['clause']} {one['metric']}: {one['median']:.6g} {one['unit']}, bound {one['bound']:.6g} "
