@@ -41,8 +41,8 @@ class IorBetweenNodes(NamedProgram):
     time_limit = "1h"
     own_verifications = (_TRUE,)
     figures = {
-        "write": Figure("writing of all nodes at once", "GB/s", "higher"),
-        "read": Figure("reading of all nodes at once, each what another wrote", "GB/s", "higher"),
+        "write": Figure("all nodes write at once", "GB/s", "higher"),
+        "read": Figure("all nodes read at once, each what another one wrote", "GB/s", "higher"),
     }
 
     #: Nodes.

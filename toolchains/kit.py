@@ -214,8 +214,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="kit",
         description="Write a folder from which the suite runs offline. The variables KIT_PYTHON (3.12), KIT_ARCH "
-        "(x86_64, aarch64), KIT_CUDA (12, 13), KIT_REPORTS, KIT_NVCC (1, all, or CUDA components) and KIT_NVSHMEM say "
-        "for what.",
+        "(x86_64, aarch64), KIT_CUDA (12, 13), KIT_REPORTS, KIT_NVCC (1, all, or CUDA components) and KIT_NVSHMEM "
+        "select its target.",
     )
     parser.add_argument("directory", nargs="?", type=Path, default=ROOT / "kit", help="folder to write (default: kit)")
     options = parser.parse_args(arguments)

@@ -329,7 +329,7 @@ class _Group:
         if self.partitions != other.partitions:
             return False
         same_check = bool(self.checks & other.checks)
-        if not both:  # two nodes, if there are hardly more
+        if not both:  # two nodes of a set that is hardly larger
             every = set().union(*(where[measure] for measure in self.measures & other.measures))
             return bool(every) and len(self.nodes | other.nodes) >= COMMON * len(every) and self.checks == other.checks
         if len(other.nodes) == 1:  # one of the nodes that moved; its additional loss has another cause

@@ -93,8 +93,8 @@ def register(subparsers: Any) -> None:
         "propose",
         help="propose references for a system file from its history, as a diff",
         description="Invalid runs, regressed or outlying series, and drivers other than the current one are left out. "
-        f"Where there are fewer than {LEAST_NIGHTS} nights, {LEAST_RUNS} runs of the last day give provisional ones, "
-        f"marked as such. "
+        f"With fewer than {LEAST_NIGHTS} nights, {LEAST_RUNS} runs of the last day give provisional ones, "
+        "marked as such. "
         "Exit status: 0 a diff was printed, 3 nothing can be proposed.",
     )
     parser.add_argument("system", help="the system whose file gets references")

@@ -263,7 +263,7 @@ def _tonight(arguments: argparse.Namespace) -> int:
         for name, partition in system.partitions.items():
             nodes = tonight.nodes_of(partition) if partition.usable and not partition.remote else []
             if not nodes:
-                print(f"partition {name}: no list of nodes, any of them is measured", file=sys.stderr)
+                print(f"partition {name}: no list of nodes: the scheduler chooses the node", file=sys.stderr)
                 continue
             measured = tonight.kept(text, name)
             mine = tonight.choose(nodes, measured, arguments.nodes)

@@ -40,7 +40,7 @@ def signer(file: Path, signers: Path | None = None) -> str:
         found = _keygen(["find-principals", "-f", str(signers), "-s", str(signature)], None)
         who = found.stdout.partition("\n")[0].strip()
         if found.returncode or not who:
-            raise SignatureError(f"{signature.name} is of none of {signers}: {_last(found)}")
+            raise SignatureError(f"{signature.name} is by no key in {signers}: {_last(found)}")
         options += ["-f", str(signers), "-I", who]
     done = _keygen(["verify" if signers is not None else "check-novalidate", *options], file)
     if done.returncode:

@@ -603,7 +603,7 @@ def test_a_job_costs_little_on_the_machine_that_submits(run, tmp_path):
 
 @pytest.fixture
 def hooked(slurm, tmp_path):
-    """Gives the nodes a Prolog or an Epilog; both are gone afterwards, and let go what they hold."""
+    """Gives the nodes a Prolog or an Epilog; both are removed afterwards, and release what they hold."""
     before = slurm.conf.read_text()
 
     def configure(text):

@@ -135,7 +135,7 @@ def test_a_node_that_does_not_see_the_stage_folder_fails_by_name(site, scheduler
 
 @pytest.mark.parametrize("scheduler", ["pbs", "gridengine"])
 def test_what_such_a_node_printed_may_be_lost(site, scheduler):
-    """Then the scheduler's record names it; NQSV has none."""
+    """If the output is lost, the scheduler's record names the node; NQSV has no such record."""
     record = only(site(scheduler, unseen="lost").run())
     node = {"pbs": "mg0001", "gridengine": "r1i0n0"}[scheduler]
     assert (record.verdict, record.nodes, record.job.exit_code) == ("FAIL", (node,), 200)

@@ -310,7 +310,7 @@ def test_a_sample_that_is_not_finite_fails_the_run(go: Run, program: str) -> Non
         ("overlap", ["--modes", "magic"], "--modes 'magic' is invalid; allowed: all, or some of none,serial"),
         ("overlap", ["--bytes", "5000"], "--bytes '5000' is invalid; allowed: a multiple of 4096"),
         ("data_loading", ["--kinds", "speech,image"],
-         "--kinds 'speech,image' is invalid; allowed: some of speech, deepcam, or"),
+         "--kinds 'speech,image' is invalid; allowed: a list of speech, deepcam, or"),
         ("data_loading", ["--kinds", "8ki,8ki"], "--kinds '8ki,8ki' is invalid; allowed: different ones"),
         ("data_loading", ["--prefetch", "2,x"], "--prefetch '2,x' is invalid; allowed: different numbers from 0 to 64"),
         ("data_loading", ["--prefetch", "2,2"], "--prefetch '2,2' is invalid; allowed: different numbers"),

@@ -89,7 +89,7 @@ def test_zeros_are_a_coordinate_of_their_own(run: Run) -> None:
     [
         ("fp7", "PRECISION"), ("fp16:17", "PRECISION"), ("fp16:16x16", "PRECISION"), ("fp16:16x", "PRECISION"),
         ("fp16:16x16x16x0", "PRECISION"), ("fp16,fp16", "each case once; listed twice: fp16"),
-        ("", "a text that is not empty"),
+        ("", "non-empty text"),
     ],
 )  # fmt: skip
 def test_wrong_cases_are_refused_in_one_line(run: Run, cases: str, allowed: str) -> None:

@@ -27,8 +27,8 @@ from tenken.history.detect import Findings, Settings, detect
 from tools import histories
 from tools.bench.rivals import row_median
 
-#: Entries before and since a clean step; entries compared on either side of a finding, and since a short one; size of a
-#: clean and of a large step, and the maximum of no change.
+#: Number of entries before and after a clean step; entries compared on either side of a finding, and after a short one;
+#: size of a clean and of a large step; largest difference that counts as no change.
 BEFORE, SINCE, SIDE, SHORT, PLAIN, LARGE, NOTHING = 21, 7, 10, 5, 0.05, 0.20, 0.02
 #: Entries within which a step, and a large one, must be reported.
 SOON, LATE = 2, 7

@@ -171,7 +171,7 @@ void Arguments::text(const std::string& name, std::string& target, const std::st
     option.default_text = target.empty() ? "none" : target;
     option.help = help;
     option.read = [&target](const std::string& text) {
-        if (text.empty()) throw ArgumentError("a text that is not empty");
+        if (text.empty()) throw ArgumentError("non-empty text");
         target = text;
     };
     option.value = [&target] { return Json(target); };

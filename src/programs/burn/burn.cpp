@@ -62,7 +62,7 @@ const std::vector<Phase>& phases() {
 
 namespace {
 
-/// Turns with and without verification, each.
+/// Number of turns with verification, and of turns without.
 constexpr int turns = 5;
 constexpr int max_wrong_listed = 64;
 

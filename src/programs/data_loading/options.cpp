@@ -68,8 +68,9 @@ void DataLoading::read_lists(const tenken::Arguments& arguments) {
     for (const std::string& word : tenken::words_of(asked_kinds_)) {
         Kind kind;
         if (!Kind::of(word, kind)) {
-            throw arguments.error("kinds",
-                                  "some of speech, deepcam, or 4096 to 4gi bytes, a multiple of 4, as 64ki");
+            throw arguments.error(
+                "kinds",
+                "a list of speech, deepcam, or sizes from 4096 to 4gi bytes, multiples of 4, as 64ki");
         }
         for (const Kind& other : kinds_) {
             if (other.name == word) throw arguments.error("kinds", "different ones");

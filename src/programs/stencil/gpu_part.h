@@ -32,7 +32,7 @@ class Tuning {
     /// The first one until it is known.
     std::size_t chosen(int steps) const { return known(steps) ? chosen_.at(steps).first : 0; }
     void choose(int steps, std::size_t cut, const std::string& text) { chosen_[steps] = {cut, text}; }
-    /// By steps per pass: index in the list, and as text with the times of all of them.
+    /// By steps per pass: index of the chosen variant, and a text with the times of all variants.
     const std::map<int, std::pair<std::size_t, std::string>>& all() const { return chosen_; }
 
   private:

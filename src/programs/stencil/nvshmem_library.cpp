@@ -4,9 +4,9 @@
 
 namespace stencil {
 
-static_assert(sizeof(Nvshmem::UniqueId) == 128, "as the library has it");
-static_assert(sizeof(Nvshmem::InitArguments) == 128, "as the library has it");
-static_assert(sizeof(Nvshmem::InitAttributes) == 144, "as the library has it");
+static_assert(sizeof(Nvshmem::UniqueId) == 128, "the size in the library");
+static_assert(sizeof(Nvshmem::InitArguments) == 128, "the size in the library");
+static_assert(sizeof(Nvshmem::InitAttributes) == 144, "the size in the library");
 
 std::unique_ptr<Nvshmem> Nvshmem::open(std::string& why_not) {
     using tenken::DynamicLibrary;

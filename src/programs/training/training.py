@@ -42,12 +42,14 @@ def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
     parser.add_argument("--backend", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--model", choices=MODELS, default="1b")
-    parser.add_argument("--precision", choices=PRECISIONS, default="bf16", help="of products")
+    parser.add_argument("--precision", choices=PRECISIONS, default="bf16", help="precision of products")
     parser.add_argument("--parallel", choices=PARALLEL, default="none", help="none: each device trains its own model")
     parser.add_argument("--processes", type=int, default=1, help="devices of each node")
-    parser.add_argument("--nodes", type=int, default=1, help="from 2 on a launcher starts this program on each")
+    parser.add_argument(
+        "--nodes", type=int, default=1, help="number of nodes; if above 1, a launcher starts this program on each"
+    )
     parser.add_argument("--batch", type=int, default=0, help="sequences of a device; 0: the most that fit, up to 8")
-    parser.add_argument("--seconds", type=float, default=5, help="of the timed part")
+    parser.add_argument("--seconds", type=float, default=5, help="duration of the timed part")
     parser.add_argument("--attention", choices=ATTENTION, default="flash", help="kernels of the timed part")
     parser.add_argument("--compiled", action="store_true", help="compile blocks by torch.compile")
     parser.add_argument("--plain", action="store_true", help="also time steps without events, in turns")
@@ -55,10 +57,12 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--repeats", type=int, default=2, help="how often they are done")
     parser.add_argument("--every", type=int, default=3, help="deterministic steps between checksums of the state")
     parser.add_argument("--flips", type=int, default=0, help="bits to flip, one a run; 0: none")
-    parser.add_argument("--sheet-tflops", type=float, default=0, help="of a GPU by its data sheet, for the report")
+    parser.add_argument("--sheet-tflops", type=float, default=0, help="peak of a GPU by its data sheet, for the report")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=1, help="of a process on the host")
-    parser.add_argument("--inject-fault", choices=FAULTS, default="none", help="in one step of the last process")
+    parser.add_argument("--threads", type=int, default=1, help="threads of a process on the host")
+    parser.add_argument(
+        "--inject-fault", choices=FAULTS, default="none", help="fault to inject in one step of the last process"
+    )
     parser.add_argument("--json", type=Path, default=Path("training.json"))
     parser.add_argument("--request", type=Path, help="ignored: whoever started this adds the token")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)

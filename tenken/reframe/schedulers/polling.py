@@ -566,7 +566,7 @@ class Patient(JobScheduler):
         try:
             with osext.change_dir(job.workdir):
                 self.submit(job)
-        except (JobSchedulerError, OSError) as error:  # a build raises the first of them
+        except (JobSchedulerError, OSError) as error:
             self.log(f"resubmission failed: {error}", WARNING)
             job._jobid, job.scheduler_facts = former, facts
             job._state = f"LOST ({why}; resubmission failed: {error})"

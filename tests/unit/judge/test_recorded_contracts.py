@@ -90,7 +90,7 @@ def slabs(result: Result) -> Iterator[bool]:
         yield math.floor(each) <= planes <= math.ceil(each)
 
 
-#: Each relation, and how often it is found at least.
+#: Each relation, and the minimum number of times it is found.
 CONTRACTS = {ids: 2000, clocks: 2000, energies: 10, parts_of_lu: 5, phases_of_hpcg: 5, slabs: 10}
 
 

@@ -173,7 +173,7 @@ def test_a_signature_is_made_and_verified_with_its_name(root, keys, capsys):
     ("change", "said"),
     [
         ("unsigned", "deal.tar.sig is missing"),
-        ("by another", "deal.tar.sig is of none of"),
+        ("by another", "deal.tar.sig is by no key in"),
         ("written again", "deal.tar.sig is not a signature of deal.tar"),
         ("garbled", "deal.tar.sig is "),
     ],

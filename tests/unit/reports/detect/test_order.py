@@ -49,7 +49,7 @@ def test_precedence(old, new, since, shift):
         (CALM, [0.07, 0.09], 22, 0.0),  # three weeks since a reported change
         ([0.0] * 21, [0.06, 0.06], 23, 0.06),
         ([0.07, *CALM, *CALM[:-1]], [0.06, 0.06], 99, 0.0),  # as bad within six weeks
-        ([0.07, *CALM, *CALM[:-1]], [0.06, 0.06], 43, 0.06),  # ... before a reported change
+        ([0.07, *CALM, *CALM[:-1]], [0.06, 0.06], 43, 0.06),  # as bad, but before a reported change
         ([0.07, *CALM, *CALM], [0.06, 0.06], 99, 0.06),  # ... longer ago
     ],
 )
@@ -72,7 +72,7 @@ def test_ratio(old, new, since, shift):
         ([0.06, 0.07, *CALM[2:-1], 0.08], [0.09, 0.06, 0.06], False),
         (CALM, [0.00, 0.06, 0.06, 0.00, 0.06], True),  # the median of five
         (CALM, [0.00, 0.06, 0.06, 0.00, 0.00], False),
-        (CALM, [0.00] * 5 + [0.06, 0.06, 0.00, 0.06, 0.00], True),  # ... of the newest five of ten
+        (CALM, [0.00] * 5 + [0.06, 0.06, 0.00, 0.06, 0.00], True),  # the median of the newest five of ten
         ([0.06, 0.07, *CALM[2:-1], 0.08], [0.06] * 5, False),
     ],
 )
