@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -71,7 +70,7 @@ def register(subparsers: Any) -> None:
                      "the hours of the clauses)")  # fmt: skip
     one.add_argument("--nodes", metavar="NODES", help="of a cluster, such as n[0001-0064] (default: those delivered)")
     one.add_argument("--mode", default="", help="default: the contract's first mode, else acceptance")
-    one.add_argument("--checks", type=Path, default=Path("checks"), metavar="DIR", help="default: checks")
+    contract.of_checks(one)
     one.add_argument("--output", type=Path, metavar="DIR", help="default: output/acceptance/<contract>")
     one.add_argument("--plan", action="store_true", help="print what would run, and run nothing")
     one.add_argument("--no-pdf", action="store_true", help="do not search for a browser")
@@ -100,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     until = time.monotonic() + 3600 * (hours if arguments.hours is None else arguments.hours)
     single = _of_nodes(machine.system, arguments.nodes, agreed)
     if single:
-        found = campaigns(agreed, offered, mode, single, state, root)
+        found = campaigns(agreed, offered, mode, single, state, root, arguments.checks)
     with watched(agreed, single or [os.uname().nodename], folder / redfish.READINGS):
         found = rounds(agreed, found, offered, mode, arguments.checks, state, until, root, bool(single))
     if due := remaining.stability_due(found):
@@ -154,7 +153,7 @@ def plan(agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: 
 
 
 def rounds(
-    agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: str, checks: Path, state: State,
+    agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: str, checks: Sequence[Path], state: State,
     until: float, root: Path, cluster: bool = False,
 ) -> Acceptance:  # fmt: skip
     """Runs sessions until every clause has its runs, or the decision cannot change any more. For a cluster only those
@@ -197,9 +196,9 @@ def rounds(
     return found
 
 
-def session(system: str, mode: str, checks: Path, batch: remaining.Batch, name: str) -> None:
+def session(system: str, mode: str, checks: Sequence[Path], batch: remaining.Batch, name: str) -> None:
     """Runs one session of ReFrame; its status does not matter, since the archive has its results. A signal ends all."""
-    command = [str(Path(sys.prefix) / "bin" / "reframe"), "-c", str(checks), "-r", "--system", system, "--mode", mode]
+    command = [*contract.reframe_of(checks), "-r", "--system", system, "--mode", mode]
     command += [word for pattern in batch.patterns for word in ("-n", pattern)]
     command += [word for variable, value in batch.variables.items() for word in ("-S", f"{variable}={value}")]
     environment = {
@@ -246,8 +245,9 @@ def _of_nodes(system: System, asked: str | None, agreed: Contract) -> list[str]:
 
 
 def campaigns(
-    agreed: Contract, offered: Sequence[Offered], mode: str, nodes: Sequence[str], state: State, root: Path
-) -> Acceptance:
+    agreed: Contract, offered: Sequence[Offered], mode: str, nodes: Sequence[str], state: State, root: Path,
+    checks: Sequence[Path] = contract.CHECKS,
+) -> Acceptance:  # fmt: skip
     """Campaigns over single nodes: one of all, then of those that lack runs (INVALID, lost, a part that was exchanged),
     as often as INVALID runs may be repeated; later one more round for stability.
     """
@@ -264,7 +264,7 @@ def campaigns(
         wanted = [(one, dict.fromkeys(names, 1) if again else remaining.lacking(found, one, names)) for one in batches]
         for batch, lacking in wanted if not list(remaining.lost(found)) else ():
             if lacking:
-                name = campaign_file(agreed, batch, lacking, state)
+                name = campaign_file(agreed, batch, lacking, state, checks)
                 state.campaigns.append(name)
                 state.keep()
                 run_campaign(name, state)
@@ -274,7 +274,10 @@ def campaigns(
     return found
 
 
-def campaign_file(agreed: Contract, batch: remaining.Batch, lacking: Mapping[str, int], state: State) -> str:
+def campaign_file(
+    agreed: Contract, batch: remaining.Batch, lacking: Mapping[str, int], state: State,
+    checks: Sequence[Path] = contract.CHECKS,
+) -> str:  # fmt: skip
     """Writes the next campaign of a batch: the nodes that lack runs, with as many rounds as the node that lacks most
     needs."""
     from tenken.campaign import file
@@ -287,7 +290,7 @@ def campaign_file(agreed: Contract, batch: remaining.Batch, lacking: Mapping[str
     text = {
         "system": agreed.system, "partition": partition, "nodes": list(lacking),
         "checks": {
-            **({"mode": batch.mode} if batch.mode else {}), "names": batch.patterns,
+            **({"mode": batch.mode} if batch.mode else {}), "names": batch.patterns, "paths": list(map(str, checks)),
             **({"set": batch.variables} if batch.variables else {}),
         },
         "rounds": max(lacking.values()), "minutes": 45 + 60 * (batch.hours or 0),

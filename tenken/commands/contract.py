@@ -24,6 +24,8 @@ from tenken.model.record import Record
 from tenken.report import contracts
 from tenken.report.contracts import ContractError, Machine, Offered
 
+CHECKS = (Path("checks"),)
+
 
 def register(subparsers: Any) -> None:
     """Adds the subcommand `contract` to the `tenken` command."""
@@ -37,6 +39,7 @@ def register(subparsers: Any) -> None:
         "validate", help="check contracts; without a name, all of them", description="Exit status: 0 valid, 1 invalid."
     )
     add.add_argument("names", nargs="*", metavar="NAME", help="a contract's name, or a file")
+    of_checks(add)
     add.set_defaults(func=_validate)
 
     add = actions.add_parser("new", help="draft reports/contracts/NAME.yaml from a system's references and data sheets")
@@ -58,6 +61,14 @@ def register(subparsers: Any) -> None:
     add.set_defaults(func=_new)
 
 
+def of_checks(parser: Any) -> None:
+    """Adds the option --checks."""
+    parser.add_argument(
+        "--checks", type=Path, nargs="+", default=CHECKS, metavar="DIR",
+        help="folders of checks, also a site's own (default: checks)",
+    )  # fmt: skip
+
+
 def _list(_: argparse.Namespace) -> int:
     for name in contracts.names():
         print(name)
@@ -71,7 +82,9 @@ def _validate(arguments: argparse.Namespace) -> int:
         raise ContractError("no contract in reports/contracts; draft one with `tenken contract new`")
     for name in names:
         try:
-            contract = contracts.load(name, load_catalogue(), systems(), machine=checked)
+            contract = contracts.load(
+                name, load_catalogue(), systems(), machine=lambda system: checked(system, checks=arguments.checks)
+            )
         except ContractError as error:
             print(error, file=sys.stderr)
             wrong = 1
@@ -80,18 +93,20 @@ def _validate(arguments: argparse.Namespace) -> int:
     return wrong
 
 
-def checked(name: str, mode: str = "", checks: Path = Path("checks")) -> Machine:
+def checked(name: str, mode: str = "", checks: Sequence[Path] = CHECKS) -> Machine:
     """A system with the checks that ReFrame selects on it, as a mode has them.
 
-    Without their folder (a report is written far from the machine) clauses are not compared with checks, and a line
+    Without a folder of them (a report is written far from the machine) clauses are not compared with checks, and a line
     states it. Raises ContractError where ReFrame fails.
     """
-    if not (paths.ROOT / checks).is_dir():
+    missing = next((folder for folder in checks if not (paths.ROOT / folder).exists()), None)
+    if missing is not None:
         print(
-            f"no folder {checks}/ in {paths.ROOT}: whether its checks measure each clause is not known", file=sys.stderr
+            f"no folder {missing}/ in {paths.ROOT}: whether its checks measure each clause is not known",
+            file=sys.stderr,
         )
         return known(name)
-    command = [str(Path(sys.prefix) / "bin" / "reframe"), "-c", str(checks), "--system", name, "--describe"]
+    command = [*reframe_of(checks), "--system", name, "--describe"]
     # at the sizes of the mode, but with the checks of the others: a burn-in belongs to a contract too
     command += ["-S", f"tenken_mode={mode}"] if mode else []
     paths.archive_root().mkdir(parents=True, exist_ok=True)  # the third-party programs are recorded there
@@ -111,6 +126,11 @@ def with_mpi(command: Sequence[str]) -> list[str]:
     own = shlex.quote(str(Path(sys.prefix) / "bin" / "tenken-mpi.env"))
     there = "{ command -v mpirun && echo '#include <mpi.h>' | mpicxx -E -x c++ -; } > /dev/null 2>&1"
     return ["sh", "-c", f'{there} || [ ! -r {own} ] || . {own}; exec "$@"', "sh", *command]
+
+
+def reframe_of(checks: Sequence[Path]) -> list[str]:
+    """ReFrame's command with folders of checks."""
+    return [str(Path(sys.prefix) / "bin" / "reframe"), *(word for folder in checks for word in ("-c", str(folder)))]
 
 
 def _offered(one: Mapping[str, Any]) -> Offered:

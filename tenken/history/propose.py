@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
     if shown:
         sys.stdout.write("references:\n" + "".join(_rendered(one.entry) for one in good) if good else "")
         print(
-            "note: 'local' has no file: `tenken systems new NAME --from-here` creates one; `tenken propose local "
+            "note: 'local' has no file: `tenken systems new NAME --scheduler local` creates one; `tenken propose local "
             "--file systems/NAME.yaml` then prints a diff",
             file=sys.stderr,
         )

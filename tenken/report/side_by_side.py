@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from tenken.model.catalogue import PROGRAMS
+from tenken.model.result import Result
 from tenken.model.verdicts import HEALTHY
 from tenken.report import formatting
 from tenken.report.rows import Row
@@ -67,6 +69,8 @@ def found(session: Session, rows: Mapping[int, list[Row]]) -> list[Beside]:
 def _compared(
     pair: Mapping[str, Any], ours: list[tuple[Case, Row]], theirs: list[tuple[Case, Row]]
 ) -> Iterator[Beside]:
+    ours = [(case, row) for case, row in ours if pair.get("backend") in (None, _result(case).parameters.get("backend"))]
+    theirs = [(case, row) for case, row in theirs if re.match(pair.get("by", ""), _result(case).version)]
     own, other = _grouped(pair, ours, {}), _grouped(pair, theirs, pair.get("at", {}))
     common = sorted(own.keys() & other.keys(), key=lambda key: tuple((str(type(k)), k) for k in key))
     if len(common) > MOST:
@@ -94,9 +98,8 @@ def _grouped(
     for case, row in some:
         if any(row.at.get(name) != value for name, value in at.items()):
             continue
-        assert case.result is not None
         # a parameter such as `n` may be a word on one side and a number on the other
-        same = [row.at.get(name, case.result.parameters.get(name)) for name in pair.get("same", [])]
+        same = [row.at.get(name, _result(case).parameters.get(name)) for name in pair.get("same", [])]
         if None in same:
             continue
         key = tuple(int(str(value)) if str(value).isdecimal() else value for value in same)
@@ -109,6 +112,11 @@ def _grouped(
                 continue
         result[key] = case, row
     return result
+
+
+def _result(case: Case) -> Result:
+    assert case.result is not None
+    return case.result
 
 
 def _ranks(row: Row) -> int:

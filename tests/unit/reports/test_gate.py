@@ -488,7 +488,7 @@ def test_runs_of_one_day_make_provisional_references(tmp_path: Path, capsys: Any
     assert proposed(tmp_path / "a", "local") == 0
     out, err = capsys.readouterr()
     assert "provisional: true" in out and "count: 8" in out and "8 runs of 20" in out, out
-    assert "until 5 nights replace it" in out and "tenken systems new NAME --from-here" in err
+    assert "until 5 nights replace it" in out and "tenken systems new NAME --scheduler local" in err
     file = tmp_path / "m.yaml"
     file.write_text("title: x\n")
     assert proposed(tmp_path / "a", "local", "--file", str(file)) == 0

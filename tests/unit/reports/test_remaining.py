@@ -6,6 +6,7 @@ import argparse
 import json
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -381,12 +382,14 @@ def test_a_burn_in_is_a_campaign_of_its_own_of_its_hours_with_the_bmcs(monkeypat
     _, batch = remaining.batches(found, (*OFFERED[:2], burn), "acceptance")
     lacking = remaining.lacking(found, batch, ["nid001", "nid002"])
     state = command.State(tmp_path / "run.json", "", campaigns=["acceptance-deal"])
-    written = file.load(command.campaign_file(agreed, batch, lacking, state))
+    folders = (Path("checks"), Path("examples/foreign"))
+    written = file.load(command.campaign_file(agreed, batch, lacking, state, folders))
     assert (written.name, written.rounds, written.mode, written.seconds, written.bmc) == (
         "acceptance-deal-2", 1, "burn-in", 60.0 * 75, "https://{node}-bmc",
     )  # fmt: skip
     job = "\n".join(nodejob.commands(written, Unit("nid001", "round", 1), "t", tmp_path, tmp_path, "b", 0, tmp_path))
     assert "--mode burn-in -S BurnNode.burn_seconds=1800" in job
+    assert "-c checks -c examples/foreign" in job
 
 
 def test_the_nodes_of_a_cluster_must_be_known(tmp_path):

@@ -32,12 +32,15 @@ def row(metric_id: str, subject: str, value: float, direction: str = "higher", u
     )  # fmt: skip
 
 
-def compared(*cases: tuple[str, bool, list[Row]], verdict: str = PASS, **parameters: Any) -> list[side_by_side.Beside]:
+def compared(
+    *cases: tuple[str, bool, list[Row]], verdict: str = PASS, version: str = "", **parameters: Any
+) -> list[side_by_side.Beside]:
     """The result for cases of (program, whether it is third-party, rows)."""
     made, rows = [], {}
     for program, foreign, some in cases:
         case: Any = SimpleNamespace(
-            result=SimpleNamespace(program=program, parameters=parameters), base_check="Theirs" if foreign else "Ours",
+            result=SimpleNamespace(program=program, parameters=parameters, version=version),
+            base_check="Theirs" if foreign else "Ours",
             record=SimpleNamespace(request=SimpleNamespace(foreign=foreign)), verdict=RECORDED if foreign else verdict,
         )  # fmt: skip
         made.append(case)
@@ -83,8 +86,41 @@ def test_of_many_sizes_three_are_shown_and_lower_is_better_where_it_is() -> None
 def test_equal_sizes_may_be_parameters_in_words() -> None:
     ours = ("hpl", False, [row("hpl", "host", 0.4, unit="TFLOP/s", n=4096)])
     theirs = ("hpl", True, [row("hpl", "1 ranks", 0.5, unit="TFLOP/s")])
-    assert [one.ratio for one in compared(ours, theirs, n="4096")] == [0.8]
-    assert compared(ours, theirs, n="8192") == compared(ours, theirs) == []
+    on_host = {"backend": "host", "version": "HPLinpack 2.3"}
+    assert [one.ratio for one in compared(ours, theirs, n="4096", **on_host)] == [0.8]
+    assert compared(ours, theirs, n="8192", **on_host) == compared(ours, theirs, **on_host) == []
+
+
+#: Of the six pairs of programs, rows of ours and of theirs, and the version that theirs states.
+PAIRS: dict[str, tuple[str, str, Row, str, Row, str]] = {
+    "triad": ("stream", "host", row("triad", "host", 250.0), "stream_site", row("triad", "host", 260.0), "5.10"),
+    "copies": ("p2p", "cuda", row("peer", "GPU 0 → 1", 392.0), "nvbandwidth",
+               row("device_to_device_memcpy_read_ce", "host", 395.0), "0.8"),
+    "messages": ("mpi_p2p", "", row("bandwidth", "2 ranks", 24.0, bytes=4194304, buffers="host"), "mpi_p2p",
+                 row("osu_bandwidth", "2 ranks", 23.9, bytes=4194304, buffers="host"), "OSU Micro-Benchmarks 7.4"),
+    "collectives": ("nccl", "", row("all_reduce_fp32", "2 ranks", 290.0, bytes=1 << 30), "nccl",
+                    row("perf_all_reduce", "2 ranks", 289.0, bytes=1 << 30, place="out"), "nccl-tests 2.17.1"),
+    "hpcg on GPUs": ("hpcg", "cuda", row("rating", "GPU 0", 655.0, nx=256), "hpcg",
+                     row("rating", "1 ranks", 480.0, nx=256), "NVIDIA's HPCG 3.1"),
+    "hpcg on a host": ("hpcg", "host", row("rating", "4 ranks", 13.0, nx=104), "hpcg",
+                       row("rating", "4 ranks", 12.5, nx=104), "HPCG 3.1"),
+    "hpl on GPUs": ("hpl", "cuda", row("hpl", "2 ranks", 100.0, n=131072), "hpl", row("hpl", "2 ranks", 98.0, n=131072),
+                    "HPL-NVIDIA 24.3.0"),
+    "hpl on a host": ("hpl", "host", row("hpl", "host", 1.1, n=8192), "hpl", row("hpl", "32 ranks", 1.0, n=8192),
+                      "HPCC 1.5.0, HPLinpack 2.0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_each_pair_of_programs_has_a_row_with_its_ratio(name: str) -> None:
+    program, backend, ours, other, theirs, version = PAIRS[name]
+    cases = (program, False, [ours]), (other, True, [theirs])
+    found = compared(*cases, backend=backend, version=version)
+    assert [one.ratio for one in found] == [ours.value / theirs.value] and found[0].differs  # type: ignore[operator]
+    # GPUs are not compared with a host
+    if backend and "copies" not in name:
+        elsewhere = {"host": "cuda", "cuda": "host"}[backend]
+        assert compared(*cases, backend=elsewhere, version=version) == []
 
 
 @pytest.mark.parametrize("change", ["invalid", "unit", "alone"])
