@@ -4,10 +4,12 @@ The format is that of its source (gpu_burn-drv.cpp): progress on one line that a
 `12.3%  proc'd: 4312 (52130 Gflop/s) - 4200 (51990 Gflop/s)   errors: 0 - 0   temps: 61 C - 60 C`, with `(DIED!)` and
 `(WARNING!)` after the errors of a GPU, which then lack the blank before the hyphen; at the end `Tested N GPUs:` and for
 each `GPU i: OK` or `FAULTY`. Rates of the products are in 10^9 operations/s, for each GPU since the previous report.
+A GPU reports after each batch of products, as many as its memory has results: 11 s on 141 GB.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -20,6 +22,13 @@ _RATE = re.compile(r"(-?\d{1,18}) \((-?\d{1,12}|-?nan|-?inf) Gflop/s\)")
 _ERRORS = re.compile(r"\s*(-?\d{1,18})\s*(\((?:DIED|WARNING)!\))?\s*(?:- |$)")
 _TESTED = re.compile(r"^\s*Tested (\d{1,6}) GPUs:\s*$", re.M)
 _STATE = re.compile(r"^\s*GPU (\d{1,6}): (\w{1,20})\s*$", re.M)
+_BATCH = re.compile(r"^Results are \d{1,18} bytes each, thus performing (\d{1,9}) iterations", re.M)
+#: Operations of a product of two matrices of 8192 rows.
+_PRODUCT = 2.0 * 8192**3
+#: Batches after which a GPU without a report computed nothing: sooner, the run may have been too short for it.
+_ENOUGH = 3
+#: GFLOP/s assumed while no rate is known: that of a V100; GPUs of more memory are faster.
+_SLOW = 14e3
 
 
 class GpuBurnFormatError(TenkenError):
@@ -51,7 +60,7 @@ def parse(text: str) -> Output:
     before = 0.0
     reports = list(_PROGRESS.finditer(text))
     if not reports:
-        raise GpuBurnFormatError("no line of progress (%  proc'd: ... errors: ... temps: ...)")
+        raise GpuBurnFormatError(f"no line of progress (%  proc'd: ... errors: ... temps: ...){_short(text, 0, 0.0)}")
     for report in reports:
         done, processed, wrong = float(report[1]), _RATE.findall(report[2]), _ERRORS.findall(report[3])
         if len(processed) != count or len(wrong) != count:
@@ -71,8 +80,25 @@ def parse(text: str) -> Output:
             errors[gpu] = max(errors[gpu], abs(int(wrong[gpu][0])), 1 if wrong[gpu][1] else 0)
     idle = next((gpu for gpu, of in enumerate(rates) if not of and states[gpu][1] == "OK"), None)
     if idle is not None:
-        raise GpuBurnFormatError(f"GPU {idle} is OK, but no report has a rate of it above 0: it computed nothing")
+        why = _short(text, max(last), max((rate for of in rates for rate in of), default=0.0))
+        raise GpuBurnFormatError(
+            f"GPU {idle} is OK, but no report has a rate of it above 0{why or ': it computed nothing'}"
+        )
     return Output(
         tuple(word for _, word in states), tuple(quantile(sorted(of), 0.5) if of else 0.0 for of in rates),
         tuple(errors),
     )  # fmt: skip
+
+
+def _short(text: str, products: int, rate: float) -> str:
+    """How long a run must be to have a report of each GPU, where it was too short for that; `products` and `rate` are
+    the most of one GPU, 0 without a report.
+    """
+    batch = max((int(number) for number in _BATCH.findall(text)), default=0)
+    if not batch or products >= _ENOUGH * batch:
+        return ""
+    seconds = math.ceil(2 * batch * _PRODUCT / 1e9 / (rate or _SLOW) / 10) * 10
+    return (
+        f": the run was too short, since a GPU reports only after {batch} products of 8192 rows; {seconds} s suffice"
+        + (f" at {rate:.0f} GFLOP/s" if rate else "")
+    )

@@ -128,9 +128,22 @@ def test_gpu_burn_that_is_cut_or_contradicts_itself_is_refused(old: str, new: st
         gpu_burn.parse(GPU_BURN.replace(old, new))
 
 
+def test_a_run_too_short_for_a_report_says_how_long_it_must_be() -> None:
+    # as on two H200: GPU 1 reported its first batch just before the end of 10 s, GPU 0 did not
+    short = GPU_BURN.replace("performing 281", "performing 499")
+    head, _, rest = short.partition("\r10.0%")
+    tail = rest[rest.index("Killing") :]
+    one = "\r100.0%  proc'd: 0 (0 Gflop/s) - 499 (49800 Gflop/s)   errors: 0 - 0   temps: 41 C - 40 C \n"
+    said = "GPU 0 is OK, but no report .*the run was too short, since a GPU reports only after 499 products .*; 30 s s"
+    with pytest.raises(TenkenError, match=said):
+        gpu_burn.parse(head + one + tail)
+    with pytest.raises(TenkenError, match=r"no line of progress .*too short.*; 80 s suffice"):
+        gpu_burn.parse(head + tail)
+
+
 def test_a_gpu_that_computed_nothing_is_not_ok() -> None:
     idle = GPU_BURN.replace("562 (50100", "0 (0").replace("1124 (50300", "0 (0")
-    with pytest.raises(TenkenError, match="GPU 1 is OK, but no report has a rate of it above 0"):
+    with pytest.raises(TenkenError, match="GPU 1 is OK, but no report has a rate of it above 0: it computed nothing"):
         gpu_burn.parse(idle)
     with pytest.raises(TenkenError, match=r"two runs in one|2 lines"):
         gpu_burn.parse(GPU_BURN + GPU_BURN)
