@@ -702,3 +702,17 @@ def test_a_session_that_was_ended_says_nothing_about_the_machine(tmp_path):
         found = command.decide(contract_of(tmp_path), command.files_of(root, ("S1",)), ("S1",))
         assert found.statement == statement, found.reasons
         assert [one.why.split(":")[0] for one in found.invalid] == (["aborted"] if name == "a" else [])
+
+
+def test_a_run_that_gave_up_before_it_measured_is_invalid_and_not_wrong(tmp_path):
+    """A shared host: no value, no verification. With a verification that did not pass it stays wrong."""
+    shared = builder.finding("INVALID", "nid001", "nid001: host shared with pid 7: waited 60 s for it")
+    for name, checks, statement in (("a", [], "ACCEPTED"), ("b", None, "REJECTED")):
+        late = stream(7, {0: 4400, 1: 4400}, verdict="INVALID", findings=[shared])
+        found = late["document"]["verification"]
+        late["document"]["verification"] = {"passed": False, "checks": found["checks"] if checks is None else checks}
+        late["document"].update(metrics=[] if checks is not None else late["document"]["metrics"], status="failed",
+                                reason="host shared with pid 7")  # fmt: skip
+        (tmp_path / name).mkdir()
+        decided = answer(tmp_path / name, [*five(), late])
+        assert (decided.statement, len(decided.invalid)) == (statement, 1), decided.reasons
