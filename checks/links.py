@@ -135,6 +135,17 @@ class MpiPair(MpiBase):
     num_tasks_per_node = 1
     num_nodes = variable(int, value=2)
 
+    #: The network device that the messages must take, like `mlx5_3:1`; the counters of the ports show whether they did.
+    #:
+    #: :default: ``""``, as the MPI chooses
+    rail = variable(str, value="")
+
+    @run_after("setup")
+    def force_the_rail(self):
+        """Once the partition is known: leaves UCX one device."""
+        if self.rail:
+            self.env_vars = {**self.env_vars, "UCX_NET_DEVICES": self.rail}
+
     @run_after("setup")
     def refuse_more_nodes(self):
         """Once the partition is known: refuses other than two nodes."""
@@ -184,6 +195,48 @@ class MpiBetweenNodes(MpiPair):
     on_gpus = True
     arguments = {"nodes": 2, "buffers": "device,host", "max-bytes": "4Mi", "factor": 2}
     expected_parameters = {"nodes": 2}
+
+
+@rfm.simple_test
+class MpiAllAtOnce(MpiBase):
+    """All nodes at once with a rank each: bisections by the order of the nodes and at random, incast, latency of two
+    nodes while the others send, and which node arrives late in collectives; four nodes, or as many as
+    `-S MpiAllAtOnce.num_nodes=64` gives. With `-S MpiAllAtOnce.minutes=10` each of them lasts ten minutes.
+    """
+
+    descr = "bisection, incast, a victim under load and late arrivals between several nodes"
+    share = 10
+    tags = {"links", "mpi", "acceptance"}
+    valid_systems = ["+mpi"]
+    valid_prog_environs = ["+host_mpi"]
+    metrics = ["bisection", "incast", "victim", "arrival", "alltoall", "allreduce"]
+    num_nodes = variable(int, value=4)
+
+    #: Minutes of each pattern; 0: as short as the clock allows.
+    #:
+    #: :default: ``0``
+    minutes = variable(float, value=0.0)
+
+    @run_after("init")
+    def need_so_many_nodes(self):
+        """When it is listed: needs that many nodes."""
+        self.need_nodes(self.num_nodes)
+
+    @run_after("setup")
+    def set_sizes(self):
+        """Once the partition is known: a rank on each node."""
+        self.num_tasks, self.num_tasks_per_node = self.num_nodes, 1
+        self.arguments = {
+            "ranks": self.num_nodes, "nodes": self.num_nodes, "buffers": "host", "patterns": "all",
+            "tests": "latency,allreduce,alltoall", "min-bytes": 8, "max-bytes": "64Ki", "factor": 64,
+            "window-bytes": "16Mi", "repetition-seconds": 60 * self.minutes / 100, **self.arguments,
+        }  # fmt: skip
+        self.expected_parameters |= {"nodes": self.num_nodes, "buffers": "host", "patterns": "all"}
+
+    @run_before("run")
+    def read_the_ports(self):
+        """Just before the job script is written: reads the counters of the ports around the command."""
+        read_ports(self)
 
 
 @rfm.simple_test

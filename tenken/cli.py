@@ -46,6 +46,7 @@ tenken campaign status hall-a
 tenken campaign stop hall-a
 tenken campaign groups hall-a
 tenken campaign pairs hall-a
+tenken campaign together hall-a
 tenken campaign hardware hall-a
 tenken campaign report hall-a
 tenken campaign retest hall-a n0117,n0410

@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 #: What a rise means: FAULT: each is a fault of cable, transceiver, port or firmware; BER: uncorrected bits, a fault
@@ -24,6 +28,9 @@ from pathlib import Path
 FAULT, BER, NOTED = "fault", "ber", "noted"
 #: Maximum bit error rate of every link (InfiniBand Architecture Specification, volume 2).
 MAX_BER = 1e-12
+#: Share by which the bytes of the ports may differ from those of the messages, and what headers, acknowledgements and
+#: the end of a packet add to a message at most.
+PATH, HEADER_BYTES = 0.10, 256
 #: Key of the changes in the facts of a record's job.
 FACT = "ports"
 
@@ -257,6 +264,67 @@ def aer(bus: str, root: Path = Path("/")) -> Counters:
     return result
 
 
+# ---- optics and error correction ---------------------------------------------------------------------------------
+
+#: What mlxlink -m -c (NVIDIA's MFT) prints, by the name kept. A value may have its module's own limits, `54 [-5..75]`,
+#: and one of each lane. Error rates are since the counters were cleared last; 15E-255 is none.
+OPTICS = {
+    "effective_ber": "Effective Physical BER", "effective_errors": "Effective Physical Errors",
+    "raw_ber": "Raw Physical BER", "raw_errors": "Raw Physical Errors Per Lane",
+    "temperature_c": "Temperature [C]", "rx_dbm": "Rx Power Current [dBm]", "tx_dbm": "Tx Power Current [dBm]",
+}  # fmt: skip
+#: Seconds of mlxlink for all ports of a node.
+_OPTICS_S = 20.0
+_MODULE = ("temperature_c", "rx_dbm", "tx_dbm")
+
+
+def optics_of(output: str) -> dict[str, str]:
+    """The values of OPTICS in what mlxlink printed, without spaces; what is N/A, or 0 with limits of 0 (a passive
+    cable), is left out."""
+    printed = {}
+    for line in output.splitlines():
+        name, _, said = re.sub(r"\x1b\[[0-9;]*m", "", line).partition(" : ")
+        printed[name.strip()] = "".join(said.split())
+    found = {name: printed[text] for name, text in OPTICS.items() if printed.get(text, "N/A") not in ("", "N/A")}
+    return {name: said for name, said in found.items() if not said.endswith("[0..0]")}
+
+
+def read_optics(names: Iterable[str]) -> tuple[dict[str, dict[str, str]], str]:
+    """By port (`mlx5_0/1`) what mlxlink shows of its optics and error rates, and why there is nothing."""
+    tool = shutil.which("mlxlink", path=f"{os.environ.get('PATH', '')}:/usr/bin:/usr/sbin")
+    if tool is None:
+        return {}, "mlxlink is not installed"
+    if os.geteuid():
+        return {}, "mlxlink requires root"
+    running = {}
+    for name in names:
+        device, _, port = name.partition("/")
+        running[name] = subprocess.Popen(
+            [tool, "-d", device, "-p", port or "1", "-m", "-c"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL, text=True, errors="replace",
+        )  # fmt: skip
+    found, until = {}, time.monotonic() + _OPTICS_S
+    for name, process in running.items():
+        try:
+            output, _ = process.communicate(timeout=max(until - time.monotonic(), 0.1))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            continue
+        if said := optics_of(output):
+            found[name] = said
+    return found, "" if found else "mlxlink shows none"
+
+
+def _numbers_of(said: str) -> tuple[list[float], tuple[float, float] | None]:
+    """Values by lane, and the module's limits."""
+    values, _, limits = said.partition("[")
+    try:
+        low, _, high = limits.rstrip("]").partition("..")
+        return [float(one) for one in values.split(",")], (float(low), float(high)) if limits else None
+    except ValueError:
+        return [], None
+
+
 # ---- readings of a job: before and after a measurement -------------------------------------------------------------
 
 #: When a job reads: at rest, before its command (the difference of the two is the idle baseline), and after it.
@@ -271,11 +339,15 @@ _LOCAL_RANK = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
 def lines(when: str, root: Path = Path("/")) -> list[str]:
     """One line for each port that is not known to be down, for the job's output; `?` is unknown."""
     found = []
-    for port in ports(root):
-        if port.up is False:
-            continue
+    up = [port for port in ports(root) if port.up is not False]
+    fibres = [port.name for port in up if port.kind in ("infiniband", "roce")]
+    optics, why = read_optics(fibres) if fibres and when == AFTER else ({}, "")
+    for port in up:
         numbers = {**{f"e.{n}": v for n, v in port.counters.items()}, **{f"t.{n}": v for n, v in port.traffic.items()}}
         words = " ".join(f"{name}={'?' if value is None else value}" for name, value in numbers.items())
+        if port.name in fibres and when == AFTER:
+            seen = optics.get(port.name) or {"why": why.replace(" ", "_") or "mlxlink_shows_none"}
+            words += "".join(f" o.{name}={said}" for name, said in seen.items())
         rate = "?" if port.gbit_s is None else f"{port.gbit_s:g}"
         found.append(
             f"{_MARK} when={when} node={os.uname().nodename} port={port.name} kind={port.kind} gbit_s={rate} "
@@ -297,6 +369,8 @@ class Change:
     errors: Counters
     traffic: Counters
     idle: Counters = field(default_factory=dict)
+    #: By the names of OPTICS as mlxlink prints them, or `why` there are none.
+    optics: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def bit_error_rate(self) -> float | None:
@@ -321,6 +395,13 @@ class Change:
                     continue
                 said += "" if rate is None else f", a bit error rate of {rate:.1e}, allowed {MAX_BER:g}"
             found.append(said + (", at rest too" if self.idle.get(name) else ""))
+        effective = max(_numbers_of(self.optics.get("effective_ber", ""))[0], default=0.0)
+        if effective > MAX_BER:
+            found.append(f"an effective bit error rate of {effective:.1e} since it was cleared, allowed {MAX_BER:g}")
+        for name in _MODULE:
+            values, limits = _numbers_of(self.optics.get(name, ""))
+            if limits and any(not limits[0] <= one <= limits[1] for one in values):
+                found.append(f"{OPTICS[name]} {self.optics[name]}: outside of the module's limits")
         return found
 
     def unknown(self) -> list[str]:
@@ -362,8 +443,37 @@ def changes_of(text: Iterable[str]) -> list[Change]:
             Change(
                 node, port, at[AFTER]["kind"], _rate(None if rate == "?" else rate), seconds, errors, traffic,
                 {n[2:]: v for n, v in idle.items() if n.startswith("e.") and v},
+                {n[2:]: said for n, said in at[AFTER].items() if n.startswith("o.")},
             )
         )  # fmt: skip
+    return found
+
+
+def since(text: Iterable[str]) -> list[Change]:
+    """The changes of each port between its first reading before a command and its last one after, of several jobs. A
+    counter that was lower at some time in between was reset: unknown."""
+    read: dict[tuple[str, str], list[tuple[float, dict[str, str]]]] = {}
+    for line in text:
+        words = line.split()
+        pairs = dict(word.partition("=")[::2] for word in words[1:]) if words[:1] == [_MARK] else {}
+        if {"node", "port", "kind", "time"} <= set(pairs) and pairs.get("when") in (BEFORE, AFTER):
+            read.setdefault((pairs["node"], pairs["port"]), []).append((_time(pairs), pairs))
+    found = []
+    for (node, port), readings in sorted(read.items()):
+        readings.sort(key=lambda one: one[0])
+        numbers = [_numbers(pairs) for _, pairs in readings]
+        total: Counters = dict.fromkeys(numbers[0], 0)
+        for before, after in pairwise(numbers):
+            for name, rise in changes(before, after).items():
+                known = total.get(name)
+                total[name] = None if rise is None or known is None else known + rise
+        (first, _), (last, pairs) = readings[0], readings[-1]
+        errors = {n[2:]: v for n, v in total.items() if n.startswith("e.") and n[2:] in COUNTERS}
+        traffic = {n[2:]: v for n, v in total.items() if n.startswith("t.")}
+        rate = pairs.get("gbit_s", "?")
+        gbit_s = _rate(None if rate == "?" else rate)
+        if len(readings) > 1:
+            found.append(Change(node, port, pairs["kind"], gbit_s, last - first, errors, traffic))
     return found
 
 
@@ -391,6 +501,59 @@ def below(changes: Iterable[Change], kind: str, rails: int | None, gbit_s: float
     for node, up in seen.items():
         if rails is not None and len(up) < rails:
             found.append(f"{node}: {len(up)} ports are up ({', '.join(sorted(up))}), the system file states {rails}")
+    return found
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What a node's ports show of the path of its messages; `wrong`: they took another one than chosen or stated."""
+
+    node: str
+    wrong: bool
+    text: str
+
+
+def sent(path: Mapping[str, object]) -> dict[str, tuple[float, float]]:
+    """Bytes and messages that each node sent, as a result states them: `sent_bytes.NODE`, `sent_messages.NODE`."""
+    found = {}
+    for key, size in path.items():
+        name, _, node = key.partition(".")
+        messages = path.get(f"sent_messages.{node}")
+        if name == "sent_bytes" and isinstance(size, (int, float)) and isinstance(messages, (int, float)):
+            found[node] = float(size), float(messages)
+    return found
+
+
+def paths(changes: Iterable[Change], sent: Mapping[str, tuple[float, float]], devices: str = "") -> list[Carried]:
+    """Bytes that the ports of each node sent against those of its messages. `sent`: bytes and messages by node, of
+    exchanges whose bytes no algorithm of a library determines; `devices`: the rails chosen, as for UCX_NET_DEVICES.
+
+    RDMA ports count where a node has any, otherwise Ethernet. Ports that count nothing at all (virtual functions) or
+    more than the messages (others' traffic, sent again) prove nothing.
+    """
+    found: list[Carried] = []
+    chosen = {word.strip().replace(":", "/") for word in devices.split(",") if word.strip() and word.strip() != "all"}
+    by_node: dict[str, list[Change]] = {}
+    for one in changes:
+        by_node.setdefault(one.node, []).append(one)
+    for node, (size, messages) in sorted(sent.items()):
+        mine = by_node.get(node, [])
+        used = [one for one in mine if one.kind != "ethernet"] or mine
+        counts = {one.port: one.traffic.get("sent_bytes") for one in used}
+        known = {port: count for port, count in counts.items() if count is not None}
+        total = sum(known.values())
+        said = f"{size / 1e9:.4g} GB sent, its ports carried {total / 1e9:.4g} GB"
+        if len(known) < len(counts) or not total:
+            found.append(Carried(node, False, "the path is not proven: its ports count no bytes"))
+            continue
+        if total < (1 - PATH) * size:
+            found.append(Carried(node, True, f"{said}: the rest took another path"))
+        elif total > (1 + PATH) * size + HEADER_BYTES * messages:
+            found.append(Carried(node, False, f"{said}: the path is not proven beside other traffic"))
+        on = sum(count for port, count in known.items() if port in chosen or port.partition("/")[0] in chosen)
+        if chosen and on < (1 - PATH) * total:
+            other = ", ".join(f"{port} {count / 1e9:.4g} GB" for port, count in known.items() if count > PATH * total)
+            found.append(Carried(node, True, f"rail {devices} was chosen; it carried {on / 1e9:.4g} GB; {other}"))
     return found
 
 

@@ -48,6 +48,8 @@ class Between:
     launch_pair: str = ""
     partners: int = 2
     crossing: int = 1
+    #: Network devices as of UCX_NET_DEVICES, for a tournament on each alone; empty: one, as the MPI chooses.
+    rails: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,7 @@ def _between(
         leaf, given.get("program", ""), given.get("launch", ""), given.get("buffers", "host"),
         given.get("kib", 256) << 10, given.get("repetitions", 100), float(given.get("minutes", 5)),
         given.get("launch_pair", ""), given.get("partners", 2), given.get("crossing", 1),
+        tuple(given.get("rails", ())),
     )  # fmt: skip
 
 

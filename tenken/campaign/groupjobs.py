@@ -21,7 +21,7 @@ from tenken.campaign import nodejob
 from tenken.campaign.file import Between, Campaign, CampaignError
 from tenken.campaign.queue import JobScript, Queue, Refused
 from tenken.campaign.tournament import Answer, Meeting, Pair
-from tenken.counters import Change, changes_of
+from tenken.counters import Carried, Change, changes_of
 from tenken.errors import ResultError
 from tenken.model import catalogue, engine
 from tenken.model import result as results
@@ -34,10 +34,13 @@ LAUNCH = {
     "mpirun": "mpirun -n {ranks} --map-by ppr:1:node",
 }
 PROGRAM = "mpi_p2p"
+#: Of all nodes at once; a victim needs four.
+PATTERNS = "bisection,incast,victim,arrival"
 #: Of the campaign's folder.
 FOLDER = "groups"
-#: Number of attempts to submit, and seconds between them. Seconds that a job may run beyond its time limit.
+#: Seconds that a job may run beyond its time limit.
 OVERRUN_S = 900.0
+#: Times that a submission is tried, and seconds between.
 _TRIES, _BETWEEN_TRIES_S = 5, 5.0
 
 
@@ -112,6 +115,40 @@ def of_pair(text: str, nodes: Sequence[str]) -> tuple[float, float]:
     if not all(0 < value < float("inf") for value in found):
         raise ValueError(f"its bandwidth and latency are {found[0]} and {found[1]}")
     return found
+
+
+@dataclass(frozen=True)
+class AllAtOnce:
+    """What all nodes reached together: GB/s of the whole by the halves of a bisection, GB/s into one node, us of two
+    nodes while the others are idle and while they send, and which nodes arrive late in a collective, with the reason.
+    Empty: it gave no result."""
+
+    bisection: Mapping[str, float] = field(default_factory=dict)
+    incast: float | None = None
+    victim: Mapping[str, float] = field(default_factory=dict)
+    late: Mapping[str, str] = field(default_factory=dict)
+
+
+def all_at_once(text: str, nodes: Sequence[str]) -> AllAtOnce:
+    """From a document of just these nodes. Raises ValueError with the reason why there is nothing in it."""
+    values = measured(text, nodes)
+    program = catalogue.program(PROGRAM)
+    run = engine.Run(results.parse(text, "document"), program)
+    late = {}
+    for one in run.of("arrival"):
+        for expected in program.metrics["arrival"].expect:
+            most = expected.function(run, one) if expected.function else None
+            if most and most[1] is not None and one.value > most[1]:
+                late[str(one.at["node"])] = f"arrives late: {one.value:.4g} us, at most {most[1]:.4g}"
+    bisection = {str(m.at["halves"]): m.value for m in values if m.name == "bisection"}
+    if not bisection:
+        raise ValueError("it has no bisection")
+    return AllAtOnce(
+        bisection,
+        next((m.value for m in values if m.name == "incast"), None),
+        {str(m.at["load"]): m.value for m in values if m.name == "victim"},
+        late,
+    )
 
 
 @dataclass
@@ -280,6 +317,8 @@ LAUNCH_PAIR = {
 }
 #: Maximum time of a pair in seconds; a dead or hanging pair costs this much. Maximum seconds of a healthy pair.
 PAIR_S, USUAL_S = 60, 10
+#: The large message of a pair, and what is in flight of it.
+PAIR_BYTES, WINDOW_BYTES = "4Mi", "64Mi"
 
 
 @dataclass
@@ -287,7 +326,62 @@ class PairJobs(GroupJobs):
     """Runs the meetings of a tournament's round at once, one job each; each pair in it is a separate launch."""
 
     launch_pair: str = ""
+    #: Network device that all launches use; empty: as the MPI chooses.
+    rail: str = ""
     into: ClassVar[str] = "pairs"
+
+    def all_at_once(self, leaf_of: Mapping[str, str]) -> AllAtOnce:
+        """Bisections, incast, a victim under load and late arrivals, in one job over all nodes."""
+        place, nodes = self._next_round(), tuple(leaf_of)
+        place.mkdir(parents=True, exist_ok=True)
+        document, leaves = place / "0.json", place / "leaves.txt"
+        if not document.is_file():
+            archive.write_file(leaves, "".join(f"{node} {leaf}\n" for node, leaf in leaf_of.items()))
+            arguments = [
+                self.path, "--ranks", str(len(nodes)), "--nodes", str(len(nodes)), "--buffers", self.between.buffers,
+                "--tests", "latency", "--min-bytes", "8", "--max-bytes", "8", "--window-bytes", WINDOW_BYTES,
+                "--pattern-bytes", PAIR_BYTES,
+                "--patterns", PATTERNS if len(nodes) >= 4 else "bisection,incast,arrival", "--leaves", str(leaves),
+                "--repetitions", str(self.between.repetitions), "--warmup-seconds", "0.05", "--json", str(document),
+            ]  # fmt: skip
+            each = self.launch.replace("{ranks}", str(len(nodes)))
+            self.seconds = 60.0 * self.between.minutes
+            lines = [
+                *self._ports(each),
+                f"{each} {shlex.join(arguments)} < /dev/null",
+                f"tenken_ports {counters.AFTER}",
+            ]
+            self._run(place, [nodes], [lines])
+        try:
+            return all_at_once(document.read_text(encoding="utf-8"), nodes)
+        except FileNotFoundError:
+            why = f"it left no document: see {place}"
+        except (OSError, ValueError) as error:
+            why = str(error)
+        self.say(f"all {len(nodes)} nodes at once: no result: {why}")
+        return AllAtOnce()
+
+    def carried(self) -> list[Carried]:
+        """Nodes whose ports, or whose chosen rail, did not carry the bytes of the pairs of a job."""
+        found: list[Carried] = []
+        for output in sorted((self.folder / self.into).glob("round-*/*.out")):
+            sent: dict[str, tuple[float, float]] = {}
+            devices = ""
+            whole = bool(status := [*output.with_suffix("").glob("*.status")])
+            for one in status:
+                try:
+                    path = results.parse(one.with_suffix(".json").read_text(encoding="utf-8"), "document").path
+                except (OSError, ValueError, ResultError):
+                    whole = False  # what a pair sent before it died is not known
+                    continue
+                devices = str(path.get("net_devices", ""))
+                for node, (size, messages) in counters.sent(path).items():
+                    before = sent.get(node, (0.0, 0.0))
+                    sent[node] = before[0] + size, before[1] + messages
+            if whole:
+                text = output.read_text(encoding="utf-8", errors="replace")
+                found += [one for one in counters.paths(changes_of(text.splitlines()), sent, devices) if one.wrong]
+        return found
 
     def play(self, meetings: Sequence[Meeting]) -> list[Answer]:
         """The answers of all pairs of a round, in order; those from before an interruption are reused. Raises
@@ -320,6 +414,13 @@ class PairJobs(GroupJobs):
             found += changes_of(output.read_text(encoding="utf-8", errors="replace").splitlines())
         return found
 
+    def since(self) -> list[Change]:
+        """The same since the first tournament of the campaign that is kept."""
+        lines: list[str] = []
+        for output in sorted(self.folder.glob(f"{self.into}*/round-*/*.out")):
+            lines += output.read_text(encoding="utf-8", errors="replace").splitlines()
+        return counters.since(lines)
+
     def _lines(self, place: Path, meeting: Meeting) -> list[str]:
         place.mkdir(parents=True, exist_ok=True)
         for left in place.iterdir():
@@ -327,20 +428,19 @@ class PairJobs(GroupJobs):
         between = self.between
         arguments = [
             self.path, "--ranks", "2", "--nodes", "2", "--buffers", between.buffers, "--tests", "latency,bandwidth",
-            "--min-bytes", "8", "--max-bytes", "4Mi", "--factor", "1024", "--window-bytes", "64Mi",
+            "--min-bytes", "8", "--max-bytes", PAIR_BYTES, "--factor", "524288", "--window-bytes", WINDOW_BYTES,
             "--repetitions", str(between.repetitions), "--warmup-seconds", "0.05",
         ]  # fmt: skip
         each = self.launch.replace("{ranks}", str(len(meeting.nodes)))
-        reader = f"{each} python3 -I {shlex.quote(counters.__file__)} line"
-        run = f"{self.launch_pair.replace('{nodes}', '$2')} {shlex.join(arguments)}"
+        rail = f"env UCX_NET_DEVICES={shlex.quote(self.rail)} " if self.rail else ""
+        run = f"{self.launch_pair.replace('{nodes}', '$2')} {rail}{shlex.join(arguments)}"
         at = shlex.quote(str(place))
         found = [
             # $1: number of the pair, $2: its nodes
             f"tenken_pair() {{ tenken_began=$(date +%s); timeout -k 5 {PAIR_S} {run} --json {at}/$1.json"
             f" < /dev/null > /dev/null 2> {at}/$1.err;"
             f' echo "$? $(( $(date +%s) - tenken_began ))" > {at}/$1.status; }}',
-            f'tenken_ports() {{ {reader} "$1" 2> /dev/null < /dev/null || :; }}',
-            f"tenken_ports {counters.IDLE}; sleep 1; tenken_ports {counters.BEFORE}",
+            *self._ports(each),
         ]
         number = 0
         for step in meeting.steps:
@@ -350,6 +450,14 @@ class PairJobs(GroupJobs):
                 number += 1
             found.append(f"{' '.join(calls)} wait")
         return [*found, f"tenken_ports {counters.AFTER}"]
+
+    def _ports(self, each: str) -> list[str]:
+        """Lines that read the ports of all nodes before the rest of the job."""
+        reader = f"{each} python3 -I {shlex.quote(counters.__file__)} line"
+        return [
+            f'tenken_ports() {{ {reader} "$1" 2> /dev/null < /dev/null || :; }}',
+            f"tenken_ports {counters.IDLE}; sleep 1; tenken_ports {counters.BEFORE}",
+        ]
 
     def _answer(self, place: Path, kind: str, pair: Pair, number: int, job: str | None) -> Answer:
         why = "its job was not taken" if job is None else ""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tenken.campaign.posterior import ENOUGH, MAX_ROUNDS, NAMED, NEARLY, WAY, Blocks, Level, Question, Suspects, ranked
+from tenken.campaign.tournament import circle
 
 #: Returns the figure of each group of a round, larger is better; None: the job left none.
 Ask = Callable[[list[tuple[int, ...]]], Sequence["float | None"]]
@@ -445,23 +446,11 @@ class Pairs:
     missed: float
 
 
-def tournament(leaves: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Rounds in which each leaf meets another one, every pair once (the circle method); if their number is odd, one
-    rests."""
-    ring: list[int | None] = [*leaves, *([None] if len(leaves) % 2 else [])]
-    rounds = []
-    for _ in range(len(ring) - 1):
-        pairs = [(ring[i], ring[-1 - i]) for i in range(len(ring) // 2)]
-        rounds.append([(a, b) for a, b in pairs if a is not None and b is not None])
-        ring = [ring[0], ring[-1], *ring[1:-1]]
-    return rounds
-
-
 def pairs(members: Mapping[int, Sequence[int]], ask: Ask, rounds: int) -> Pairs:
     """Leaves against leaves for this many rounds; those that are slow together are measured until it is certain."""
     level, jobs, spent, met = Level(), 0, 0, 0
     bad: list[tuple[int, int]] = []
-    schedule = tournament(sorted(members))
+    schedule = circle(sorted(members))
     for meeting in schedule[:rounds]:
         open_ones = {pair: Question((*members[pair[0]], *members[pair[1]]), _FIRST, NAMED) for pair in meeting}
         met += len(open_ones)

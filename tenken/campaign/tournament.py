@@ -12,16 +12,17 @@ cable between two switches with one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
-
-from tenken.campaign.groups import tournament
 
 WITHIN, ACROSS, LOADED = "within", "across", "loaded"
 #: Partners of each node.
 PARTNERS = 2
-#: A pair is slow if it is this far below the median of its kind, or beyond this many robust standard deviations.
-SLOW, SIGMAS = 0.10, 6.0
+#: A pair is slow this far below the better half of its kind, or beyond this many of its standard deviations.
+SLOW, SIGMAS = {"bandwidth": 0.10, "latency": 0.20}, 6.0
+#: Of a normal distribution, in standard deviations: the median of the better half is this far from that of all, and
+#: half of the better half is within this of it.
+_BETTER, _NEAR = 0.674, 0.40
 #: Minimum number of slow pairs of a node, with partners that are not named, for the node to be named.
 _LEAST, _SHARE = 2, 0.75
 #: Minimum share of a leaf's nodes that are named, for the leaf to be named.
@@ -51,9 +52,11 @@ def plan(leaf_of: Mapping[str, str], partners: int = PARTNERS, crossing: int = 1
         leaves.setdefault(leaf, []).append(node)
     rounds = [[m for leaf, nodes in sorted(leaves.items()) if (m := _inside(leaf, nodes, partners)) is not None]]
     names = sorted(leaves)
-    meetings = tournament(range(len(names)))
-    # with an odd number, one leaf rests in each round
-    for number, pairs in enumerate(meetings[: partners + len(names) % 2]):
+    meetings = circle(range(len(names)))
+    # of an odd number one leaf rests in each round; of few leaves the same two meet again, in other pairs
+    most = min(partners + len(names) % 2, len(meetings) * max(map(len, leaves.values())))
+    for number in range(most if meetings else 0):
+        pairs = meetings[number % len(meetings)]
         rounds.append(
             [_across(names[a], leaves[names[a]], names[b], leaves[names[b]], number, crossing) for a, b in pairs]
         )
@@ -62,8 +65,20 @@ def plan(leaf_of: Mapping[str, str], partners: int = PARTNERS, crossing: int = 1
     return [one for one in rounds if one]
 
 
+def circle(leaves: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Rounds in which each leaf meets another one, every pair once (the circle method); if their number is odd, one
+    rests."""
+    ring: list[int | None] = [*leaves, *([None] if len(leaves) % 2 else [])]
+    rounds = []
+    for _ in range(len(ring) - 1):
+        pairs = [(ring[i], ring[-1 - i]) for i in range(len(ring) // 2)]
+        rounds.append([(a, b) for a, b in pairs if a is not None and b is not None])
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+    return rounds
+
+
 def _inside(leaf: str, nodes: Sequence[str], partners: int) -> Meeting | None:
-    steps = tournament(range(len(nodes)))[: partners + len(nodes) % 2]
+    steps = circle(range(len(nodes)))[: partners + len(nodes) % 2]
     pairs = tuple(tuple((nodes[a], nodes[b]) for a, b in step) for step in steps if step)
     return Meeting(WITHIN, (leaf,), tuple(nodes), pairs) if pairs else None
 
@@ -107,8 +122,8 @@ class Verdict:
 
 
 def slow(answers: Iterable[Answer], references: Mapping[str, float] | None = None) -> dict[Answer, str]:
-    """Isolated answers that are missing or below their kind, with the reason. `references`: Expected GB/s by kind from
-    the system file, used in place of the median of this tournament; latency is compared only with the median."""
+    """Isolated answers that are missing or below their kind, with the reason. `references`: GB/s by kind of the system
+    file, in place of what the better half of this tournament reached; latency is compared with that alone."""
     found: dict[Answer, str] = {}
     by_kind: dict[str, list[Answer]] = {}
     for one in answers:
@@ -119,11 +134,10 @@ def slow(answers: Iterable[Answer], references: Mapping[str, float] | None = Non
             values = [v for one in some if (v := getattr(one, name)) is not None]
             if not values:
                 continue
-            middle = median(values)
-            spread = 1.4826 * median(abs(v - middle) for v in values) / middle
+            better, sigma = usual(values, higher=name == "bandwidth")
             reference = (references or {}).get(kind) if name == "bandwidth" else None
-            level, said = (reference, "its reference") if reference else (middle, "the median of its kind")
-            allowed = max(SLOW, SIGMAS * spread) if name == "bandwidth" else max(2 * SLOW, SIGMAS * spread)
+            level, said = (reference, "its reference") if reference else (better, "the better half of its kind")
+            allowed = max(SLOW[name], (SIGMAS + _BETTER) * sigma / better)
             for one in some:
                 value = getattr(one, name)
                 if value is None or one in found:
@@ -133,6 +147,58 @@ def slow(answers: Iterable[Answer], references: Mapping[str, float] | None = Non
                     word = "below" if name == "bandwidth" else "above"
                     found[one] = f"{value:.4g} {unit}, {100 * miss:.0f} % {word} {said} {level:.4g}"
         found |= {one: one.why or "no figure" for one in some if one.bandwidth is None}
+    return found
+
+
+def usual(values: Sequence[float], higher: bool) -> tuple[float, float]:
+    """What healthy ones reach, and their standard deviation: median of the better half, and its distances from that.
+    In a fabric of few nodes half of the pairs may have the faulty node in them."""
+    ranked = sorted(values, reverse=higher)
+    half = ranked[: (len(ranked) + 1) // 2]
+    level = median(half)
+    return level, median(abs(value - level) for value in half) / _NEAR
+
+
+def repeated(
+    answers: Sequence[Answer], leaf_of: Mapping[str, str], references: Mapping[str, float] | None = None,
+    crossing: int = 1,
+) -> list[Meeting]:  # fmt: skip
+    """A job for each kind that measures its slow pairs once more, as isolated as before."""
+    found = []
+    bad = slow(answers, references)
+    for kind in dict.fromkeys(one.kind for one in bad):
+        steps: list[list[Pair]] = []
+        for pair in dict.fromkeys(one.pair for one in bad if one.kind == kind):
+            free = (step for step in steps if _fits(pair, step, leaf_of, crossing if kind == ACROSS else None))
+            step = next(free, None)
+            if step is None:
+                steps.append(step := [])
+            step.append(pair)
+        nodes = tuple(dict.fromkeys(node for step in steps for pair in step for node in pair))
+        leaves = tuple(dict.fromkeys(leaf_of[node] for node in nodes))
+        found.append(Meeting(kind, leaves, nodes, tuple(map(tuple, steps))))
+    return found
+
+
+def _fits(pair: Pair, step: Sequence[Pair], leaf_of: Mapping[str, str], crossing: int | None) -> bool:
+    busy = [node for other in step for node in other]
+    return not set(pair) & set(busy) and (
+        crossing is None or all([leaf_of[n] for n in busy].count(leaf_of[node]) < crossing for node in pair)
+    )
+
+
+def better(first: Sequence[Answer], second: Iterable[Answer]) -> list[Answer]:
+    """The answers of which the pairs that were measured twice have the better figures of both."""
+    again = {(one.kind, one.pair): one for one in second}
+    found = []
+    for one in first:
+        two = again.get((one.kind, one.pair))
+        if two is not None:
+            rates = [one.bandwidth or 0.0, two.bandwidth or 0.0]
+            times = [us for us in (one.latency, two.latency) if us is not None]
+            why = "" if max(rates) else f"{one.why}; again: {two.why}"
+            one = replace(one, bandwidth=max(rates) or None, latency=min(times, default=None), why=why)
+        found.append(one)
     return found
 
 

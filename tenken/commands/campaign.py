@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -23,6 +25,11 @@ from tenken.campaign.queue import Queue, Refused
 from tenken.machines import loader, topology
 from tenken.report import campaign as pages
 
+#: In the folder of a tournament: its nodes that were not named.
+GOOD = "good.json"
+#: Checks over several nodes, in the order in which they run.
+TOGETHER = ("NcclBetweenNodes", "MpiAllAtOnce", "HplBetweenNodes", "HpcgBetweenNodes")
+
 _ABOUT = {
     "plan": "print node hours, number of waves and expected end; submits nothing",
     "run": "start a campaign (`resume` continues one that has started)",
@@ -31,6 +38,7 @@ _ABOUT = {
     "stop": "stop a running campaign and cancel its jobs",
     "groups": "run jobs over groups of nodes that passed individually, until the faulty node or leaf switch is found",
     "pairs": "measure pairs of nodes that passed individually, within leaf switches and across, alone and all at once",
+    "together": "run NCCL, HPL, HPCG and MPI over all nodes together that passed individually and in pairs",
     "hardware": "read power supplies, fans and coolant from the BMCs of all nodes by Redfish, for the report",
     "report": "report nodes that deviate, nodes without a result, and what to do next",
     "retest": "measure repaired nodes again; their findings are closed if they pass",
@@ -71,6 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         "stop": lambda: _stop(campaign, folder),
         "groups": lambda: _groups(campaign, folder, arguments),
         "pairs": lambda: _pairs(campaign, folder, arguments),
+        "together": lambda: _together(campaign, folder),
         "hardware": lambda: _hardware(campaign, folder),
         "report": lambda: _report(campaign, folder),
         "retest": lambda: _retest(campaign, folder, arguments),
@@ -108,13 +117,17 @@ def _run(campaign: Campaign, folder: Path, arguments: argparse.Namespace, fresh:
     one = _runner(campaign, folder, root, arguments)
     with _power(campaign, folder, one):
         whole = one.run()
-    sessions = [str(a.gathered["session"]) for a in one.state.attempts.values() if a.gathered]
-    if count := power.archived(root, sessions, folder / redfish.READINGS):
+    if count := power.archived(root, _sessions(one.state), folder / redfish.READINGS):
         print(f"power during checks: {count} records of nodes")
     for unit in one.lost():
         tried = one.state.tried(unit)
         print(f"no result: {unit.node} ({unit.purpose} {unit.number}): {tried[-1].ended if tried else 'never begun'}")
     return 0 if whole else 3
+
+
+def _sessions(state: State) -> list[str]:
+    """Of all nodes' jobs that left records."""
+    return [str(a.gathered["session"]) for a in state.attempts.values() if a.gathered]
 
 
 @contextlib.contextmanager
@@ -234,9 +247,12 @@ def _leaves(state: State, campaign: Campaign, leaf: str) -> dict[str, str]:
 
 def _pairs(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> int:
     state, between = _between(campaign, folder)
+    from tenken.campaign import fabric as fabrics
     from tenken.campaign import groupjobs, tournament
 
     launch = _launch(campaign, between.launch, groupjobs.LAUNCH, "launch', with {ranks}")
+    fabric = loader.load(campaign.system).partition(campaign.partition).fabric
+    references = fabric.pairs if fabric else None
     launch_pair = _launch(campaign, between.launch_pair, groupjobs.LAUNCH_PAIR, "launch_pair', with {nodes}")
     with Alive(partial(print, flush=True), "reading and comparing the records of all nodes") as alive:
         of_leaf = _leaves(state, campaign, between.leaf)
@@ -249,28 +265,90 @@ def _pairs(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> i
         try:
             jobs.clear()
             rounds = tournament.plan(of_leaf, between.partners, between.crossing)
-            answers = [answer for meetings in rounds for answer in jobs.play(meetings)]
+            answers: dict[str, list[tournament.Answer]] = {}
+            for rail in between.rails or ("",):
+                jobs.rail = rail
+                told = [answer for meetings in rounds for answer in jobs.play(meetings)]
+                # what is slow once may be noise: a node is named by what is slow twice
+                for meeting in tournament.repeated(told, of_leaf, references, between.crossing):
+                    told = tournament.better(told, jobs.play([meeting]))
+                answers[rail] = told
+            jobs.rail = ""
+            together = jobs.all_at_once(of_leaf)
         except Refused as error:
             raise CampaignError(f"the scheduler does not respond: {error}") from None
-        changes = jobs.changes()
-    kept = jobs.done()
-    fabric = loader.load(campaign.system).partition(campaign.partition).fabric
-    found = tournament.accuse(answers, of_leaf, fabric.pairs if fabric else None)
-    for kind, (level, count) in found.levels.items():
-        print(f"{kind}: {count} pairs, median {level:.4g} GB/s")
+        changes, carried = jobs.changes(), jobs.carried()
+        root, session = paths.archive_root(), archive.new_session()
+        like = next(archive.records(root, session=_sessions(state)[0], figures_only=True), None)
+        if like is not None:
+            told = [one for rail in answers.values() for one in rail]
+            fabrics.archived(root, session, like, list(of_leaf), told, jobs.since())
+            print(f"session {session}: pairs and ports, for the clauses of a contract")
+    bad = False
+    named = set(together.late) | {one.node for one in carried} | {one.node for one in changes if one.faults()}
+    for rail, told in answers.items():
+        found = tournament.accuse(told, of_leaf, references)
+        bad = bad or bool(found.nodes or found.pairs)
+        named |= set(found.nodes)
+        on = f"rail {rail}: " if rail else ""
+        for kind, (level, count) in found.levels.items():
+            print(f"{on}{kind}: {count} pairs, median {level:.4g} GB/s")
+        for leaf in found.leaves:
+            print(f"{on}{between.leaf or 'leaf'} {leaf}: most of its nodes are slow")
+        for node, why in found.nodes.items():
+            print(f"{on}node {node}: {why}\n  {queue.exclusion(node, 'slow with other nodes')}")
+        for pair, why in found.pairs.items():
+            print(f"{on}pair {', '.join(pair)} ({' - '.join(of_leaf[n] for n in pair)}): {why}")
+    for halves, rate in together.bisection.items():
+        print(f"bisection, {halves}: {rate:.4g} GB/s, {rate / (len(of_leaf) // 2):.4g} of each pair")
+    if together.incast is not None:
+        print(f"incast: {together.incast:.4g} GB/s")
+    if together.victim:
+        print("latency of two nodes: " + ", ".join(f"{us:.4g} us, load {load}" for load, us in together.victim.items()))
     ports = [f"{one.node}: port {one.port}: {fault}" for one in changes for fault in one.faults()]
+    ports += dict.fromkeys(f"node {one.node}: {one.text}" for one in carried)
+    ports += [f"node {node}: {why}" for node, why in together.late.items()]
     if fabric is not None:
         ports += counters.below(changes, fabric.kind, fabric.rails, fabric.gbit_s)
-    for leaf in found.leaves:
-        print(f"{between.leaf or 'leaf'} {leaf}: most of its nodes are slow")
-    for node, why in found.nodes.items():
-        print(f"node {node}: {why}\n  {queue.exclusion(node, 'slow with other nodes')}")
-    for pair, why in found.pairs.items():
-        print(f"pair {', '.join(pair)} ({' - '.join(of_leaf[n] for n in pair)}): {why}")
-    print(
-        "\n".join([*ports, f"{len(answers)} pairs in {len(rounds)} rounds over {len(of_leaf)} nodes; results: {kept}"])
-    )
-    return 1 if found.nodes or found.pairs or ports else 0
+    good = [node for node in of_leaf if node not in named]
+    archive.write_file(folder / jobs.into / GOOD, json.dumps(good) + "\n")
+    kept = jobs.done()
+    count = sum(map(len, answers.values()))
+    print("\n".join([*ports, f"{count} pairs in {len(rounds)} rounds over {len(of_leaf)} nodes; results: {kept}"]))
+    return 1 if bad or ports else 0
+
+
+def _together(campaign: Campaign, folder: Path) -> int:
+    """One session of ReFrame, in which each check over several nodes runs over all good ones."""
+    state, _ = _between(campaign, folder)
+    places = sorted(folder.glob(f"pairs-*[0-9]/{GOOD}"), key=lambda p: int(p.parent.name.removeprefix("pairs-")))
+    if not places:
+        raise CampaignError(f"`tenken campaign pairs {campaign.name}` comes first: it shows which nodes are in order")
+    nodes = json.loads(places[-1].read_text(encoding="utf-8"))
+    if len(nodes) < 2:
+        raise CampaignError(f"{len(nodes)} nodes are in order; required: 2 or more")
+    like = next(archive.records(paths.archive_root(), session=_sessions(state)[0], figures_only=True))
+    system = loader.load(campaign.system).expand(os.environ)
+    bind = system.partition(campaign.partition).scheduler == "slurm"
+    if not bind and len(nodes) < len(campaign.nodes):
+        print("the scheduler chooses the nodes: those that are not in order must be offline")
+    session = archive.new_session()
+    words = [str(Path(sys.prefix) / "bin/reframe"), "-c", campaign.paths[0], "-r", "--mode", like.mode,
+             "--system", f"{campaign.system}:{campaign.partition}"]  # fmt: skip
+    for check in TOGETHER:
+        words += ["-n", f"^{check}$", "-S", f"{check}.num_nodes={len(nodes)}"]
+    words += ["-J", f"nodelist={','.join(nodes)}"] if bind else []
+    environment = {"RFM_CONFIG_PATH": "config", **os.environ, "TENKEN_SESSION": session, "TENKEN_TERMINAL": "brief"}
+    print(f"+ {' '.join(words)}", flush=True)
+    try:
+        subprocess.run(words, cwd=paths.ROOT, env=environment, check=False)  # the archive has what it found
+    except OSError as error:
+        raise CampaignError(f"{words[0]}: {error.strerror}") from None
+    found = list(archive.records(paths.archive_root(), session=session, figures_only=True))
+    for one in found:
+        print(f"{one.verdict} {one.check} over {len(nodes)} nodes: {one.judgement.message()}")
+    print(f"session {session}: {len(found)} checks over {len(nodes)} nodes together")
+    return 0 if found and all(one.verdict in ("PASS", "RECORDED", "WAIVED") for one in found) else 1
 
 
 def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> int:

@@ -66,7 +66,8 @@ def of_record(record: Record, machine: Machine | None = None, job: JobFacts | No
         return verdict.failed(f"{where}: nodes is empty: the record names no node on which its job ran", where)
     request = record.request or _request_of(record, record.result)
     judgement = of_result(record.result, request, machine or as_archived(record), job)
-    further = [*verdict.of_ports(counters.read(record.job.facts))]
+    changes = counters.read(record.job.facts)
+    further = [*verdict.of_ports(changes), *verdict.of_path(record.result, changes)]
     if how := job_exit.disturbed(record.job.facts):
         further.append(Finding(verdicts.INVALID, f"{where}: {how}", node=where))
     return verdict.extended(judgement, further)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from tenken import counters
 from tenken.counters import Change
 from tenken.judge import attempt, bounds, completeness, conditions, relations, waivers
 from tenken.judge.bounds import LIMITED_BY_OPERATOR, NOTE, UNSTEADY, say
@@ -173,17 +174,34 @@ def extended(judgement: Judgement, further: Sequence[Finding]) -> Judgement:
 def of_ports(changes: Iterable[Change], unread: bool = False) -> Iterator[Finding]:
     """Errors that the ports of a job's nodes counted during the run are FAIL; counters that are missing, were reset or
     are at their maximum are a note. `unread`: why the job could not read them at some point."""
+    waived: dict[str, list[str]] = {}
     for one in changes:
         place = f"{one.node}: port {one.port}"
+        if why := one.optics.get("why"):
+            waived.setdefault(why.replace("_", " "), []).append(f"{one.node} {one.port}")
         if faults := one.faults():
             text = f"{place}: hardware: {'; '.join(faults)} while it ran"
             yield Finding(FAIL, text, node=one.node, kind="ports")
         if unknown := one.unknown():
             text = f"{place}: unknown (missing, saturated or reset): {', '.join(unknown)}"
             yield Finding(RECORDED, text, node=one.node, kind=NOTE)
+    for why, places in waived.items():
+        more = f" and {len(places) - 2} more" if len(places) > 2 else ""
+        text = f"optics and corrected errors of {', '.join(places[:2])}{more}: not known: {why}"
+        yield Finding(RECORDED, f"ports: {text}", kind=NOTE)
     if unread:
         text = "not read by a rank (no python3 on its node, or its launcher failed): errors of links are not known"
         yield Finding(RECORDED, f"ports: {text}", kind=NOTE)
+
+
+def of_path(result: Result, changes: Iterable[Change]) -> Iterator[Finding]:
+    """Whether the messages between the nodes of a result took the ports, and the rail, that they should have."""
+    for one in counters.paths(changes, counters.sent(result.path), str(result.path.get("net_devices") or "")):
+        text = f"{one.node}: {one.text}"
+        if one.wrong:
+            yield Finding(FAIL, text, node=one.node, kind="path")
+        else:
+            yield Finding(RECORDED, text, node=one.node, kind=NOTE)
 
 
 def unrequested(judgement: Judgement) -> Judgement:

@@ -8,6 +8,7 @@ import errno
 import glob
 import os
 import re
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ LOG = {
 #: Maximum number of lines kept of one reading: a storm is a finding with its first lines.
 MOST_EVENTS = 200
 _STA_UNSYNC = 0x40
+#: The control program of NVIDIA's IMEX service, and seconds that it may take.
+IMEX, IMEX_S = "usr/bin/nvidia-imex-ctl", 2.0
 
 
 def read(say: Say | None = None, root: Path = ROOT, log: Path | None = None) -> dict[str, Any]:
@@ -47,7 +50,22 @@ def read(say: Say | None = None, root: Path = ROOT, log: Path | None = None) -> 
         "ports": {port.name: vars(port) for port in ports(root)},
         "gpus_on_bus": gpus_on_bus(root),
         "jobs": jobs(root),
+        "imex": imex(root),
     }
+
+
+def imex(root: Path = ROOT) -> str | None:
+    """State of the service that shares GPU memory between the nodes of an NVLink domain, `READY` if it works; None
+    where it is not installed or does not answer."""
+    tool = root / IMEX
+    if not tool.is_file():
+        return None
+    try:
+        done = subprocess.run([tool, "-q"], capture_output=True, text=True, timeout=IMEX_S, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return None
+    said = (done.stdout or done.stderr).split()
+    return said[-1] if said else None
 
 
 def _cores(root: Path) -> int | None:

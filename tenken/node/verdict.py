@@ -183,6 +183,15 @@ def _gpus(seen: Seen) -> Iterator[Finding]:
         ):
             yield Finding(severity, device, reason, gpu["uuid"])
     yield from _domain(gpus)
+    yield from _imex(gpus, seen.host().get("imex"))
+
+
+def _imex(gpus: Sequence[Mapping[str, Any]], state: str | None) -> Iterator[Finding]:
+    """Whether nodes of an NVLink domain can share the memory of their GPUs; a cluster of zeros is no such domain."""
+    if not any(fabric["cluster"].strip("0") for gpu in gpus if (fabric := gpu.get("fabric"))):
+        return
+    if state not in (None, "READY"):
+        yield Finding(BAD, "imex", f"{state}: nodes cannot share GPU memory")
 
 
 def _domain(gpus: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:

@@ -232,7 +232,9 @@ class Outcome:
         recalled = fingerprints.recalled(result, self.token or "", archive_root())
         lines = self.text().splitlines()
         unread = any(line.startswith(UNREAD) for line in lines)
-        ports, counted = verdict.of_ports(changes_of(lines), unread), node_errors.findings(self.folder, result.node)
+        changes = changes_of(lines)
+        ports = [*verdict.of_ports(changes, unread), *verdict.of_path(result, changes)]
+        counted = node_errors.findings(self.folder, result.node)
         judgement = verdict.extended(judgement, [*built, *self.disturbance(), *recalled, *counted, *ports])
         return judgement, result, error, text
 

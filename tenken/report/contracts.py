@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tenken.campaign import power
+from tenken.campaign import fabric, power
 from tenken.campaign.redfish import fault_of_address
 from tenken.errors import TenkenError
 from tenken.judge import rejudge
@@ -494,7 +494,7 @@ def _undecidable(document: Document, catalogue: Mapping[str, Program], machine: 
             wrong("at", f"{shown}: {none}")
         if machine.checks is not None and program == power.PROGRAM:
             _unread(clause, shown, data, machine.checks, wrong)
-        elif machine.checks is not None:
+        elif machine.checks is not None and program != fabric.PROGRAM:  # by `tenken campaign pairs`
             _unmeasured(clause, shown, program, machine.checks, data.get("modes", ()), wrong)
         total = _nodes_of(machine.system, clause.get("partition"))
         if clause.get("nodes", 0) > (total or clause.get("nodes", 0)):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import ceil
 
-from tenken.campaign import power
+from tenken.campaign import fabric, power
 from tenken.model.job import short
 from tenken.report.acceptance import INCONCLUSIVE, NOT_MET, Acceptance, Requirement, Value, decide_requirement
 from tenken.report.contracts import ESSENTIAL, Clause, Offered
@@ -226,5 +226,7 @@ def progress(found: Acceptance) -> str:
     }
     words = [f"{len(done)} of {len(ids)} clauses have all their runs"]
     if wanted:
-        words.append("open: " + ", ".join(f"{name} ({runs} more)" for name, runs in wanted.items()))
+        pairs = {one.id for one in found.contract.clauses if one.program == fabric.PROGRAM}
+        by = {name: ", by `tenken campaign pairs`" if name in pairs else "" for name in wanted}
+        words.append("open: " + ", ".join(f"{name} ({runs} more{by[name]})" for name, runs in wanted.items()))
     return "; ".join(words)

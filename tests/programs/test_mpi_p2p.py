@@ -130,3 +130,53 @@ def test_mpirun_starts_ranks_where_no_remote_shell_is(mpi: dict[str, str], tmp_p
     env = {**mpi, "PATH": str(tmp_path), "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
     done = subprocess.run(["bash", "-c", "\n".join(lines)], env=env, capture_output=True, text=True, timeout=120)
     assert done.stdout.splitlines().count("started") == 2, done.stdout + done.stderr
+
+
+PATTERNS = ("--repetitions", "5", "--warmup-seconds", "0", "--tests", "none", "--pattern-bytes", "4Ki")
+
+
+def test_patterns_of_all_ranks(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    """On one node each rank counts as a node: 0 meets 2 and 1 meets 3, then 0 meets 1 and 2 meets 3."""
+    outcome = run(4, *PATTERNS, "--patterns", "all", "--window", "8", "--halves", "opposite,neighbours,7")
+    document = outcome.document
+    assert outcome.code == 0 and document is not None, outcome.stdout + outcome.stderr
+    found = {(m["name"], m["at"].get("halves") or m["at"].get("load") or ""): m for m in document["metrics"]}
+    assert list(found) == [
+        ("bisection", "opposite"), ("bisection", "neighbours"), ("bisection", "random7"), ("incast", ""),
+        ("victim", "none"), ("victim", "incast"), ("arrival", ""),
+    ]  # fmt: skip
+    # two pairs, both directions, a window of eight messages; two from each of three senders
+    assert found["bisection", "opposite"]["counts"] == {"bytes": 2 * 2 * 8 * 4096}
+    assert found["incast", ""]["counts"] == {"bytes": 3 * 2 * 4096}
+    assert len(document["verification"]["checks"]) == len(found)
+    declared = declared_metrics("mpi_p2p")
+    assert all(m["unit"] == declared[m["name"]]["unit"] for m in document["metrics"])
+
+
+@pytest.mark.parametrize("pattern", ["bisection", "incast", "victim", "arrival"])
+def test_one_flipped_bit_of_a_pattern_is_seen(run: Callable[..., Outcome], pattern: str) -> None:
+    outcome = run(4, *PATTERNS, "--patterns", pattern, "--inject-fault", "element")
+    assert outcome.code == 1 and outcome.document is not None
+    assert f".metric={pattern}: error " in outcome.document["reason"]
+
+
+def test_a_late_rank_is_seen_and_repetitions_last_as_long_as_asked(run: Callable[..., Outcome]) -> None:
+    late = run(2, *PATTERNS, "--patterns", "arrival", "--inject-fault", "rank-late").document
+    kept = run(2, *PATTERNS, "--patterns", "incast", "--repetition-seconds", "0.05").document
+    assert late is not None and min(late["metrics"][0]["samples"]) > 5000  # us
+    assert kept is not None
+    seconds = [float(kept[key][14:16]) * 60 + float(kept[key][17:-1]) for key in ("started", "finished")]
+    assert (seconds[1] - seconds[0]) % 3600 >= 5 * 0.05
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--patterns", "storm"), "--patterns 'storm' is invalid; allowed: all, or distinct values of bisection,"),
+        (("--patterns", "victim"), "--patterns 'victim' is invalid; allowed: victim with four or more ranks"),
+        (("--patterns", "bisection", "--halves", "-3"), "--halves '-3' is invalid; allowed: a list of opposite"),
+    ],
+)
+def test_wrong_patterns_are_one_line(run: Callable[..., Outcome], arguments: tuple[str, ...], message: str) -> None:
+    outcome = run(2, *PATTERNS, *arguments)
+    assert outcome.code == 2 and message in outcome.stderr

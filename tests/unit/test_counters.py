@@ -89,8 +89,9 @@ def test_errors_name_the_port(
     honest = Judgement("PASS", ())
     judged = verdict.extended(honest, [*verdict.of_ports([replace(change, node="n7")])])
     assert judged.verdict == ("FAIL" if faults else "PASS")
-    assert all(f.message.startswith("n7: port mlx5_0/1: ") for f in judged.findings)
-    assert len(judged.findings) == len(unknown[:1]) + len(faults[:1])
+    named = [f.message for f in judged.findings if "mlxlink" not in f.message]
+    assert all(one.startswith("n7: port mlx5_0/1: ") for one in named)
+    assert len(named) == len(unknown[:1]) + len(faults[:1])
     # a record keeps the data needed to judge it again
     kept = counters.read({"ports": [replace(change, node="n7").as_json()]})
     assert verdict.extended(honest, [*verdict.of_ports(kept)]) == judged
@@ -150,3 +151,115 @@ def test_one_rank_of_a_node_reads(capsys: pytest.CaptureFixture[str], tmp_path: 
     monkeypatch.setenv("SLURM_LOCALID", "1")
     assert counters.main(["line", BEFORE, str(tmp_path)]) == 0 and capsys.readouterr().out == ""
     assert counters.main(["lines"]) == 2
+
+
+#: As printed by MFT 4.3x: an optical module, a passive cable, and a passive cable of an adapter that prints zeros.
+MODULE = """
+Module Info
+-----------
+Temperature [C]                    : {temperature} [-5..75]
+Voltage [mV]                       : 3261.2 [2970..3630]
+Rx Power Current [dBm]             : 1.886,1.989,{rx},1.976 [-10.41..6]
+Tx Power Current [dBm]             : 1.562,1.427,1.559,1.761 [-8.508..5]
+Identifier                         : OSFP
+
+Physical Counters and BER Info
+------------------------------
+Time Since Last Clear [Min]        : 25074.8
+Effective Physical Errors          : 0
+Effective Physical BER             : {ber}
+Raw Physical Errors Per Lane       : 12,0,7,0
+Raw Physical BER                   : 3E-9
+"""
+COPPER = """
+Temperature [C]                    : {}
+Rx Power Current [dBm]             : {}
+Effective Physical BER             : 15E-255
+Raw Physical BER                   : 15E-255
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "keys", "faults"),
+    [
+        (MODULE.format(temperature=54, rx=2.281, ber="15E-255"), 7, []),
+        (MODULE.format(temperature=76, rx=2.281, ber="15E-255"), 7, ["Temperature [C] 76[-5..75]: outside"]),
+        (MODULE.format(temperature=54, rx=-40, ber="15E-255"), 7, ["Rx Power Current [dBm] 1.886,1.989,-40,1.976"]),
+        (MODULE.format(temperature=54, rx=2.281, ber="2E-12"), 7, ["an effective bit error rate of 2.0e-12"]),
+        (MODULE.format(temperature=54, rx=2.281, ber="1E-12"), 7, []),
+        (COPPER.format("N/A", "N/A"), 2, []),
+        (COPPER.format("0 [0..0]", "0,0,0,0 [0..0]"), 2, []),
+        ("-E- Device is not supported\n", 0, []),
+    ],
+)
+def test_optics_by_mlxlink(output: str, keys: int, faults: list[str]) -> None:
+    seen = counters.optics_of(output)
+    assert len(seen) == keys
+    found = replace(port("a", "mlx5_0/1", 0), optics=seen).faults()
+    assert len(found) == len(faults) and all(one.startswith(said) for one, said in zip(found, faults, strict=True))
+
+
+def test_optics_are_read_by_root_after_the_command_and_waived_by_name(tmp_path: Path, monkeypatch) -> None:
+    tool = tmp_path / "bin/mlxlink"
+    tool.parent.mkdir()
+    tool.write_text('#!/bin/sh\n[ "$*" = "-d mlx5_0 -p 1 -m -c" ] && echo "Raw Physical BER  : 3E-9"\n')
+    tool.chmod(0o755)
+    root = mlx5(tmp_path / "root")
+    monkeypatch.setenv("PATH", str(tool.parent), prepend=":")
+    monkeypatch.setattr(counters.os, "geteuid", lambda: 0)
+    assert "o.raw_ber=3E-9" in counters.lines(AFTER, root)[0] and " o." not in counters.lines(BEFORE, root)[0]
+    monkeypatch.setattr(counters.os, "geteuid", lambda: 1000)
+    lines = [*at(BEFORE, root, 1.0), *at(AFTER, root, 2.0)]
+    said = [one.message for one in verdict.of_ports(changes_of(lines))]
+    assert any("optics and corrected errors of" in one and "mlxlink requires root" in one for one in said)
+
+
+def port(node: str, name: str, sent: int | None, kind: str = "infiniband") -> Change:
+    return Change(node, name, kind, 400.0, 10.0, {}, {"sent_bytes": sent})
+
+
+GB = 10**9
+
+
+@pytest.mark.parametrize(
+    ("ports", "devices", "wrong", "said"),
+    [
+        # 10 GB in 1,000 messages
+        ([port("a", "mlx5_0/1", 10 * GB)], "", None, ""),
+        ([port("a", "mlx5_0/1", 9 * GB + 1)], "", None, ""),
+        ([port("a", "mlx5_0/1", 11 * GB)], "", None, ""),
+        ([port("a", "mlx5_0/1", 4 * GB), port("a", "mlx5_1/1", 6 * GB)], "", None, ""),
+        # staged through Ethernet: the adapters of the fabric saw a part
+        ([port("a", "mlx5_0/1", GB), port("a", "eth0", 9 * GB, "ethernet")], "", True, "the rest took another path"),
+        # without any adapter for RDMA, Ethernet is the path
+        ([port("a", "eth0", 10 * GB, "ethernet")], "", None, ""),
+        # others' traffic, ports that count nothing, a counter that was reset: nothing is proven
+        ([port("a", "mlx5_0/1", 12 * GB)], "", False, "not proven beside other traffic"),
+        ([port("a", "mlx5_0/1", 0)], "", False, "count no bytes"),
+        ([port("a", "mlx5_0/1", None)], "", False, "count no bytes"),
+        ([], "", False, "count no bytes"),
+        # the chosen rail, and another one
+        ([port("a", "mlx5_0/1", 0), port("a", "mlx5_3/1", 10 * GB)], "mlx5_3:1", None, ""),
+        ([port("a", "mlx5_0/1", 0), port("a", "mlx5_3/1", 10 * GB)], "mlx5_3", None, ""),
+        ([port("a", "mlx5_0/1", 10 * GB), port("a", "mlx5_3/1", 0)], "mlx5_3:1", True, "carried 0 GB; mlx5_0/1 10 GB"),
+        ([port("a", "mlx5_0/1", 5 * GB), port("a", "mlx5_3/1", 5 * GB)], "mlx5_0:1,mlx5_3:1", None, ""),
+        ([port("a", "mlx5_0/1", 10 * GB)], "all", None, ""),
+    ],
+)
+def test_bytes_of_messages_against_those_of_the_ports(
+    ports: list[Change], devices: str, wrong: bool | None, said: str
+) -> None:
+    found = counters.paths(ports, {"a": (10.0 * GB, 1000.0)}, devices)
+    assert [(one.node, one.wrong) for one in found] == ([] if wrong is None else [("a", wrong)])
+    assert all(said in one.text for one in found)
+
+
+def test_headers_of_small_messages_are_no_other_traffic() -> None:
+    # 10^6 messages of 8 B: 8 MB, and 100 B each of headers
+    assert not counters.paths([port("a", "mlx5_0/1", 108 * 10**6)], {"a": (8e6, 1e6)})
+    assert counters.paths([port("a", "mlx5_0/1", 300 * 10**6)], {"a": (8e6, 1e6)})
+
+
+def test_what_a_result_states_of_its_bytes() -> None:
+    path = {"sent_bytes.n1.site": 5.0, "sent_messages.n1.site": 2, "sent_bytes.n2": 7, "sent_bytes.n3": "x", "nodes": 2}
+    assert counters.sent(path) == {"n1.site": (5.0, 2.0)}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "catalogue/mpi_p2p.h"
 #include "lib/base/clock.h"
@@ -12,8 +13,7 @@ namespace {
 
 constexpr int tag = 7;
 constexpr int answer_tag = 8;
-/// Minimum duration of a repetition, with as many operations as required: far above the clock's resolution.
-constexpr double min_seconds = 50e-6;
+/// Operations of a repetition at most, unless its duration is requested.
 constexpr long max_operations = 1000;
 
 int count_of(std::size_t bytes) {
@@ -48,7 +48,15 @@ double Exchange::repeat(const Work& work, long times) {
     if (work.part) {
         for (long i = 0; i < times; ++i) work.once();
     }
-    return tenken::now_seconds() - begin;
+    const double seconds = tenken::now_seconds() - begin;
+    collective_ |= work.collective;
+    if (work.part) {
+        for (const Expected& one : work.send)
+            sent_bytes_ += static_cast<double>(one.bytes) * static_cast<double>(times);
+        sent_messages_ += static_cast<double>(work.send.size()) * static_cast<double>(times);
+    }
+    if (work.meanwhile) work.meanwhile();
+    return seconds;
 }
 
 void Exchange::fill(const Work& work, int pattern) {
@@ -71,8 +79,10 @@ Outcome Exchange::run(const Work& work) {
         each = std::max(seconds / static_cast<double>(times), 1e-9);
         world_.alive(work.name + ", " + std::to_string(work.bytes) + " B, warm-up");
     }
+    const double least = std::max(work.min_seconds, plan_.repetition_seconds);
+    const long most = plan_.repetition_seconds > 0 ? std::numeric_limits<int>::max() : max_operations;
     const long operations =
-        std::max(1L, std::min(max_operations, static_cast<long>(std::ceil(min_seconds / each))));
+        std::max(1L, std::min(most, static_cast<long>(std::ceil(std::min(least / each, 1e9)))));
     fill(work, 1);
 
     std::vector<double> seconds;
@@ -94,11 +104,18 @@ Outcome Exchange::run(const Work& work) {
         errors.merge(
             receive_.compare(one.offset, one.bytes, {one.values.base + one.values.scale, one.values.scale}));
     }
-    outcome.check = tenken::of_all(
-        errors.check(catalogue::messages(), tenken::Subject::ranks(world_.size()),
-                     {{"metric", tenken::Json(work.name)}, {"bytes", tenken::Json(work.bytes)}}),
-        world_);
+    outcome.check = checked(errors, work.name, work.bytes);
     return outcome;
+}
+
+tenken::Check Exchange::checked(const tenken::ErrorScan& errors, const std::string& name, std::size_t bytes) {
+    const tenken::Verified of = name == "bisection" ? catalogue::bisection()
+                                : name == "victim"  ? catalogue::victim()
+                                : name == "arrival" ? catalogue::arrival()
+                                                    : catalogue::messages();
+    return tenken::of_all(errors.check(of, tenken::Subject::ranks(world_.size()),
+                                       {{"metric", tenken::Json(name)}, {"bytes", tenken::Json(bytes)}}),
+                          world_);
 }
 
 Outcome Exchange::latency(std::size_t bytes, int partner) {
@@ -185,6 +202,7 @@ Outcome Exchange::message_rate(std::size_t bytes) {
 Outcome Exchange::allreduce(std::size_t bytes) {
     Work work;
     work.name = "allreduce";
+    work.collective = true;
     work.bytes = bytes;
     work.slowest = true;
     const int count = count_of(bytes / sizeof(double));
@@ -201,6 +219,7 @@ Outcome Exchange::allreduce(std::size_t bytes) {
 Outcome Exchange::alltoall(std::size_t bytes) {
     Work work;
     work.name = "alltoall";
+    work.collective = true;
     work.bytes = bytes;
     work.slowest = true;
     // Blocks are contiguous without gaps, so they are whole doubles.
@@ -221,6 +240,7 @@ Outcome Exchange::alltoall(std::size_t bytes) {
 Outcome Exchange::broadcast(std::size_t bytes) {
     Work work;
     work.name = "bcast";
+    work.collective = true;
     work.bytes = bytes;
     work.slowest = true;
     const bool root = world_.rank() == 0;

@@ -17,6 +17,7 @@ namespace mpi_p2p {
 struct Plan {
     long repetitions = 100;
     double warmup_seconds = 0.1;
+    double repetition_seconds = 0;  ///< minimum duration of a repetition; 0: as long as the clock needs
     int window = 64;
     std::size_t window_bytes = std::size_t{1} << 30;
 
@@ -57,6 +58,25 @@ class Exchange {
     /// From rank 0.
     Outcome broadcast(std::size_t bytes);
 
+    /// A window from each rank to its partner and back, all pairs at once: the time of the slowest.
+    /// @param partner of this rank; -1: it waits
+    Outcome bisection(std::size_t bytes, int partner);
+    /// Messages from all other ranks to rank 0 at once, incast_messages() of each: the time in rank 0.
+    Outcome incast(std::size_t bytes);
+    int incast_messages(std::size_t bytes) const;
+    /// Ping-pong of 8 B between rank 0 and `partner` while the others, if `loaded`, send to the last of them
+    /// without a pause.
+    Outcome victim(std::size_t load_bytes, int partner, bool loaded);
+    /// Ranks leave a barrier, compute the same, and add up their results in an allreduce: the time from the
+    /// barrier to the arrival in the allreduce, of this rank. Who arrives late is what the others wait for.
+    /// @param late_seconds delay of this rank, a planted fault
+    Outcome arrival(double late_seconds);
+
+    /// Bytes that this rank has sent so far; negative if a collective was among it, whose bytes depend on the
+    /// algorithm of the MPI.
+    double sent_bytes() const { return collective_ ? -1 : sent_bytes_; }
+    double sent_messages() const { return sent_messages_; }
+
     /// For --inject-fault element: the data received by the next exchange is corrupted in one rank.
     void spoil_next() { spoil_ = true; }
 
@@ -72,13 +92,17 @@ class Exchange {
         std::size_t bytes;
         bool part = true;            ///< whether this rank takes part
         bool slowest = false;        ///< whether the slowest rank counts, otherwise rank 0
+        bool collective = false;     ///< the MPI determines what is sent
+        double min_seconds = 50e-6;  ///< of a repetition: far above the clock's resolution
         std::vector<Expected> send;  ///< filled before
         std::vector<Expected> receive;
         std::function<void()> once;
+        std::function<void()> meanwhile;  ///< of ranks that have no part in it: until the others have ended
     };
     Outcome run(const Work& work);
     double repeat(const Work& work, long times);
     void fill(const Work& work, int pattern);
+    tenken::Check checked(const tenken::ErrorScan& errors, const std::string& name, std::size_t bytes);
     Outcome windows(const std::string& name, std::size_t bytes, int to, int from, bool acknowledged,
                     bool slowest);
     Values values(int rank, int slot, int pattern = 0) const;
@@ -89,6 +113,9 @@ class Exchange {
     Buffer& receive_;
     RankGpus* gpu_;
     bool spoil_ = false;
+    double sent_bytes_ = 0;
+    double sent_messages_ = 0;
+    bool collective_ = false;
 };
 
 }  // namespace mpi_p2p

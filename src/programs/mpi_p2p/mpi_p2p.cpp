@@ -1,6 +1,8 @@
 // Messages between MPI ranks, from and to host, device and managed memory: latency, bandwidth in one and both
 // directions, message rate, and three collectives, over all sizes; and the path of GPU data.
 #include <algorithm>
+#include <cstdlib>
+#include <map>
 #include <sstream>
 
 #include "lib/base/host.h"
@@ -13,6 +15,7 @@
 #include "lib/mpi/world.h"
 #include "programs/mpi_p2p/binding.h"
 #include "programs/mpi_p2p/exchange.h"
+#include "programs/mpi_p2p/halves.h"
 
 namespace mpi_p2p {
 
@@ -30,6 +33,9 @@ constexpr double direct_fraction = 0.60;
 
 const std::vector<std::string> test_names = {"latency",   "bandwidth", "bidirectional", "message_rate",
                                              "allreduce", "alltoall",  "bcast"};
+const std::vector<std::string> pattern_names = {"bisection", "incast", "victim", "arrival"};
+/// How late a rank arrives by --inject-fault rank-late.
+constexpr double late_seconds = 5e-3;
 
 /// Memory of the lower half of the ranks, and of the upper half.
 struct BufferPair {
@@ -84,10 +90,22 @@ class MpiP2p : public tenken::Program {
         arguments.former_name("least-bytes", "min-bytes");
         arguments.former_name("most-bytes", "max-bytes");
         arguments.former_name("most-collective-bytes", "max-collective-bytes");
-        arguments.integer("factor", factor_, 2, 1024, "factor between sizes");
+        arguments.text(
+            "patterns", patterns_text_, "LIST",
+            "exchanges of all ranks at once: none, all, or some of " + tenken::joined(pattern_names));
+        arguments.bytes("pattern-bytes", pattern_bytes_, 1, std::uint64_t{1} << 30, "messages of these");
+        arguments.text("halves", halves_text_, "LIST",
+                       "of the bisection: opposite (across leaf switches), neighbours, or seeds of random "
+                       "ones");
+        arguments.text("leaves", leaves_file_, "FILE",
+                       "lines with a node and its leaf switch; none: all on one");
+        arguments.integer("factor", factor_, 2, 1 << 20, "factor between sizes");
         arguments.integer("window", window_, 1, 4096, "messages in flight for bandwidth and message rate");
         arguments.bytes("window-bytes", window_bytes_, 1, std::uint64_t{1} << 36,
                         "maximum bytes in flight; large messages are sent in smaller windows");
+        arguments.real(
+            "repetition-seconds", repetition_seconds_, "s", 0, 3600,
+            "minimum duration of a repetition, for sustained load; 0: as short as the clock allows");
         arguments.real("patience-seconds", patience_seconds_, "s", 1, 3600,
                        "abort after this time without progress");
         arguments.flag("stay", stay_,
@@ -98,7 +116,11 @@ class MpiP2p : public tenken::Program {
         }
     }
 
-    std::vector<tenken::FaultKind> faults() const override { return tenken::rank_faults(true); }
+    std::vector<tenken::FaultKind> faults() const override {
+        std::vector<tenken::FaultKind> kinds = tenken::rank_faults(true);
+        kinds.push_back({"rank-late", "the last rank arrives late in each collective", "", "", false});
+        return kinds;
+    }
 
     void prepare(const tenken::Arguments& arguments) override {
         world_.set_patience(patience_seconds_);
@@ -125,7 +147,14 @@ class MpiP2p : public tenken::Program {
         max_bytes_ = std::max(max_bytes_, min_bytes_);
         plan_.window = static_cast<int>(window_);
         plan_.window_bytes = window_bytes_;
+        plan_.repetition_seconds = repetition_seconds_;
         buffer_bytes_ = plan_.buffer_bytes(max_bytes_);
+        if (!patterns_.empty()) {
+            const auto messages =
+                std::max<std::uint64_t>(static_cast<std::uint64_t>(plan_.messages(pattern_bytes_)),
+                                        static_cast<std::uint64_t>(world_.size()));
+            buffer_bytes_ = std::max<std::size_t>(buffer_bytes_, stride(pattern_bytes_) * messages);
+        }
         if (collectives()) {
             const std::uint64_t blocks = max_collective_bytes_ * static_cast<std::uint64_t>(world_.size());
             buffer_bytes_ = std::max<std::size_t>(buffer_bytes_, blocks);
@@ -165,7 +194,24 @@ class MpiP2p : public tenken::Program {
 
   private:
     void parse_lists(const tenken::Arguments& arguments) {
-        tests_ = tenken::all_or_distinct_words(arguments, "tests", tests_text_, test_names);
+        if (tests_text_ != "none") {
+            tests_ = tenken::all_or_distinct_words(arguments, "tests", tests_text_, test_names, ", or none");
+        }
+        if (patterns_text_ != "none") {
+            patterns_ = tenken::all_or_distinct_words(arguments, "patterns", patterns_text_, pattern_names,
+                                                      ", or none");
+        }
+        if (wants_pattern("victim") && world_.size() < 4)
+            throw arguments.error("patterns", "victim with four or more ranks");
+        const auto leaves =
+            leaves_file_.empty() ? std::map<std::string, std::string>() : read_leaves(leaves_file_);
+        for (const std::string& word : tenken::words_of(halves_text_)) {
+            try {
+                halves_.push_back(halves_of(word, world_.nodes(), leaves));
+            } catch (const std::invalid_argument&) {
+                throw arguments.error("halves", "a list of opposite, neighbours and seeds of random halves");
+            }
+        }
         const std::string allowed =
             "a list of host, device, managed and pairs of them such as host-device, without duplicates";
         for (const std::string& word : tenken::words_of(buffers_text_)) {
@@ -191,6 +237,9 @@ class MpiP2p : public tenken::Program {
         return std::find(tests_.begin(), tests_.end(), test) != tests_.end();
     }
     bool collectives() const { return wanted("allreduce") || wanted("alltoall") || wanted("bcast"); }
+    bool wants_pattern(const std::string& name) const {
+        return std::find(patterns_.begin(), patterns_.end(), name) != patterns_.end();
+    }
     bool any_gpu() const {
         return std::any_of(pairs_.begin(), pairs_.end(),
                            [](const BufferPair& pair) { return pair.needs_gpu(); });
@@ -315,8 +364,7 @@ class MpiP2p : public tenken::Program {
             // Without a GPU-aware reduction the MPI would read the buffers by the CPU.
             if (collective && (!pair.same() || (pair.needs_gpu() && !device_collectives_))) continue;
             for (std::uint64_t bytes : sizes(collective)) {
-                if (fault_) exchange.spoil_next();
-                fault_ = false;
+                spoil(exchange);
                 if (name != "latency" && world_.rank() == world_.size() - 1) {
                     tenken::end_this_rank(injected_fault());
                 }
@@ -330,6 +378,92 @@ class MpiP2p : public tenken::Program {
                 if (world_.rank() == 0) add(name, pair, bytes, outcome);
                 plan_.warmup_seconds = std::min(plan_.warmup_seconds, 0.01);
             }
+        }
+        if (pair.same()) measure_patterns(pair, exchange);
+        sent_known_ = sent_known_ && exchange.sent_bytes() >= 0;
+        sent_bytes_ += exchange.sent_bytes();
+        sent_messages_ += exchange.sent_messages();
+    }
+
+    void measure_patterns(const BufferPair& pair, Exchange& exchange) {
+        using tenken::Json;
+        const auto bytes = static_cast<std::size_t>(pattern_bytes_);
+        for (const Halves& halves : halves_) {
+            if (!wants_pattern("bisection")) break;
+            spoil(exchange);
+            const int partner = halves.partner[static_cast<std::size_t>(world_.rank())];
+            const Outcome outcome = exchange.bisection(bytes, partner);
+            const double pairs = static_cast<double>(halves.partner.size() -
+                                                     static_cast<std::size_t>(std::count(
+                                                         halves.partner.begin(), halves.partner.end(), -1))) /
+                                 2;
+            add_pattern("bisection", pair, outcome, {{"bytes", Json(bytes)}, {"halves", Json(halves.name)}},
+                        2 * pairs * plan_.messages(bytes) * static_cast<double>(bytes));
+        }
+        if (wants_pattern("incast")) {
+            spoil(exchange);
+            const Outcome outcome = exchange.incast(bytes);
+            add_pattern("incast", pair, outcome, {{"bytes", Json(bytes)}},
+                        static_cast<double>(bytes) * exchange.incast_messages(bytes) * (world_.size() - 1));
+        }
+        for (bool loaded : {false, true}) {
+            if (!wants_pattern("victim")) break;
+            spoil(exchange);
+            Outcome outcome = exchange.victim(bytes, static_cast<int>(partner_), loaded);
+            for (double& one : outcome.seconds) one /= 2;
+            add_pattern("victim", pair, outcome,
+                        {{"bytes", Json(8)}, {"load", Json(loaded ? "incast" : "none")}}, 0);
+        }
+        if (wants_pattern("arrival")) measure_arrival(pair, exchange);
+    }
+
+    void measure_arrival(const BufferPair& pair, Exchange& exchange) {
+        spoil(exchange);
+        const bool late = injected_fault() == "rank-late" && world_.rank() == world_.size() - 1;
+        const Outcome outcome = exchange.arrival(late ? late_seconds : 0);
+        // of a node the rank that is the latest in a repetition
+        std::map<std::string, std::vector<double>> latest;
+        for (std::size_t i = 0; i < outcome.seconds.size(); ++i) {
+            std::ostringstream text;
+            text.precision(9);
+            text << outcome.seconds[i];
+            const std::vector<std::string> all = world_.gather(text.str());
+            for (std::size_t rank = 0; rank < all.size(); ++rank) {
+                std::vector<double>& of = latest[world_.nodes()[rank]];
+                of.resize(outcome.seconds.size());
+                of[i] = std::max(of[i], std::stod(all[rank]));
+            }
+        }
+        for (const auto& node : latest) {
+            Outcome of = outcome;
+            of.seconds = node.second;
+            add_pattern("arrival", pair, of, {{"bytes", tenken::Json(8)}, {"node", tenken::Json(node.first)}},
+                        0, node.first == latest.begin()->first);
+        }
+    }
+
+    void spoil(Exchange& exchange) {
+        if (fault_) exchange.spoil_next();
+        fault_ = false;
+    }
+
+    /// @param bytes of an operation, for a rate; 0: a time
+    void add_pattern(const std::string& name, const BufferPair& pair, const Outcome& outcome, tenken::At at,
+                     double bytes, bool with_check = true) {
+        if (world_.rank() != 0) return;
+        tenken::Metric metric;
+        metric.name = name;
+        metric.subject = tenken::Subject::ranks(world_.size());
+        metric.at = std::move(at);
+        metric.at.emplace_back("buffers", tenken::Json(pair.text()));
+        metric.timed(outcome.seconds);
+        if (bytes > 0) metric.counts = {{"bytes", bytes}};
+        run_->document.add(metric);
+        if (!with_check) return;
+        checks_.push_back(outcome.check);
+        for (const auto& one : metric.at) {
+            if (one.first == "halves" || one.first == "load" || one.first == "buffers")
+                checks_.back().at.push_back(one);
         }
     }
 
@@ -394,8 +528,33 @@ class MpiP2p : public tenken::Program {
         document.placement.nodes = world_.nodes();
         document.path("nodes", world_.node_count());
         document.path("partner", static_cast<int>(partner_));
+        const char* const devices = std::getenv("UCX_NET_DEVICES");
+        if (devices != nullptr) document.path("net_devices", devices);
+        report_sent();
         for (const tenken::Check& check : checks_) document.add(check);
         if (gpu_ready_) report_gpus();
+    }
+
+    /// What each node sent to others, where the program alone determines it: pairs, not collectives.
+    void report_sent() {
+        if (world_.node_count() < 2 || !sent_known_) return;  // the same in all ranks
+        std::ostringstream text;
+        text.precision(15);
+        text << sent_bytes_ << ' ' << sent_messages_;
+        const std::vector<std::string> all = world_.gather(text.str());
+        std::map<std::string, std::pair<double, double>> of_node;
+        for (std::size_t rank = 0; rank < all.size(); ++rank) {
+            std::istringstream words(all[rank]);
+            double bytes = 0;
+            double messages = 0;
+            words >> bytes >> messages;
+            of_node[world_.nodes()[rank]].first += bytes;
+            of_node[world_.nodes()[rank]].second += messages;
+        }
+        for (const auto& one : of_node) {
+            run_->document.path("sent_bytes." + one.first, one.second.first);
+            run_->document.path("sent_messages." + one.first, one.second.second);
+        }
     }
 
     /// Every GPU of rank 0's node once: the document's devices are those of one node.
@@ -434,6 +593,11 @@ class MpiP2p : public tenken::Program {
     std::string tests_text_ = "all";
     std::string buffers_text_ = "host";
     std::int64_t partner_ = -1;
+    std::string patterns_text_ = "none";
+    std::uint64_t pattern_bytes_ = std::uint64_t{1} << 20;
+    std::string halves_text_ = "opposite,neighbours,1,2";
+    std::string leaves_file_;
+    double repetition_seconds_ = 0;
     std::uint64_t min_bytes_ = 1;
     std::uint64_t max_bytes_ = std::uint64_t{4} << 20;
     std::uint64_t max_collective_bytes_ = std::uint64_t{1} << 20;
@@ -444,6 +608,11 @@ class MpiP2p : public tenken::Program {
     bool stay_ = false;
 
     std::vector<std::string> tests_;
+    std::vector<std::string> patterns_;
+    std::vector<Halves> halves_;
+    bool sent_known_ = true;
+    double sent_bytes_ = 0;
+    double sent_messages_ = 0;
     std::vector<BufferPair> pairs_;
     Plan plan_;
     std::size_t buffer_bytes_ = 0;

@@ -7,6 +7,7 @@ import pytest
 
 from tenken.campaign import extreme_value, groups, posterior, screening
 from tenken.campaign.configuration import conformity as configured
+from tenken.campaign.tournament import circle
 from tools.campaign import bench, synthetic
 from tools.campaign.fabric_simulator import NOISES, Fabric
 
@@ -292,9 +293,9 @@ def test_a_pair_that_is_slow_only_together_is_found_by_leaves_and_then_by_halves
 
 def test_a_tournament_has_each_pair_of_leaves_meet_once():
     for count in (7, 8):
-        met = [frozenset(p) for r in groups.tournament(range(count)) for p in r]
+        met = [frozenset(p) for r in circle(range(count)) for p in r]
         assert len(met) == len(set(met)) == count * (count - 1) // 2
-        assert all(len({x for p in r for x in p}) == 2 * len(r) for r in groups.tournament(range(count)))
+        assert all(len({x for p in r for x in p}) == 2 * len(r) for r in circle(range(count)))
 
 
 def test_the_bench_fails_where_a_figure_is_worse_than_asked(monkeypatch, capsys):

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from tenken.campaign.tournament import ACROSS, LOADED, WITHIN, Answer, accuse, plan
+from tenken.campaign.tournament import ACROSS, LOADED, WITHIN, Answer, accuse, better, plan, repeated
 
 
 def leaves(count: int, each: int = 32) -> dict[str, str]:
@@ -67,7 +67,7 @@ def test_a_slow_node_a_dead_node_and_a_leaf_are_named() -> None:
     of = leaves(256)
     found = accuse(answers(of, 1, {"n0003": 0.8, "n0100": 0.85}, dead=("n0200",)), of)
     assert set(found.nodes) == {"n0003", "n0100", "n0200"} and not found.pairs and not found.leaves
-    assert "below the median of its kind" in found.nodes["n0003"] and "hung" in found.nodes["n0200"]
+    assert "below the better half of its kind" in found.nodes["n0003"] and "hung" in found.nodes["n0200"]
     behind = {f"n{i:04d}": 0.5 for i in range(64, 96)}
     assert accuse(answers(of, 2, behind), of).leaves == ["leaf02"]
 
@@ -105,6 +105,37 @@ def test_latency_alone_names_a_node() -> None:
         for a in answers(of, 6, {})
     ]
     assert set(accuse(told, of).nodes) == {"n0009"}
+
+
+def test_slow_pairs_are_measured_again_as_isolated_and_noise_accuses_nobody() -> None:
+    of = leaves(64, 16)
+    healthy = answers(of, 8, {})
+    noisy = [Answer(a.kind, a.pair, 30.0) if a.kind != LOADED and i % 10 == 0 else a for i, a in enumerate(healthy)]
+    again = repeated(noisy, of)
+    pairs = {(one.kind, pair) for one in again for step in one.steps for pair in step}
+    assert pairs == {(a.kind, a.pair) for a in noisy if a.bandwidth == 30.0} and {one.kind for one in again} == {
+        WITHIN, ACROSS,
+    }  # fmt: skip
+    for one in again:
+        for step in one.steps:
+            busy = [node for pair in step for node in pair]
+            assert len(busy) == len(set(busy)) and set(busy) <= set(one.nodes)
+            assert one.kind == WITHIN or max(Counter(of[node] for node in busy).values()) == 1
+    assert accuse(noisy, of).pairs or accuse(noisy, of).nodes
+    by_pair = {(a.kind, a.pair): a for a in healthy}
+    found = accuse(better(noisy, [by_pair[one] for one in sorted(pairs)]), of)
+    assert not found.nodes and not found.pairs
+    # one that is dead twice stays so; one that was dead once has a figure
+    dead = Answer(WITHIN, ("a", "b"), None, None, "hung")
+    assert better([dead], [dead])[0].why == "hung; again: hung"
+    assert better([dead], [Answer(WITHIN, ("a", "b"), 5.0, 2.0)])[0] == Answer(WITHIN, ("a", "b"), 5.0, 2.0)
+    assert repeated(healthy, of) == []
+
+
+@pytest.mark.parametrize("bad", ["n0000", "n0003"])
+def test_one_of_four_nodes_is_named_though_it_is_in_half_of_the_pairs(bad: str) -> None:
+    found = accuse(answers(leaves(4, 2), 7, {bad: 0.5}), leaves(4, 2))
+    assert set(found.nodes) == {bad} and not found.pairs
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -32,6 +32,16 @@ def file(name: str, content: str | None) -> Plant:
     return lambda node: node.put(name, content)
 
 
+def imex(said: str) -> Plant:
+    """What the service of the NVLink domain answers."""
+
+    def plant(node: Node) -> None:
+        node.put("usr/bin/nvidia-imex-ctl", f'#!/bin/sh\n[ "$1" = -q ] && echo {said}\n')
+        (node.root / "usr/bin/nvidia-imex-ctl").chmod(0o755)
+
+    return plant
+
+
 def log(*messages: str, facility: int = 0) -> Plant:
     return lambda node: node.log(*messages, facility=facility)
 
@@ -141,6 +151,7 @@ FAULTS: list[tuple[str, Plant, str]] = [
     ("a route that is unhealthy", of_gpu(fabric=RACK | {"health": 0x19A}), "gpu 3: fabric: route unhealthy"),
     ("another chassis", of_gpu(fabric=RACK | {"health": 0x3AA}), "gpu 3: fabric: wrong chassis serial number"),
     ("fabric unhealthy by its summary", of_gpu(fabric=RACK | {"summary": 2}), "gpu 3: fabric: unhealthy"),
+    ("IMEX of an NVLink domain", imex("INITIALIZING"), "imex: INITIALIZING: nodes cannot share GPU memory"),
     ("another NVLink domain", of_gpu(fabric=RACK | {"cluster": bytes(range(1, 17))}),
      "gpu 3: fabric: cluster 01020304/1; others: 00010203/1"),
     ("fell back to no NVLink domain", of_gpu(fabric=RACK | {"cluster": bytes(16), "clique": 0}),
@@ -225,6 +236,7 @@ CHANGES: list[tuple[str, Plant, str]] = [
 
 #: What is not a fault, although a careless check would report it.
 HARMLESS: list[tuple[str, Plant]] = [
+    ("IMEX that is ready", imex("READY")),
     ("a driver with version 3 of the fabric's state", lambda n: [g.update(fabric=RACK) for g in n.nvml.gpus]),
     ("nothing", lambda n: None),
     ("no last state", lambda n: setattr(n, "last", None)),

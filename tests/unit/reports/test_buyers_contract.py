@@ -98,6 +98,18 @@ def test_all_clauses_are_one_contract_and_each_is_planned(tmp_path, cluster):
     assert "up to 6 rounds of 1 checks of 72 h: BurnNode" in command.plan(agreed, found, CHECKS, "acceptance")
 
 
+def test_pairs_of_nodes_and_their_ports_are_left_to_the_campaign(tmp_path, cluster):
+    agreed = load(
+        tmp_path, cluster,
+        'fabric.pair_share, subject: ranks, nodes: 64, at: {kind: across}, over: worst, target: 90, unit: "%"',
+        'fabric.port_errors, subject: ranks, nodes: 64, hours: 24, over: worst, target: 1, unit: "1"',
+    )  # fmt: skip
+    assert agreed.clauses[0].target == pytest.approx(0.9) and agreed.clauses[1].hours == 24
+    found = command.decided(agreed, tmp_path / "none", [])
+    assert remaining.batches(found, CHECKS, "acceptance") == []
+    assert "C2 (6 more, by `tenken campaign pairs`)" in remaining.progress(found)
+
+
 @pytest.mark.parametrize(("clause", "said"), [
     ("hpl.hpl, subject: ranks, nodes: 1, over: best, target: 350, unit: TFLOP/s",
      "clause 1 (C1): 350 TFLOP/s is above the physical limit, 296 TFLOP/s (8 x 37 TFLOP/s, data sheet: fp64, B200"),
