@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -118,7 +119,7 @@ class Site:
         self.values, self.ran, self.root = list(values), [], tmp_path / "archive"
         system = loader.load("h200").expand({}, strict=False)
         monkeypatch.setenv("TENKEN_ARCHIVE", str(self.root))
-        monkeypatch.setattr(command.contract, "checked", lambda *_: Machine(system, OFFERED[:1]))
+        monkeypatch.setattr(command.contract, "checked", lambda *_, **__: Machine(system, OFFERED[:1]))
         monkeypatch.setattr(command, "_of_nodes", lambda *_: [])
         monkeypatch.setattr(command, "session", self.session)
         (tmp_path / "deal.yaml").write_text(SIX)
@@ -174,7 +175,7 @@ def test_from_the_slow_gpu_to_the_report_with_its_successor(monkeypatch, tmp_pat
     site = Site(monkeypatch, tmp_path, [])
     checks = tuple(replace(one, subjects=(kind,)) for one, kind in zip(OFFERED, ("gpu", "host"), strict=False))
     system = loader.load("h200").expand({}, strict=False)
-    monkeypatch.setattr(command.contract, "checked", lambda *_: Machine(system, checks))
+    monkeypatch.setattr(command.contract, "checked", lambda *_, **__: Machine(system, checks))
     now = {"value": 3000.0, "uuid": "GPU-old"}
 
     def session(system, mode, folder, batch, name):
@@ -227,9 +228,18 @@ def test_a_contract_that_was_changed_since_is_refused(monkeypatch, tmp_path):
 
 
 def test_the_time_ends_it_with_what_is_open(monkeypatch, tmp_path, capsys):
+    """Rounds of half an hour: in an hour there is time for two."""
     site = Site(monkeypatch, tmp_path, RUNS)
-    assert site.run("--hours", "0.000001") in (2, 3)
-    assert len(site.ran) <= 1 and "the time is over" in capsys.readouterr().out
+    now = [0.0]
+
+    def session(*given):
+        now[0] += 1800
+        site.session(*given)
+
+    monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(command, "session", session)
+    assert site.run("--hours", "1") == 3
+    assert len(site.ran) == 2 and "the time is over" in capsys.readouterr().out
 
 
 def test_what_measures_nothing_is_given_up_after_two_rounds(monkeypatch, tmp_path, capsys):

@@ -71,7 +71,7 @@ def test_the_example_of_the_page_ends_accepted(monkeypatch, tmp_path, capsys, ch
     site = TwoCards(tmp_path / "archive", checks)
     offered = tuple(Offered(one.check, one.base_check, one.program) for one in site.kept)
     machine = Machine(loader.load("local").expand({}, strict=False), offered)
-    monkeypatch.setattr(contract, "checked", lambda *_: machine)
+    monkeypatch.setattr(contract, "checked", lambda *_, **__: machine)
     monkeypatch.setattr(acceptance, "session", site.session)
     for line in others:
         words = line.split()
