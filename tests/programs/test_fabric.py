@@ -149,19 +149,6 @@ def test_a_link_at_a_fifth_of_its_rate_and_a_port_that_counts_errors_are_named(p
     assert bad == {("n2", "mlx5_0/1")}
 
 
-@pytest.mark.parametrize(("delay_ms", "loss", "said"), [(250.0, 0.0, "us"), (3.0, 0.3, "")], ids=["delay", "loss"])
-def test_a_link_that_delays_or_loses_frames_is_named(
-    play: Play, fabric: Fabric, delay_ms: float, loss: float, said: str
-) -> None:
-    fabric.relay("n4", delay_ms, loss)
-    try:
-        found, _ = play()
-    finally:
-        fabric.heal("n4")
-    assert set(found.nodes) == {"n4"} and not found.pairs, (found.nodes, found.pairs)
-    assert said in found.nodes["n4"]
-
-
 def test_a_killed_and_a_stopped_rank_cost_their_pairs_alone(
     play: Play, fabric: Fabric, monkeypatch: pytest.MonkeyPatch
 ) -> None:
