@@ -41,7 +41,7 @@ class AccessPatterns(AccessPatternsBase):
 
     descr = "access patterns across host and device memory"
     tags = {"access_patterns", "memory", "acceptance", "nightly"}
-    share = 12
+    share = 18
     #: How arrays are placed.
     placement = parameter(["explicit", "managed_touch", "managed_prefetch", "managed_advise", "sam"])
 

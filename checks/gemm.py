@@ -70,7 +70,7 @@ class Gemm(GemmBase):
 
     descr = "GEMM in every precision, all GPUs of a node"
     tags = {"gemm", "compute", "quick", "acceptance", "nightly", "published"}
-    share = 60
+    share = 80
     #: Whether the GPUs are measured one by one or all at once: together they share power and cooling.
     gpus_at = parameter(["one_by_one", "at_once"])
 

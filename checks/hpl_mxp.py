@@ -55,7 +55,7 @@ class HplMxp(MxpBase):
     """One GPU, FP16 and BF16."""
 
     descr = "HPL-MxP on one GPU"
-    share = 30
+    share = 35
     tags = {"hpl_mxp", "compute", "quick", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]

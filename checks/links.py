@@ -23,7 +23,7 @@ class P2P(TenkenCheck):
     """
 
     descr = "copies between the GPUs of a node"
-    share = 16
+    share = 18
     program = "p2p"
     tags = {"links", "p2p", "quick", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +gpus2"]

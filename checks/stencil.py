@@ -90,7 +90,7 @@ class StencilGpus(StencilBase):
     """Weak and strong scaling over the GPUs of a node in one process: halos from GPU to GPU and through the host."""
 
     descr = "stencil over the GPUs of a node"
-    share = 24
+    share = 32
     tags = {"stencil", "quick", "acceptance", "nightly", "published"}
     valid_prog_environs = ["+cuda"]
     subjects = ["gpu", "ranks"]
@@ -127,7 +127,7 @@ class StencilWays(StencilBase):
     """The other exchanges within one process: NCCL, and managed memory with a grid of 17 GB in all."""
 
     descr = "stencil over the GPUs of a node by NCCL and by managed memory"
-    share = 20
+    share = 28
     tags = {"stencil", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +gpus2"]
     valid_prog_environs = ["+cuda"]

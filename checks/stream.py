@@ -83,7 +83,7 @@ class StreamOpenACC(StreamBase):
     """STREAM by OpenACC, as the Reedbush-H figures of 2017 were measured."""
 
     descr = "STREAM, OpenACC"
-    share = 8
+    share = 15
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+one_openacc"]
     arguments = {"backend": "openacc"}

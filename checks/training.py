@@ -95,16 +95,16 @@ class TrainingStep(TrainingBase):
     """Each GPU trains its own model of 1.0 billion parameters, all at once."""
 
     descr = "a training step on every GPU of a node"
-    share = 40
+    share = 65
     tags = {"training", "compute", "quick", "acceptance", "nightly", "published"}
     precision = parameter(["bf16", "fp8"])
 
     @run_after("init")
     def choose_precision(self):
-        """At listing: the precision; FP8 not in mode quick."""
+        """At listing: the precision; FP8 in the modes without a limit of time."""
         self.products = self.precision
         if self.precision == "fp8":
-            self.tags = self.tags - {"quick"}
+            self.tags = self.tags - {"quick", "acceptance"}
 
 
 @rfm.simple_test
@@ -114,7 +114,7 @@ class TrainingParallel(TrainingBase):
     """
 
     descr = "a training step of all GPUs of a node together"
-    share = 40
+    share = 60
     tags = {"training", "links", "nccl", "acceptance", "nightly"}
     valid_systems = ["+cuda +gpus2"]
     subjects = ["ranks"]
@@ -122,8 +122,10 @@ class TrainingParallel(TrainingBase):
 
     @run_after("init")
     def choose_parallel(self):
-        """At listing: how the model is divided."""
+        """At listing: how the model is divided; by tensor in the modes without a limit of time."""
         self.parallel = self.divided
+        if self.divided == "tensor":
+            self.tags = self.tags - {"acceptance"}
 
 
 @rfm.simple_test
@@ -166,7 +168,7 @@ class TrainingFlips(TrainingBase):
     """
 
     descr = "bits flipped in a training step, found by its fingerprints"
-    share = 20
+    share = 55
     tags = {"training", "acceptance"}
     model = "50m"
     arguments = {"seconds": 2, "steps": 20, "every": 5, "flips": 300, "batch": 4, "plain": False, "compiled": False}

@@ -24,7 +24,7 @@ class Transfer(TenkenCheck):
     """
 
     descr = "transfers between host and device memory"
-    share = 10
+    share = 18
     program = "transfer"
     tags = {"transfer", "memory", "quick", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda"]

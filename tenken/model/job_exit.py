@@ -18,6 +18,8 @@ FAILED_STATES = ("FAILED", "FAILURE", "ERROR")
 NO_STAGE = 200
 #: Beginning of the reason of a test case that was skipped because a dependency failed.
 NOT_RUN = "not run, because a dependency failed"
+#: How a check that came after the end of the run's time is waived.
+NO_TIME = "no time left"
 #: The exit status of a program by the status of its result.
 EXPECTED = {"ok": 0, "failed": 1, "waived": 3}
 

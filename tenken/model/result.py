@@ -19,6 +19,7 @@ import msgspec
 
 from tenken.errors import ResultError
 from tenken.model import files
+from tenken.model.job_exit import NO_TIME
 from tenken.model.judgement import Limit
 from tenken.model.subject import Coordinates, Subject
 from tenken.model.values import MetricValue, Series
@@ -42,6 +43,7 @@ WAIVER_REASONS: Mapping[str, str | None] = {
     "library missing": None,
     "not supported by the device": None,
     "not supported by the file system": None,
+    NO_TIME: None,
 }
 
 #: What a program reports that it did, which contradicts a waiver for that reason.

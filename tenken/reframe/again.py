@@ -17,6 +17,7 @@ from reframe.frontend import dependencies
 from reframe.frontend.executors import Runner
 
 from tenken.model.verdicts import INVALID
+from tenken.reframe import budget
 from tenken.reframe.terminal import own_time
 
 #: Second attempts take at most this share of the session's time so far, and planned durations fill at most this much of
@@ -58,6 +59,7 @@ def measure_again(runner: Any, testcases: Sequence[Any], took: float, once: Call
     runner._printer.separator("short double line", f"Measuring {len(chosen)} INVALID check(s) once more")
     for listener in runner.policy.task_listeners:
         getattr(listener, "on_again", lambda tasks: None)(chosen)
+    budget.PACE.open_end()
     cases = [task.testcase.clone() for task in chosen]
     graph, _ = dependencies.build_deps(cases, testcases)
     here.next_run()  # a separate stage folder

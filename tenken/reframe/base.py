@@ -230,8 +230,13 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @run_before("run")
     def keep_to_the_share(self):
-        """Takes more or fewer samples if the share of this machine and run is larger or smaller than the stated one."""
+        """Takes more or fewer samples if the share of this machine and run is larger or smaller than the stated one;
+        waived if the run's time is up.
+        """
+        if late := budget.PACE.over():
+            self.waive(late)
         by = budget.scale(self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, self.one_by_one)
+        by *= budget.PACE.factor(self.unique_name)
         if by == 1 or not self.arguments:
             return
         fewest = self.fewest or catalogue_program(self.program).most_required if "repetitions" in self.arguments else 1
@@ -368,11 +373,12 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     def one_by_one_or_at_once(self, at_once: bool):
         """For `run_after("init")`: a check that has one variant for the GPUs one by one and another for all at once.
 
-        The second one needs two GPUs. Mode quick uses only the latter, which measures every GPU in the time of one.
+        The second one needs two GPUs. Modes quick and acceptance use only the latter: every GPU in the time
+        of one.
         """
         if at_once:
             self.valid_systems = _with_feature(self.valid_systems, GPUS[2])
-        elif self.tenken_mode == "quick":
+        elif self.tenken_mode in ("quick", "acceptance"):
             self.valid_systems = [f"{one} -{GPUS[2]}" for one in self.valid_systems]
 
     def waive(self, reason: str):
@@ -380,6 +386,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
         A plain `skip` would leave no record, which would be read as a failure.
         """
+        budget.PACE.forget(self.unique_name)
         if not self.is_dry_run():
             self.tenken_session = os.environ.get("TENKEN_SESSION", "")
             judgement = verdict.waived(reason, self.current_system.name)

@@ -1,17 +1,23 @@
 """The time of a run: each check's share of it, the samples that fit, and the order.
 
 A check states its share in seconds, of the 30 minutes of mode acceptance on a node with one or two GPUs. Other minutes
-scale all shares; the duration of a check then follows by fewer or more samples. No verification is left out.
+scale all shares; the duration of a check then follows by fewer or more samples. No verification is left out. On the
+machine itself, where one check follows another, those that took longer than their share leave less to the next ones;
+a check whose turn comes after the time is up is left out, by name.
 """
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from reframe.frontend.executors import Runner
+from reframe.frontend.executors.policies import AsynchronousExecutionPolicy
 
+from tenken.model import job_exit
 from tenken.reframe.build import BuildPrograms
 
 #: Minutes of a run by mode, with the build. `published` has no limit, `nightly` the duration of its history.
@@ -60,6 +66,63 @@ def seconds_of(share: float | None, mode: str, minutes: float, gpus: int, one_by
     return share * grown * (minutes / own if minutes else 1.0)
 
 
+def planned(check: Any, partition: Any) -> float | None:
+    """The share in seconds of a check that is not set up yet."""
+    gpus = sum(one.num_devices for one in getattr(partition, "devices", ()) if one.device_type == "gpu")
+    mode, minutes = getattr(check, "tenken_mode", ""), getattr(check, "tenken_minutes", 0)
+    return seconds_of(getattr(check, "share", None), mode, minutes, gpus, "gpu" in getattr(check, "subjects", ()))
+
+
+class Pace:
+    """What is left of a run's time. Of runs by a scheduler nothing is known: jobs wait and run side by side."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.minutes, self.end = 0.0, math.inf
+        self.waiting: dict[str, float] = {}
+
+    def begin(self, cases: Iterable[Any]) -> None:
+        """The run begins now. Only cases of mode acceptance that run without a scheduler are paced."""
+        paced = [
+            case for case in cases if not isinstance(case.check, BuildPrograms) and case.partition.scheduler.is_local
+        ]
+        acceptance = [case for case in paced if getattr(case.check, "tenken_mode", "") == "acceptance"]
+        if not acceptance:
+            return
+        gpus = max(sum(one.num_devices for one in case.partition.devices) for case in acceptance)
+        usual = MINUTES_OF_MANY if gpus > FEW_GPUS else MINUTES["acceptance"]
+        self.minutes = max(case.check.tenken_minutes for case in acceptance) or usual
+        self.end = self.clock() + 60 * self.minutes
+        self.waiting = {case.check.unique_name: planned(case.check, case.partition) or 0.0 for case in acceptance}
+
+    def forget(self, name: str) -> None:
+        """A check that will not run needs no time."""
+        self.waiting.pop(name, None)
+
+    def factor(self, name: str) -> float:
+        """By what the samples of the check that begins now are cut besides; 0: the time is up, as few as allowed."""
+        shares = sum(self.waiting.values())
+        self.forget(name)
+        left = self.end - self.clock()
+        return min(1.0, max(0.0, left / shares)) if shares and self.end < math.inf else 1.0
+
+    def open_end(self) -> None:
+        """What follows, such as second attempts, has a separate limit."""
+        self.end = math.inf
+
+    def left(self) -> float:
+        """Seconds in which checks may still begin."""
+        return max(0.0, self.end - self.clock())
+
+    def over(self) -> str:
+        """Why nothing more is begun; empty while there is time."""
+        return f"{job_exit.NO_TIME}: the {self.minutes:g} minutes are used up" if self.clock() > self.end else ""
+
+
+#: Of this process's run.
+PACE = Pace()
+
+
 def fitted(arguments: Mapping[str, Any], by: float, fewest: int) -> dict[str, Any]:
     """The arguments scaled by `by`: durations, and repetitions, of which at least `fewest` remain."""
     found: dict[str, Any] = {}
@@ -84,13 +147,34 @@ def rank(tags: Iterable[str]) -> int:
     return next((at for at, tag in enumerate(FIRST) if tag in found), len(FIRST))
 
 
+def compiling(task: Any, others: Iterable[Any]) -> bool:
+    """Whether programs are compiled on the node where this task would measure without needing any of them. The others
+    wait for their own build, which ends with the last one.
+    """
+    here = task.testcase.partition
+    if isinstance(task.check, BuildPrograms) or task.testcase.deps or not here.scheduler.is_local:
+        return False
+    return any(
+        isinstance(one.check, BuildPrograms)
+        and one.testcase.partition.fullname == here.fullname
+        and one.state in ("startup", "ready_compile", "compiling")
+        for one in others
+    )
+
+
 def register() -> None:
-    """Have ReFrame run its cases in the order of `rank`; builds that others need come first."""
-    runall = Runner.runall
+    """Have ReFrame run its cases in the order of `rank`; what needs no build waits for those on its node: else it would
+    come first, whatever its rank, and next to compilers.
+    """
+    runall, advance = Runner.runall, AsynchronousExecutionPolicy._advance_ready_run
 
     def ordered(self: Any, testcases: Any, *args: Any, **kwargs: Any) -> Any:
         if not any(word.startswith("--exec-order") for word in sys.argv):
             testcases.sort(key=lambda case: -1 if isinstance(case.check, BuildPrograms) else rank(case.check.tags))
+        PACE.begin(testcases)
         return runall(self, testcases, *args, **kwargs)
 
-    Runner.runall = ordered
+    def patiently(self: Any, task: Any) -> int:
+        return 0 if compiling(task, self._current_tasks) else int(advance(self, task))
+
+    Runner.runall, AsynchronousExecutionPolicy._advance_ready_run = ordered, patiently

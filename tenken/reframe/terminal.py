@@ -165,7 +165,7 @@ class Progress(TaskEventListener):
         checks = [case for case in cases if not _is_build(case.check)]
         self.waiting = {_name(case.check, case.partition, case.environ) for case in checks}
         for case in checks:
-            if share := _planned(case.check, case.partition):
+            if share := budget.planned(case.check, case.partition):
                 durations.shares[_name(case.check, case.partition, case.environ)] = share
         self.width = min(44, max((len(_shown(case.check)) for case in cases), default=0))
         self.total = len(self.waiting)
@@ -285,7 +285,9 @@ class Progress(TaskEventListener):
         rests = [self.durations.of(name) - (now - began.get(name, now)) for name in self.waiting]
         if max(rests) <= 0:
             return f"{left}, longer than expected"  # an estimate of 0 s would be repeated until it ends
-        seconds = sum(max(0.0, rest) for rest in rests)
+        # once the time is up only the check that runs is waited for
+        running = max((self.durations.of(name) - (now - at) for name, at in began.items()), default=0.0)
+        seconds = min(sum(max(0.0, rest) for rest in rests), max(budget.PACE.left(), running))
         return f"{left}, about {span(seconds)} left{' after the build' if self.building else ''}"
 
     def _say(self, text: str) -> None:
@@ -349,15 +351,6 @@ def _name(check: Any, partition: Any, environ: Any) -> str:
     minutes = getattr(check, "tenken_minutes", 0)
     mode = f"{getattr(check, 'tenken_mode', '')}{f' {minutes:g}' if minutes else ''}"
     return f"{check.display_name} @{partition.fullname}+{environ.name} {mode}"
-
-
-def _planned(check: Any, partition: Any) -> float | None:
-    """The share of a check that is not set up yet, in seconds."""
-    gpus = sum(one.num_devices for one in getattr(partition, "devices", ()) if one.device_type == "gpu")
-    mode, minutes = getattr(check, "tenken_mode", ""), getattr(check, "tenken_minutes", 0)
-    return budget.seconds_of(
-        getattr(check, "share", None), mode, minutes, gpus, "gpu" in getattr(check, "subjects", ())
-    )
 
 
 def _beside_share(check: Any, took: float, verdict: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tenken.model.job_exit import NO_TIME
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVED
 from tenken.report import formatting as words
 from tenken.report.rows import Row
@@ -161,7 +162,13 @@ def _folded(of_figure: list[Score]) -> Iterator[Score]:
 
 
 def sentence(session: Session, found: Iterable[Score]) -> str:
-    """The verdict in words."""
+    """The verdict in words, and how many checks came too late to run."""
+    late = sum(case.verdict == WAIVED and any(NO_TIME in f.message for f in case.findings) for case in session.tests)
+    late_ones = f"; no time was left for {_many(late, 'check')}" if late else ""
+    return _outcome(session, found) + late_ones
+
+
+def _outcome(session: Session, found: Iterable[Score]) -> str:
     tests, listed = session.tests, list(found)
     failed, void = (sum(case.verdict == verdict for case in session.counted) for verdict in (FAIL, INVALID))
     if session.nothing_was_run:

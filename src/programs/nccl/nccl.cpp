@@ -30,8 +30,11 @@ constexpr Collective collectives[] = {{"all_reduce", Operation::all_reduce, Type
                                       {"reduce_scatter_bf16", Operation::reduce_scatter, Type::bf16},
                                       {"sendrecv", Operation::sendrecv, Type::fp64},
                                       {"alltoall", Operation::alltoall, Type::fp64}};
-/// Minimum duration of a repetition: the cost of waiting for its end, about 10 us, is 0.3 % of it.
-constexpr double min_seconds = 3e-3;
+/// Minimum duration of a repetition: the cost of waiting for its end, about 10 us, is 1 % of it, and 0.5 % from
+/// `large` bytes on, where bandwidth is measured.
+constexpr double min_seconds = 1e-3;
+constexpr double min_seconds_large = 2e-3;
+constexpr std::uint64_t large = std::uint64_t{1} << 20;
 /// Maximum number of operations per repetition.
 constexpr long max_times = 100;
 
@@ -194,8 +197,8 @@ class NcclProgram : public tenken::Program {
             each = std::max(seconds / static_cast<double>(times), 1e-9);
             total += seconds;
         }
-        const long times =
-            std::max(1L, std::min(max_times, static_cast<long>(std::ceil(min_seconds / each))));
+        const double least = bytes < large ? min_seconds : min_seconds_large;
+        const long times = std::max(1L, std::min(max_times, static_cast<long>(std::ceil(least / each))));
         ring_->prepare(one, bytes, 1, times);
         ranks_.barrier();
         std::vector<double> seconds;

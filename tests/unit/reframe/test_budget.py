@@ -17,6 +17,7 @@ from tenken.model.catalogue import program
 from tenken.paths import ROOT
 from tenken.reframe import budget
 from tenken.reframe.base import JudgedCheck
+from tenken.reframe.build import BuildPrograms
 
 pytestmark = pytest.mark.xdist_group("budget")  # one worker creates all checks
 
@@ -111,9 +112,64 @@ def test_a_check_asks_for_what_it_passes_on() -> None:
     """The request has the same numbers as the command line: a program that ran with others would be rejected."""
     check = SimpleNamespace(
         tenken_mode="acceptance", tenken_minutes=12.0, machine=SimpleNamespace(gpus=2), one_by_one=False, ours=True,
+        unique_name="StreamCuda",
         fewest=None, program="stream", arguments={"repetitions": 200, "energy-seconds": 10},
         expected_parameters={"repetitions": 200, "backend": "cuda"},
     )  # fmt: skip
     JudgedCheck.keep_to_the_share(check)
     assert check.arguments == {"repetitions": 100, "energy-seconds": 4.0}
     assert check.expected_parameters == {"repetitions": 100, "backend": "cuda"}
+
+
+def case(name: str, local: bool = True, build: bool = False, share: float | None = 60, **fields: Any) -> Any:
+    check = (
+        object.__new__(BuildPrograms)
+        if build
+        else SimpleNamespace(
+            unique_name=name, tenken_mode="acceptance", tenken_minutes=0, share=share, subjects=["host"], **fields
+        )
+    )
+    partition = SimpleNamespace(fullname="local:node", devices=[], scheduler=SimpleNamespace(is_local=local))
+    return SimpleNamespace(check=check, partition=partition, deps=[])
+
+
+def test_what_took_too_long_is_taken_from_those_that_follow_until_the_time_is_up() -> None:
+    now = [0.0]
+    pace = budget.Pace(lambda: now[0])
+    pace.begin([case("build", build=True), *(case(f"c{n}", share=360) for n in range(5)), case("foreign", share=None)])
+    assert pace.factor("c0") == 1 and not pace.over()
+    now[0] = 1080  # three fifths of the time, for four shares of which 1440 s remain
+    assert pace.factor("c1") == pytest.approx(0.5)
+    pace.forget("c2")  # waived: its time belongs to the others
+    assert pace.factor("c3") == 1
+    now[0] = 1800.5
+    assert pace.factor("c4") == 0 and pace.over() == "no time left: the 30 minutes are used up"
+    pace.open_end()
+    assert not pace.over(), "second attempts have a separate limit"
+
+
+def test_jobs_of_a_scheduler_are_not_paced() -> None:
+    now = [0.0]
+    pace = budget.Pace(lambda: now[0])
+    pace.begin([case("c0", local=False)])
+    now[0] = 1e5
+    assert pace.factor("c0") == 1 and not pace.over()
+
+
+@pytest.mark.parametrize(
+    ("state", "local", "needs_build", "waits"),
+    [
+        ("compiling", True, False, True),
+        ("completing", True, False, False),
+        ("compiling", False, False, False),
+        ("compiling", True, True, False),  # its own build ends with the last one
+    ],
+)
+def test_what_needs_no_build_is_not_measured_next_to_compilers(state, local, needs_build, waits) -> None:
+    build, check = (
+        SimpleNamespace(check=one.check, testcase=one, state=state)
+        for one in (case("", build=True, local=local), case("training", local=local))
+    )
+    check.testcase.deps = [build.testcase] if needs_build else []
+    assert budget.compiling(check, [check, build]) == waits
+    assert not budget.compiling(build, [check, build])
