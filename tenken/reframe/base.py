@@ -233,10 +233,11 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         """Takes more or fewer samples if the share of this machine and run is larger or smaller than the stated one;
         waived if the run's time is up.
         """
-        if late := budget.PACE.over():
-            self.waive(late)
         by = budget.scale(self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, self.one_by_one)
-        by *= budget.PACE.factor(self.unique_name)
+        if not self.is_dry_run():
+            if late := budget.PACE.over():
+                self.waive(late)
+            by *= budget.PACE.factor(self.unique_name)
         if by == 1 or not self.arguments:
             return
         fewest = self.fewest or catalogue_program(self.program).most_required if "repetitions" in self.arguments else 1

@@ -28,6 +28,8 @@ MINUTES_OF_MANY = 45.0
 FEW_GPUS = 2
 #: Seconds of the budget that belong to no check: the build, and most of a second between two checks.
 BESIDE = 150.0
+#: Samples are cut once less than this share of the planned time is left: commands do not vary with every second.
+BEHIND = 0.9
 #: Share of a budget for all file checks together.
 FILES = 0.25
 
@@ -103,8 +105,8 @@ class Pace:
         """By what the samples of the check that begins now are cut besides; 0: the time is up, as few as allowed."""
         shares = sum(self.waiting.values())
         self.forget(name)
-        left = self.end - self.clock()
-        return min(1.0, max(0.0, left / shares)) if shares and self.end < math.inf else 1.0
+        by = max(0.0, (self.end - self.clock()) / shares) if shares else 1.0
+        return by if by < BEHIND else 1.0
 
     def open_end(self) -> None:
         """What follows, such as second attempts, has a separate limit."""

@@ -30,8 +30,8 @@ constexpr Collective collectives[] = {{"all_reduce", Operation::all_reduce, Type
                                       {"reduce_scatter_bf16", Operation::reduce_scatter, Type::bf16},
                                       {"sendrecv", Operation::sendrecv, Type::fp64},
                                       {"alltoall", Operation::alltoall, Type::fp64}};
-/// Minimum duration of a repetition: the cost of waiting for its end, about 10 us, is 1 % of it, and 0.5 % from
-/// `large` bytes on, where bandwidth is measured.
+/// Minimum duration of a repetition: the cost of waiting for its end, about 10 us, is 1 % of it, and 0.5 %
+/// from `large` bytes on, where bandwidth is measured.
 constexpr double min_seconds = 1e-3;
 constexpr double min_seconds_large = 2e-3;
 constexpr std::uint64_t large = std::uint64_t{1} << 20;

@@ -112,7 +112,7 @@ def test_a_check_asks_for_what_it_passes_on() -> None:
     """The request has the same numbers as the command line: a program that ran with others would be rejected."""
     check = SimpleNamespace(
         tenken_mode="acceptance", tenken_minutes=12.0, machine=SimpleNamespace(gpus=2), one_by_one=False, ours=True,
-        unique_name="StreamCuda",
+        unique_name="StreamCuda", is_dry_run=lambda: False,
         fewest=None, program="stream", arguments={"repetitions": 200, "energy-seconds": 10},
         expected_parameters={"repetitions": 200, "backend": "cuda"},
     )  # fmt: skip
@@ -141,7 +141,7 @@ def test_what_took_too_long_is_taken_from_those_that_follow_until_the_time_is_up
     now[0] = 1080  # three fifths of the time, for four shares of which 1440 s remain
     assert pace.factor("c1") == pytest.approx(0.5)
     pace.forget("c2")  # waived: its time belongs to the others
-    assert pace.factor("c3") == 1
+    assert pace.factor("c3") == 1, "720 s for two shares of 360"
     now[0] = 1800.5
     assert pace.factor("c4") == 0 and pace.over() == "no time left: the 30 minutes are used up"
     pace.open_end()
