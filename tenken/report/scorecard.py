@@ -187,7 +187,11 @@ def _outcome(session: Session, found: Iterable[Score]) -> str:
     if all(case.verdict == WAIVED for case in tests):
         return "Every check was waived"
     if not judged:
-        return "No fault found, but no figure had a criterion"
+        passed = sum(case.verdict == PASS for case in tests)
+        met_by = (
+            f"; {passed} of {_many(len(tests), 'check')} met bounds" if passed else ", but no figure had a criterion"
+        )
+        return f"No fault found{met_by}"
     device = _device(session)
     bounds = f"bounds of {device}" if device else "bounds"
     return f"No fault found; {bounds} met by {met} of {_many(len(judged), 'key figure')}"

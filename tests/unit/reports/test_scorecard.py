@@ -56,6 +56,12 @@ def test_a_figure_without_a_criterion_has_not_passed(tmp_path):
     assert scorecard.without_criterion(loaded) == "1 check verified, without a criterion: StreamCuda"
 
 
+def test_bounds_of_other_figures_than_the_key_ones_count(tmp_path):
+    doc = builder.document("burn", [builder.metric("clean", {"gpu": 0}, [60.0], unit="s")], 1, PEAK)
+    loaded, _, found = of(tmp_path, [builder.record("Burn", doc, "PASS", {}, [])])
+    assert not found and scorecard.sentence(loaded, found) == "No fault found; 1 of 1 check met bounds"
+
+
 def test_a_void_measurement_is_no_figure_that_passed(tmp_path):
     finding = builder.finding("INVALID", "nid001", "nid001: shared with another process")
     loaded, _, found = of(tmp_path, [triad([4400.0], "INVALID", findings=[finding])])
