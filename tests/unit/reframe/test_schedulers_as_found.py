@@ -524,7 +524,7 @@ WAITS = {
     "campaign/groupjobs.py:_read": ("`late` seconds", "that a job left no figure"),
     "campaign/groupjobs.py:_submit": ("some tries", "why the scheduler rejects the jobs"),
     "campaign/groupjobs.py:_wait": ("wait_hours without start or answer, 15 min beyond the limit", "each given up"),
-    "campaign/groupjobs.py:_lines": ("one second", "nothing"),
+    "campaign/groupjobs.py:_ports": ("one second", "nothing"),
     "campaign/nodejob.py:commands": ("the delay of a start", "nothing"),
     "campaign/power.py:_run": ("the end of the measurement", "nothing: beside it"),
     "campaign/runner.py:_go": ("wait_hours of a job or of a scheduler that refuses everything, 30 min for a bad node, "
@@ -532,6 +532,7 @@ WAITS = {
     "campaign/runner.py:_patiently": ("seven tries", "each error"),
     "commands/acceptance.py:session": ("that session", "what the session prints"),
     "commands/acceptance.py:wait": ("that session", "what the session prints"),
+    "counters.py:read_optics": ("20 s for all ports together", "nothing: the port then has no optics"),
     "history/store.py:locked": ("ten minutes", "who holds the store"),
     "node/brake.py:drain": ("the seconds of its stagger, and one", "why it was not drained"),
     "node/check.py:check": ("a pause before what was bad is repeated", "nothing: within its ten seconds"),

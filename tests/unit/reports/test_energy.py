@@ -51,7 +51,8 @@ def test_every_power_and_energy_of_the_catalogue_says_so() -> None:
     metrics = [m for program in load_catalogue().values() for m in program.metrics.values()]
     # for a burn-in also the state of each GPU, and how many of its injected faults were detected
     of_burn = {"draw", "temperature", "clock", "injected", "found", "masked", "detected"}
-    assert {m.name for m in metrics if not m.across} == {"power", "energy", *of_burn}
+    of_fabric = {"pair_share", "port_errors"}  # a share of its class, and counts
+    assert {m.name for m in metrics if not m.across} == {"power", "energy", *of_burn, *of_fabric}
     assert all(not m.across for m in metrics if m.unit in ("W", "J"))
 
 
