@@ -33,7 +33,7 @@ def site(slurm: MiniSlurm, mpi: dict[str, str], mpi_build: Path) -> Iterator[Che
 def test_a_cluster_that_is_described_by_looking_is_measured_between_its_nodes(site):
     """Nothing is edited by hand except a name."""
     done = site("tenken", "systems", "new", "four", "--scheduler", "slurm")
-    assert done.returncode == 0 and "seen: partition gpu: 4 nodes, 16 cores" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "found: partition gpu: 4 nodes, 16 cores" in done.stdout, done.stdout + done.stderr
     assert site("tenken", "systems", "validate", "four").stdout.startswith("systems/four.yaml: ok")
     listed = site("reframe", "-c", "checks", "-l", "--system", "four:gpu", "--mode", "quick").stdout
     assert all(f"- {check} /" in listed for check in ("MpiHostBetweenNodes", "MpiHost", "HpcgHostRanks")), listed
