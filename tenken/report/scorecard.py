@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tenken.model.job_exit import NO_TIME
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVED
 from tenken.report import formatting as words
 from tenken.report.rows import Row
-from tenken.report.session import Case, Session
+from tenken.report.session import Case, Session, came_too_late
 
 
 @dataclass(frozen=True)
@@ -163,9 +162,8 @@ def _folded(of_figure: list[Score]) -> Iterator[Score]:
 
 def sentence(session: Session, found: Iterable[Score]) -> str:
     """The verdict in words, and how many checks came too late to run."""
-    late = sum(case.verdict == WAIVED and any(NO_TIME in f.message for f in case.findings) for case in session.tests)
-    late_ones = f"; no time was left for {_many(late, 'check')}" if late else ""
-    return _outcome(session, found) + late_ones
+    late = sum(map(came_too_late, session.counted))
+    return _outcome(session, found) + (f"; no time was left for {_many(late, 'check')}" if late else "")
 
 
 def _outcome(session: Session, found: Iterable[Score]) -> str:

@@ -19,7 +19,7 @@ from tenken.model.files import FileError, NoFile, read_text
 from tenken.model.judgement import Finding
 from tenken.model.record import MAX_RECORD_BYTES, Record
 from tenken.model.result import Result, decode
-from tenken.model.verdicts import FAIL, HEALTHY, INVALID, PASS, VERDICTS, worst
+from tenken.model.verdicts import FAIL, HEALTHY, INVALID, PASS, VERDICTS, WAIVED, worst
 
 
 class NoSession(Exception):
@@ -140,6 +140,11 @@ class Session:
         return 0 if self.verdict in HEALTHY else 3
 
 
+def came_too_late(case: Case) -> bool:
+    """Whether a check was left out because the time of the run was used up."""
+    return case.verdict == WAIVED and any(job_exit.NO_TIME in finding.message for finding in case.findings)
+
+
 def not_run(case: Case) -> str | None:
     """Why a case was not run, if a dependency failed: one reason for many cases."""
     message = case.findings[0].message if case.findings else ""
@@ -208,6 +213,8 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
             "here (`tenken checks --system NAME` lists them)."
         )
     cases = _join(recorded, run)
+    if late := [case.check for case in cases if not case.superseded and came_too_late(case)]:
+        incomplete.append(f"No time was left for {len(late)} check{'s' if len(late) > 1 else ''}: {', '.join(late)}.")
     return Session(name, cases, damaged, plan, run, incomplete, load_errors, notes)
 
 

@@ -69,11 +69,14 @@ def test_a_void_measurement_is_no_figure_that_passed(tmp_path):
     assert "ran under conditions that void" in scorecard.sentence(loaded, found)
 
 
-def test_checks_that_came_too_late_are_counted(tmp_path):
+def test_a_run_whose_time_was_up_is_not_in_order(tmp_path):
+    """Otherwise a slow machine that left no time for HPL would end with 0."""
     waived = [builder.finding("WAIVED", "nid001", "nid001: no time left: the 12 minutes are used up")]
     late = [builder.record(f"Late{n}", None, "WAIVED", findings=waived) for n in range(2)]
     loaded, _, found = of(tmp_path, [triad([4400.0]), *late])
-    assert scorecard.sentence(loaded, found).endswith("1 of 1 key figure; no time was left for 2 checks")
+    assert (loaded.verdict, loaded.exit_code) == ("INVALID", 3)
+    assert "No time was left for 2 checks: Late0, Late1." in loaded.incomplete
+    assert scorecard.sentence(loaded, found).endswith("incomplete; no time was left for 2 checks")
 
 
 def test_nothing_run_is_not_without_fault(tmp_path):
