@@ -81,6 +81,13 @@ def test_a_system_is_solved_counted_and_verified(hpl: Run, algorithm: str) -> No
     assert float(lines[0][1]) == pytest.approx(rate["samples"][0] * 1e3, rel=1e-3)
 
 
+def test_loading_a_blas_leaves_each_thread_its_core(hpl: Run) -> None:
+    """Else the main thread, unbound for the library's sake, is every other time where the second one is."""
+    for _ in range(5):
+        placement = hpl(*SMALL, OMP_PROC_BIND="close", OMP_PLACES="cores").document["placement"]
+        assert len(set(placement["thread_cpus"])) == min(2, placement["allowed_cores"])
+
+
 def test_every_repetition_begins_after_products(hpl: Run) -> None:
     """A GPU at its power limit would be faster after the pause in which a solution is verified."""
     seconds = {}

@@ -99,6 +99,16 @@ void bind_this_thread(const std::vector<int>& cpus) {
     CPU_FREE(mask);
 }
 
+UnboundThread::UnboundThread() {
+    const std::vector<int>& all = process_cpus();  // starts OpenMP, which binds this thread
+    before_ = allowed_cpus();
+    bind_this_thread(all);
+}
+
+UnboundThread::~UnboundThread() {
+    bind_this_thread(before_);
+}
+
 std::vector<int> nodes_of_pages(const void* data, std::size_t bytes) {
     if (bytes == 0) return {};
     const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));

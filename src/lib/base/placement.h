@@ -35,6 +35,19 @@ const std::vector<int>& process_cpus();
 /// Restricts the calling thread to these CPUs; ignored if the system refuses or the list is empty.
 void bind_this_thread(const std::vector<int>& cpus);
 
+/// Lets the calling thread run on all CPUs of the process while it exists: threads of a library that is
+/// loaded meanwhile inherit them.
+class UnboundThread {
+  public:
+    UnboundThread();
+    ~UnboundThread();
+    UnboundThread(const UnboundThread&) = delete;
+    UnboundThread& operator=(const UnboundThread&) = delete;
+
+  private:
+    std::vector<int> before_;
+};
+
 /// The NUMA nodes of up to 4096 pages of a range, spread evenly (move_pages; no library needed); -1 for a
 /// page that the system does not find: never touched, or not in host memory. Empty if not
 /// reported.

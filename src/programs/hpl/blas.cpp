@@ -24,7 +24,7 @@ std::string version_of(const tenken::DynamicLibrary& library) {
 
 std::unique_ptr<Blas> Blas::open(std::string& why_not) {
     // Libraries start their threads when they are loaded, on the CPUs of this thread at that time.
-    tenken::bind_this_thread(tenken::process_cpus());
+    const tenken::UnboundThread unbound;
     const std::vector<std::string> names = tenken::DynamicLibrary::names(
         "TENKEN_BLAS", {"libopenblas.so.0", "libflexiblas.so.3", "libmkl_rt.so.2", "liblapack.so.3"});
     for (const std::string& name : names) {
