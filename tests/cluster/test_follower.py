@@ -10,7 +10,7 @@ import pytest
 
 from tenken.machines.model import Patience
 from tenken.reframe import joblines
-from tenken.reframe.schedulers import gridengine, lost, nqsv, pbs, reasons, remote, slurm
+from tenken.reframe.schedulers import gridengine, lost, nqsv, pbs, polling, reasons, remote, slurm
 from tenken.reframe.schedulers.batch import last_queue
 from tenken.reframe.schedulers.command import CommandError
 from tenken.reframe.schedulers.polling import Follower, Patient, PatientJob, Seen, Waiting, hms, shape
@@ -721,6 +721,20 @@ def test_a_submission_that_only_seemed_to_fail_is_found_in_the_queue(world):
     submitter = Submitter()
     submitter.submitted = lambda job: "77"
     assert submit(submitter, world.job, failing(1)) == ("77", [1])
+
+
+def test_a_signal_during_a_submission_leaves_a_number_by_which_the_job_is_cancelled(world, monkeypatch):
+    """The request may have arrived before its command was killed, or a moment later."""
+    monkeypatch.setattr(polling, "INTERRUPTED_S", (0.0, 0.0))
+    submitter, answers = Submitter(), [None, "77"]
+    submitter.submitted = lambda job: answers.pop(0)
+
+    def interrupted():
+        raise polling.ForceExitError("received signal 15")
+
+    with pytest.raises(polling.ForceExitError):
+        submitter.enqueue(world.job, interrupted)
+    assert world.job.jobid == "77" and not answers
 
 
 # -- what a job prints --

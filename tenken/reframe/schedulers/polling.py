@@ -38,6 +38,8 @@ from tenken.reframe.schedulers.command import CommandError, run
 SETTLED_S = 3.0
 #: Pause before the second cancellation of a job, in seconds; doubled for each further one.
 CANCEL_AGAIN_S = 2.0
+#: Pauses before the queue is searched for the job of a submission that a signal interrupted, in seconds.
+INTERRUPTED_S = (0.2, 2.0)
 #: Minimum pause between two queries, as a multiple of the duration of the last one.
 BREATHS = 4
 #: If a job began this many seconds before the scheduler's start time, a scheduler that had lost it started it again.
@@ -649,6 +651,15 @@ class Patient(JobScheduler):
         """
         try:
             job._jobid = self.submit_patiently(job, submit)
+        except (ForceExitError, KeyboardInterrupt):
+            # the command was killed, its request may have arrived: ReFrame cancels a job that has a number
+            for pause in INTERRUPTED_S:
+                time.sleep(pause)
+                if found := self._found_in_queue(job):
+                    job._jobid = found
+                    ledger.write(job, self.registered_name, self.cancel_command)
+                    break
+            raise
         except JobSchedulerError as error:
             if job.token is None:
                 raise
@@ -704,5 +715,5 @@ class Patient(JobScheduler):
         except CommandError:
             return None
         if found:
-            self.log(f"the submission that seemed to fail left job {found}", WARNING)
+            self.log(f"the submission that failed or was interrupted left job {found}", WARNING)
         return found

@@ -545,6 +545,7 @@ WAITS = {
     "reframe/locks.py:FUNCTIONS": ("TENKEN_LOCK_SECONDS, 60 s", "who holds the lock"),
     "reframe/matrices.py:run": ("the time limit of each program", "its command"),
     "reframe/schedulers/polling.py:cancel": ("four tries", "that the job may still exist"),
+    "reframe/schedulers/polling.py:enqueue": ("two pauses after a signal, 2.2 s", "the job that is cancelled"),
     "reframe/schedulers/polling.py:submit_patiently": ("patience.submission; patience.pending if full", "the error"),
     "reframe/schedulers/polling.py:wait": ("patience for each state of a job", "why it waits, and until when"),
     "reframe/terminal.py:start": ("the end of the session", "what runs, every 25 s"),
