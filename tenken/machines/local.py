@@ -416,14 +416,14 @@ class Looker:
         bus shows the driver of all: a GPU that no driver could take has no such link.
         """
         drivers = self._bus(_NVIDIA)
-        there, untaken = len(drivers), drivers.count("") if any(drivers) else 0
+        there, untaken = len(drivers), drivers.count("")
         if there <= shown or self._visible() is not None:
             return 0
         given = self.listing("dev", r"nvidia\d+")
         if not untaken and (len(given) == shown or "SLURM_JOB_ID" in self.env or self._in_container()):
             self.notes.append(f"{shown} of {there} NVIDIA GPUs on the PCI bus are visible to this container or job")
             return 0
-        lost = untaken or there - shown
+        lost = min(untaken or there, there - shown)
         self.notes.append(f"{there} NVIDIA GPUs on the PCI bus, {shown} visible to the driver: {lost} lost")
         return lost
 

@@ -20,8 +20,10 @@ ROOT = Path("/")
 #: Lines of the kernel log (facility 0, which no program can write) that a check counts: kind, pattern. `device` and
 #: `code` are named in the finding.
 LOG = {
-    # older drivers leave out PCI:, and of a GPU with MIG the instance follows
-    "xid": re.compile(r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]+)(?: GPU-[^)]*)?\): (?P<code>\d+)"),
+    # older drivers leave out PCI:, and of a GPU with MIG the instance follows; those of NVLink 5 have a severity
+    "xid": re.compile(
+        r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]+)(?: GPU-[^)]*)?\): (?P<code>\d+(?:, \w+ (?:Nonf|F)atal\b)?)"
+    ),
     "sxid": re.compile(r"SXid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<code>\d+), Fatal"),
     "hardware": re.compile(r"(?P<device>)\[Hardware Error\]:\s+event severity: (?P<code>fatal|recoverable)"),
     "memory": re.compile(r"(?P<device>)Memory failure: (?P<code>0x[0-9a-f]+):"),
@@ -78,8 +80,9 @@ def _cores(root: Path) -> int | None:
         for cpu in range(int(first), int(last or first) + 1):
             at = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
             core = number(at / "core_id")
-            # cores are numbered within their socket; dies and clusters do not restart the numbers
-            found.add((number(at / "physical_package_id"), cpu if core is None else core))
+            # by its threads: the number of a core repeats on each die or cluster
+            threads = text(at / "thread_siblings_list")
+            found.add(threads or (number(at / "physical_package_id"), cpu if core is None else core))
     return len(found) or None
 
 

@@ -465,12 +465,11 @@ def _log(seen: Seen) -> Iterator[Finding]:
         if kind == "xid":
             bus = where.lower().rpartition(".")[0] if "." in where else where.lower()
             device = f"gpu {at[bus]}" if bus in at else f"gpu {where}"
-            meaning = HARDWARE_XIDS.get(int(code))
-            if meaning:
-                yield Finding(BAD, device, f"XID {code}: {meaning}")
-            else:
-                what = {**PROGRAM_XIDS, **UNDECIDED_XIDS}.get(int(code), "not known as one of the hardware")
-                yield Finding(NOTE, device, f"XID {code}: {what}")
+            xid, severity = int(code.partition(",")[0]), code.rpartition(" ")[2].lower()
+            what = {**PROGRAM_XIDS, **UNDECIDED_XIDS, **HARDWARE_XIDS}.get(xid, "not known as one of the hardware")
+            bad = severity == "fatal" or (severity != "nonfatal" and xid in HARDWARE_XIDS)
+            said = f"XID {xid} {severity}" if severity.endswith("fatal") else f"XID {xid}"
+            yield Finding(BAD if bad else NOTE, device, f"{said}: {what}")
         elif kind == "sxid":
             yield Finding(BAD, f"NVSwitch {where}", f"SXid {code}, fatal")
         elif kind == "hardware":

@@ -170,6 +170,7 @@ def test_a_share_of_a_card_has_no_sheet_of_the_card(node: Machine, name: str) ->
     [
         (["nvidia"] * 3 + [""], 4, "4 NVIDIA GPUs on the PCI bus, 3 visible to the driver: 1 lost"),
         (["", "nvidia", "nvidia", "", "nvidia"], 5, "5 NVIDIA GPUs on the PCI bus, 3 visible to the driver: 2 lost"),
+        ([""] * 4, 4, "4 NVIDIA GPUs on the PCI bus, 3 visible to the driver: 1 lost"),
         (["nvidia"] * 4, 3, "3 of 4 NVIDIA GPUs on the PCI bus are visible to this container or job"),
         (["nvidia"] * 3 + ["vfio-pci"], 3, ""),
     ],

@@ -113,6 +113,10 @@ FAULTS: list[tuple[str, Plant, str]] = [
      "gpu 3: XID 95: uncontained memory error"),
     ("XID in older words", log("NVRM: Xid (0000:13:00): 79, GPU has fallen off the bus."),
      "gpu 3: XID 79: GPU has fallen off the bus"),
+    ("fatal XID of NVLink 5", log("NVRM: Xid (PCI:0000:13:00): 145, RLW_CTRL Fatal XC0 i0 Link 03 (0x3 0x80000000)"),
+     "gpu 3: XID 145 fatal: NVLink RLW error"),
+    ("fatal XID of no list", log("NVRM: Xid (PCI:0000:13:00): 151, NEW_UNIT Fatal XC1 i0 Link 3 (0x3)"),
+     "gpu 3: XID 151 fatal: not known as one of the hardware"),
     ("XID of a GPU that is not listed", log("NVRM: Xid (PCI:0000:99:00): 95, pid=1"),
      "gpu 0000:99:00: XID 95: uncontained memory error"),
     ("fatal SXid", log("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Fatal, Link 32 egress"),
@@ -248,6 +252,11 @@ HARMLESS: list[tuple[str, Plant]] = [
     ("few PCIe replays", of_gpu(replay=20)),
     ("recoveries of a link that saves power", field(169, 5000)),
     ("an idle link that trained down", of_gpu(generation=1, pstate=8)),
+    ("nonfatal XIDs of NVLink 5", log("NVRM: Xid (PCI:0000:13:00): 144, SAW_MVB Nonfatal XC0 i0 Link 0 (0x1 0x8)",
+                                      "NVRM: Xid (PCI:0000:13:00): 149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 3")),
+    ("numbers of cores that repeat on each die", lambda n: [
+        n.put(f"sys/devices/system/cpu/cpu{cpu}/topology/{name}", f"{value}\n") for cpu in range(4)
+        for name, value in (("core_id", cpu % 2), ("thread_siblings_list", cpu))]),
     ("a program's XID", log(XID.format(31), XID.format(13), XID.format(43))),
     ("an XID that a program wrote into the log", log(XID.format(79), facility=1)),
     ("corrected error of the firmware", log("{1}[Hardware Error]: event severity: corrected")),
