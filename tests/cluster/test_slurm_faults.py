@@ -176,6 +176,21 @@ def test_a_job_pinned_to_a_drained_node_fails_by_the_name_of_the_node(run, slurm
     assert re.search(said, text(found["nid3"])), text(found["nid3"])
 
 
+def test_a_job_that_an_administrator_moves_is_no_measurement_of_its_node(run, slurm):
+    slurm.slurm("scontrol", "update", "node=nid1", "state=drain", "reason=fan")
+
+    def move():
+        assert until(lambda: queued(slurm), 60)
+        slurm.slurm("scontrol", "update", f"job={queued(slurm)[0]}", "ReqNodeList=nid2")
+
+    watcher = threading.Thread(target=move)
+    watcher.start()
+    record = only(run("--job-option=-w nid1", TENKEN_PATIENCE="blocked=00:01:00", TENKEN_UNTIL="1"))
+    watcher.join()
+    assert (record.verdict, record.nodes) == ("INVALID", ("nid2",)), text(record)
+    assert "nid1: the job ran on nid2 and not on nid1, which it was made for: run it again" in text(record)
+
+
 def test_a_job_in_a_partition_that_is_down_is_taken_out(run, slurm):
     slurm.slurm("scontrol", "update", "partition=gpu", "state=down")
     record = only(run())
