@@ -8,16 +8,22 @@ limit.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tenken.machines import hardware, limits, loader
+from tenken.machines import hardware, limits, loader, validation
 from tenken.machines.errors import SystemFileError
+from tenken.model import cache
 
 #: Gbit/s of a lane and lanes of a link in one direction, by generation.
 NVLINK = {"NVLink1": (20, 8), "NVLink2": (25, 8), "NVLink3": (50, 4), "NVLink4": (100, 2), "NVLink5": (200, 2)}
+#: Generation of the PCIe of chips.
+PCIE_OF = {"3.5": 3, "6.0": 3, "7.0": 3, "8.0": 4, "8.9": 4, "9.0": 5, "10.0": 5, "10.3": 6, "12.0": 5}
 #: GT/s of a lane and the share of its bits that carry data: 128b/130b, and 242 of the 256 bytes of a flit in Gen6.
 PCIE = {3: (8, 128 / 130), 4: (16, 128 / 130), 5: (32, 128 / 130), 6: (64, 242 / 256)}
 
@@ -170,8 +176,61 @@ HOSTS = {
     "Tegra-X2": (128, 3732, 1),
     "Tegra-Orin": (256, 6400, 1),
 }
+#: Parts of the last-level cache and MiB of each: chiplets of AMD's (two parts each before the third generation, and of
+#: dense cores), slices of Intel's, one per core that the chip has, of which a processor may have fewer.
+CACHES = {
+    "Xeon-E5-2695v4": (18, 2.5), "Xeon-E5-2680v4": (14, 2.5),
+    "Xeon-8160": (24, 1.375), "Xeon-8168": (24, 1.375), "Xeon-6148": (20, 1.375), "Xeon-6248": (20, 1.375),
+    "Xeon-8280": (28, 1.375), "Xeon-8268": (26, 1.375), "Xeon-8260": (26, 1.375),
+    "Xeon-8380": (40, 1.5), "Xeon-8368": (38, 1.5), "Xeon-8360Y": (36, 1.5), "Xeon-8358": (32, 1.5),
+    "Xeon-6348": (28, 1.5), "Xeon-6338": (32, 1.5),
+    "Xeon-8480": (56, 1.875), "Xeon-8468": (56, 1.875), "Xeon-8460Yplus": (56, 1.875), "Xeon-6430": (32, 1.875),
+    "Xeon-6448Y": (32, 1.875), "Xeon-8592plus": (64, 5), "Xeon-8570": (60, 5), "Xeon-8558": (52, 5),
+    "EPYC-7742": (16, 16), "EPYC-7H12": (16, 16), "EPYC-7702": (16, 16), "EPYC-7452": (8, 16), "EPYC-7402": (8, 16),
+    "EPYC-7763": (8, 32), "EPYC-7713": (8, 32), "EPYC-7543": (8, 32), "EPYC-75F3": (8, 32), "EPYC-7443": (4, 32),
+    "EPYC-7513": (4, 32), "EPYC-9654": (12, 32), "EPYC-9554": (8, 32), "EPYC-9534": (8, 32), "EPYC-9454": (8, 32),
+    "EPYC-9354": (8, 32), "EPYC-9374F": (8, 32), "EPYC-9474F": (8, 32), "EPYC-9684X": (12, 96), "EPYC-9754": (16, 16),
+    "EPYC-9755": (16, 32), "EPYC-9965": (12, 32), "EPYC-9655": (12, 32), "EPYC-9575F": (8, 32), "EPYC-9555": (8, 32),
+    "EPYC-9355": (8, 32),
+}  # fmt: skip
+#: Cores of a socket in published descriptions of machines and in outputs of lscpu, where they are neither slices nor
+#: in the name that the processor tells.
+CORES_TOLD = {
+    "Xeon-8268": 24, "Xeon-8260": 24, "Xeon-8468": 48, "Xeon-8460Yplus": 40, "Xeon-8558": 48, "Xeon-8570": 56,
+    "Xeon-6980P": 128, "Grace-72": 72, "Grace-72-480GB": 72, "Tegra-Orin": 12, "Tegra-Xavier": 8, "Tegra-X2": 6,
+}  # fmt: skip
+#: No independent figure was found.
+CACHE_ALONE = {"Xeon-6980P", "Tegra-Orin", "Tegra-Xavier", "Tegra-X2"}
 #: Cores, GHz and FLOP per cycle (two FMA units of four doubles), if a sheet has FP64.
 HOST_FP64 = {"Xeon-E5-2695v4": (18, 2.1, 16), "Xeon-E5-2680v4": (14, 2.4, 16)}
+
+#: The cap in watts that drivers print for a GPU as delivered ("Pwr:Usage/Cap" of nvidia-smi in published outputs; H100
+#: and H200 also in tests/data): an independent figure for the data sheet's.
+CAPS = {
+    "A100-SXM-80GB": {400, 500},  # some systems are delivered at 500
+    "A100-SXM-40GB": {400}, "A100-PCIe-80GB": {300}, "A100-PCIe-40GB": {250},
+    "H100-SXM-80GB": {700}, "H200-SXM-141GB": {700}, "H100-NVL-94GB": {400}, "B200-SXM-180GB": {1000},
+    "GB200-186GB": {1200}, "V100-SXM2-16GB": {300}, "V100-SXM2-32GB": {300}, "V100-PCIe-16GB": {250},
+    "V100-PCIe-32GB": {250}, "P100-PCIe-16GB": {250}, "K40": {235}, "L40S-48GB": {350}, "L4-24GB": {72},
+    "RTX-4090-24GB": {450}, "H100-PCIe-80GB": {350}, "H200-NVL-141GB": {600}, "GB300-288GB": {1400},
+    "P100-SXM2-16GB": {300}, "RTX-PRO-6000-Server-96GB": {600}, "RTX-PRO-6000-Workstation-96GB": {600},
+    "RTX-PRO-6000-Max-Q-96GB": {300},
+}  # fmt: skip
+#: No independent figure was found: the driver prints none.
+POWER_ALONE = {"Jetson-AGX-Orin", "Jetson-AGX-Thor", "Jetson-AGX-Xavier", "Jetson-TX2"}
+#: MiB of the L2 that deviceQuery, or PyTorch of a device's properties, prints for a chip in published outputs (H200
+#: also in tests/data; GB200 has the chip of B200).
+L2_MIB = {
+    "K40": 1.5, "P100": 4, "V100": 6, "A100": 40, "H100": 50, "H200": 60, "L4": 48, "L40S": 96, "RTX-4090": 72,
+    "Jetson-TX2": 0.5, "Jetson-AGX-Xavier": 0.5, "Jetson-AGX-Orin": 4, "B200": 126, "GB200": 126, "RTX-PRO-6000": 128,
+}  # fmt: skip
+L2_ALONE = {"H20"}
+#: GB/s of all NVLinks of a GPU in both directions, as printed: by kind, and for GPUs joined by bridges.
+LINKS_GBS = {"NVLink1": 160, "NVLink2": 300, "NVLink3": 600, "NVLink4": 900, "NVLink5": 1800}
+BRIDGED_GBS = {"H100-PCIe-80GB": 600, "H100-NVL-94GB": 600}
+#: MiB that a driver or the kernel tells, where the name of the sheet has no size: some is kept for ECC or the firmware.
+MEMORY_MIB = {"K40": 11519, "Jetson-TX2": 7846, "Jetson-AGX-Orin": 62841}
+GIB_ALONE = {"Jetson-AGX-Thor", "Jetson-AGX-Xavier"}
 
 
 def last_digit(value: float) -> float:
@@ -213,27 +272,76 @@ def wrong(sheet: hardware.GpuSheet, chip: Chip) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", hardware.load().gpus)
-def test_a_gpu_has_the_figures_that_its_chip_can_have(name):
-    assert wrong(hardware.sheet(name), CHIPS[name]) == []
-
-
-@pytest.mark.parametrize("name", hardware.load().gpus)
-def test_every_figure_that_is_off_would_be_noticed(name):
-    """5 % more, which no rounding here explains; except rates that are printed as 1 or 2 digits."""
-    sheet = hardware.sheet(name)
-    bent = {"memory": replace(sheet, memory_gbs=sheet.memory_gbs * 1.05)}
-    for kind, value in sheet.tflops.items():
-        bent[kind] = replace(sheet, tflops={**sheet.tflops, kind: value + 2 * last_digit(value) + 0.05 * value})
-    for key in ("fp64_tflops", "fp64_tensor_tflops"):
-        value = getattr(sheet, key)
-        if value is not None:
-            bent[key] = replace(sheet, **{key: value + 2 * last_digit(value) + 0.05 * value})
+def disagreeing(sheet: hardware.GpuSheet) -> list[str]:
+    """Figures of a sheet that differ from what devices and drivers say."""
+    name, found = sheet.name, []
+    size = re.search(r"-(\d+)GB$", name)
+    # NVIDIA calls 279 GiB of 12 stacks of 24 GB each 288 GB
+    gib = {"GB300-288GB": 279.0}.get(name, float(size[1]) if size else sheet.memory_gib)
+    if sheet.memory_gib != gib or not 0.92 < MEMORY_MIB.get(name, 1024 * gib) / (1024 * sheet.memory_gib) <= 1:
+        found.append("gib")
+    if sheet.power_w is not None and sheet.power_w not in CAPS.get(name, {sheet.power_w}):
+        found.append("power_w")
+    if sheet.l2_bytes is not None and any(sheet.l2_bytes != mib * 2**20 for mib in of_chip(name)):
+        found.append("l2")
     if sheet.gpu_links is not None:
-        bent["gpu_links"] = replace(sheet, gpu_links=replace(sheet.gpu_links, gbs=sheet.gpu_links.gbs * 2))
-    for key, other in bent.items():
-        if key not in sheet.unsure:
-            assert [line.split(":")[0] for line in wrong(other, CHIPS[name])] == [key]
+        printed = BRIDGED_GBS.get(name, LINKS_GBS[sheet.gpu_links.kind])
+        if 2 * sheet.gpu_links.count * sheet.gpu_links.gbs != printed:
+            found.append("gpu_links")
+    link = sheet.host_link
+    if link is not None and link.kind == "NVLink-C2C":
+        if link.count * link.gbs != 900 / 2:  # printed both ways
+            found.append("host_link")
+    elif link is not None:
+        gigatransfers, share = PCIE[PCIE_OF[sheet.compute_capability]]
+        if link.gbs != pytest.approx(gigatransfers * 16 * share / 8, rel=1e-3):
+            found.append("host_link")
+    return found
+
+
+def of_chip(name: str) -> list[float]:
+    """MiB of the L2 by the name of the chip."""
+    return [mib for chip, mib in L2_MIB.items() if re.match(rf"{chip}(-|$)", name)]
+
+
+@pytest.mark.parametrize("name", hardware.load().gpus)
+def test_a_gpu_has_the_figures_that_its_chip_can_have_and_that_others_tell(name):
+    sheet = hardware.sheet(name)
+    assert wrong(sheet, CHIPS[name]) == disagreeing(sheet) == []
+    if sheet.power_w is None or "power_w" in sheet.unsure:
+        assert name not in CAPS and name not in POWER_ALONE
+    else:
+        assert (name in CAPS) != (name in POWER_ALONE), "each figure has a second one, or is listed as without"
+    if sheet.l2_bytes is not None:
+        alone = [chip for chip in L2_ALONE if name.startswith(f"{chip}-")]
+        assert len(of_chip(name)) + len(alone) == 1, "each L2 has a second figure, or is listed as without"
+    assert bool(re.search(r"-\d+GB$", name)) + (name in MEMORY_MIB) + (name in GIB_ALONE) == 1
+    assert (sheet.host_link is None) == name.startswith("Jetson")
+
+
+def bent(raw: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """A sheet with one of its numbers a tenth too high or too low, or of the next generation: each in turn."""
+    for key, value in raw.items():
+        others: list[Any] = []
+        if isinstance(value, dict) and key not in ("unsure", "attained"):
+            yield from (((key, *inner), {**raw, key: one}) for inner, one in bent(value))
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            others = {"generation": [value - 1, value + 1], "width": [value // 2]}.get(key, [1.1 * value, 0.9 * value])
+        yield from (((key,), {**raw, key: other}) for other in others)
+
+
+def noticed(kind: str, name: str, raw: Any) -> bool:
+    """Whether a check of this file, or the reading of the sheets, refuses it."""
+    others: Any = {"gpus": {}, "hosts": {}, kind: {name: raw}}
+    if validation.sheets(SimpleNamespace(data=others, problem=lambda path, what: what)):  # type: ignore[arg-type]
+        return True
+    if kind == "hosts":
+        return bool(wrong_of_host(hardware._host(name, raw)))
+    try:
+        sheet = hardware._gpu(name, raw)
+    except KeyError:
+        return True
+    return bool(wrong(sheet, CHIPS[name]) or disagreeing(sheet))
 
 
 def test_what_is_unsure_is_really_off_or_cannot_be_computed():
@@ -246,30 +354,52 @@ def test_what_is_unsure_is_really_off_or_cannot_be_computed():
         assert said == {figure for figure in sheet.unsure if (name, figure) not in no_computation}, name
 
 
-@pytest.mark.parametrize("name", hardware.load().gpus)
-def test_the_link_to_the_host_is_that_of_its_generation(name):
-    link = hardware.sheet(name).host_link
-    if link is None:
-        assert name.startswith("Jetson")
-    elif link.kind == "NVLink-C2C":
-        assert link.total_gbs == 900 / 2  # printed both ways
-    else:
-        generation, width = (int(word.lstrip("Genx")) for word in link.kind.split()[1:])
-        gigatransfers, share = PCIE[generation]
-        assert link.gbs == pytest.approx(gigatransfers * width * share / 8, rel=1e-3)
+def wrong_of_host(sheet: hardware.HostSheet) -> list[str]:
+    """Figures of a CPU that do not agree with their second ones."""
+    name = sheet.name
+    bits, mega_transfers, share = HOSTS[name]
+    told = re.search(r"(\d+)-Core", sheet.cpu_names[0])
+    second: dict[str, tuple[float | None, float | None]] = {
+        "memory": (sheet.memory_gbs, bits * mega_transfers * share / 8e3),
+        "cores": (sheet.cores, int(told[1]) if told else CORES_TOLD.get(name, CACHES.get(name, (0, 0))[0])),
+    }
+    if name in HOST_FP64:
+        cores, ghz, flop = HOST_FP64[name]
+        second["fp64_tflops"] = sheet.fp64_tflops, cores * ghz * flop / 1e3
+    if name in CACHES:
+        parts, mib = CACHES[name]
+        second["last_level_cache"] = sheet.last_level_cache_bytes, parts * mib * 2**20
+    return [key for key, (value, other) in second.items() if value != pytest.approx(other, rel=1e-3)]
 
 
 @pytest.mark.parametrize("name", hardware.load().hosts)
-def test_a_cpu_has_the_bandwidth_of_its_channels(name):
-    bits, mega_transfers, share = HOSTS[name]
+def test_a_cpu_has_the_figures_of_its_channels_cores_and_caches(name):
     sheet = hardware.host_sheet(name)
-    assert sheet.memory_gbs == pytest.approx(bits * mega_transfers * share / 8e3, rel=1e-3)
-    if sheet.fp64_tflops is None:
-        assert name not in HOST_FP64
-    else:
-        cores, ghz, flop = HOST_FP64[name]
-        assert sheet.cores == cores
-        assert sheet.fp64_tflops == pytest.approx(cores * ghz * flop / 1e3, rel=1e-4)
+    assert wrong_of_host(sheet) == []
+    assert (sheet.fp64_tflops is not None) == (name in HOST_FP64)
+    if sheet.last_level_cache_bytes is not None:
+        assert (name in CACHES) != (name in CACHE_ALONE), "each cache has a second figure, or is listed as without"
+
+
+def without_a_second_one(name: str, key: str, raw: Any) -> bool:
+    """Whether no second figure was found, which the lists above state, or the sheet itself calls it unsure."""
+    chip = {"gib": name in GIB_ALONE, "power_w": name in POWER_ALONE, "l2_mib": name.startswith(tuple(L2_ALONE)),
+            "last_level_cache_mib": name in CACHE_ALONE}  # fmt: skip
+    # above how much memory a processor has the other of two sheets is a rule of this suite
+    return chip.get(key, key == "memory_above_gib") or key in raw.get("unsure", {})
+
+
+@pytest.mark.parametrize("kind", ["gpus", "hosts"])
+def test_a_number_that_is_a_tenth_off_is_noticed(kind):
+    sheets = cache.yaml(hardware.FILE, hardware.FILE.read_text())[kind]
+    missed = {
+        (name, ".".join(path))
+        for name, raw in sheets.items()
+        for path, other in bent(raw)
+        if not noticed(kind, name, other) and not without_a_second_one(name, path[-1], raw)
+    }
+    assert missed == set()
+    assert sum(len(list(bent(raw))) for raw in sheets.values()) > 300
 
 
 UNSURE = {
@@ -297,61 +427,6 @@ def test_the_reason_must_be_there(tmp_path: Path):
     (tmp_path / "hardware.yaml").write_text(text.replace(right, "      power_w: yes\n"))
     with pytest.raises(SystemFileError, match="power_w"):
         hardware.load(tmp_path / "hardware.yaml", cache_folder=None)
-
-
-#: The cap in watts that drivers print for a GPU as delivered ("Pwr:Usage/Cap" of nvidia-smi in published outputs; H100
-#: and H200 also in tests/data): an independent figure for the data sheet's.
-CAPS = {
-    "A100-SXM-80GB": {400, 500},  # some systems are delivered at 500
-    "A100-SXM-40GB": {400}, "A100-PCIe-80GB": {300}, "A100-PCIe-40GB": {250},
-    "H100-SXM-80GB": {700}, "H200-SXM-141GB": {700}, "H100-NVL-94GB": {400}, "B200-SXM-180GB": {1000},
-    "GB200-186GB": {1200}, "V100-SXM2-16GB": {300}, "V100-SXM2-32GB": {300}, "V100-PCIe-16GB": {250},
-    "V100-PCIe-32GB": {250}, "P100-PCIe-16GB": {250}, "K40": {235}, "L40S-48GB": {350}, "L4-24GB": {72},
-    "RTX-4090-24GB": {450},
-}  # fmt: skip
-#: No independent figure was found.
-POWER_ALONE = {
-    "GB300-288GB", "H100-PCIe-80GB", "H200-NVL-141GB", "P100-SXM2-16GB", "RTX-PRO-6000-Server-96GB",
-    "RTX-PRO-6000-Workstation-96GB", "RTX-PRO-6000-Max-Q-96GB", "Jetson-AGX-Orin", "Jetson-AGX-Thor",
-    "Jetson-AGX-Xavier", "Jetson-TX2",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", hardware.load().gpus)
-def test_the_power_of_a_card_is_the_cap_that_its_driver_prints(name):
-    sheet = hardware.sheet(name)
-    if sheet.power_w is None or "power_w" in sheet.unsure:
-        assert name not in CAPS and name not in POWER_ALONE
-    else:
-        assert (name in CAPS) != (name in POWER_ALONE), "each figure has a second one, or is listed as without"
-        assert sheet.power_w in CAPS.get(name, {sheet.power_w})
-
-
-#: MiB of the L2 that deviceQuery prints for a chip in published outputs (H200 also in tests/data).
-L2_MIB = {
-    "K40": 1.5, "P100": 4, "V100": 6, "A100": 40, "H100": 50, "H200": 60, "L4": 48, "L40S": 96, "RTX-4090": 72,
-    "Jetson-TX2": 0.5, "Jetson-AGX-Xavier": 0.5, "Jetson-AGX-Orin": 4,
-}  # fmt: skip
-L2_ALONE = {"H20", "GB200", "B200", "RTX-PRO-6000"}
-#: GB/s of all NVLinks of a GPU in both directions, as printed: by kind, and for GPUs joined by bridges.
-LINKS_GBS = {"NVLink1": 160, "NVLink2": 300, "NVLink3": 600, "NVLink4": 900, "NVLink5": 1800}
-BRIDGED_GBS = {"H100-PCIe-80GB": 600, "H100-NVL-94GB": 600}
-
-
-@pytest.mark.parametrize("name", hardware.load().gpus)
-def test_memory_cache_and_links_have_a_second_number(name):
-    sheet = hardware.sheet(name)
-    if found := re.search(r"-(\d+)GB$", name):
-        # NVIDIA calls 279 GiB of 12 stacks of 24 GB each 288 GB
-        assert sheet.memory_gib == {"GB300-288GB": 279}.get(name, int(found[1]))
-    if sheet.l2_bytes is not None:
-        held = [value for chip, value in L2_MIB.items() if re.match(rf"{chip}(-|$)", name)]
-        alone = [chip for chip in L2_ALONE if name.startswith(f"{chip}-")]
-        assert len(held) + len(alone) == 1, "each L2 has a second figure, or is listed as without"
-        assert [sheet.l2_bytes] == [value * 2**20 for value in held] or alone
-    if sheet.gpu_links is not None:
-        printed = BRIDGED_GBS.get(name, LINKS_GBS[sheet.gpu_links.kind])
-        assert 2 * sheet.gpu_links.count * sheet.gpu_links.gbs == printed
 
 
 #: Shares that rest on runs of which no page was found.
