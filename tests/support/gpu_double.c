@@ -6,7 +6,9 @@
  * kind -2, and as kind -4 the bytes of each small copy from pinned memory that the CPU has written since the
  * GPU did. With $TENKEN_TEST_LOST the copies between two events, which are the timed ones, move nothing.
  *
- * The GPU that $TENKEN_TEST_SLOW_GPU names is slower than all others. Events of two GPUs have no time between them.
+ * What $TENKEN_TEST_SLOW names is slow: with gpu1 every kernel, collective and copy of that GPU, with gpu0>gpu1 or
+ * pinned>gpu0 copies that go this way. Each takes 10 s more: on its stream, then on whatever waits for it, streams by
+ * events and the host. Events of two GPUs have no time between them.
  *
  * Times are whole multiples of 2^-10 ms, which a float holds exactly: what is written down is that multiple.
  */
@@ -30,10 +32,45 @@ static const unsigned active_links[gpus] = {18, 17, 18};
 void tenken_test_note(int64_t kind, int64_t value);
 void tenken_test_step(int64_t kind, int64_t value);
 void tenken_test_launched(const void* function, int64_t gpu);
+void tenken_test_pass(int64_t nanoseconds);
 
 static _Thread_local int current = 0;
 /* Of each GPU; a time of an event has its GPU above the 40 bits of the time. */
 static int64_t device_time[gpus];
+
+/* What is slow costs so many ticks each time. All times count these alone: until when a stream, a GPU and the host are
+ * busy. */
+enum { more = 10000 * 1024 };
+struct CUstream_st {
+    int gpu;
+    int64_t busy;
+};
+static struct CUstream_st legacy[gpus] = {{0, 0}, {1, 0}, {2, 0}};
+static int64_t busy_gpu[gpus];
+static int64_t busy_host = 0;
+
+static int is_slow(const char* from, const char* to) {
+    const char* const slow = getenv("TENKEN_TEST_SLOW");
+    char way[32];
+    if (slow == NULL) return 0;
+    snprintf(way, sizeof way, "%s>%s", from, to);
+    return strcmp(slow, way) == 0 || strcmp(slow, from) == 0 || strcmp(slow, to) == 0;
+}
+static void enqueue(cudaStream_t s, int slow) {
+    if (s == NULL) s = &legacy[current];
+    if (s->busy < busy_host) s->busy = busy_host;
+    if (slow) s->busy += more;
+    if (busy_gpu[s->gpu] < s->busy) busy_gpu[s->gpu] = s->busy;
+}
+static void pass_until(int64_t end) {
+    if (end <= busy_host) return;
+    tenken_test_pass((end - busy_host) * 15625 / 16); /* 2^-10 ms */
+    busy_host = end;
+}
+static void wait_until(int64_t end) {
+    tenken_test_step(waited, 0);
+    pass_until(end);
+}
 
 /* Blocks of memory and their kinds. */
 static struct {
@@ -122,9 +159,19 @@ static char* left_by_gpu(const void* memory, size_t bytes) {
     return found;
 }
 
-static int timed = 0;
-static cudaError_t copy(void* to, const void* from, size_t bytes) {
+static const char* name_of(int kind) {
+    static const char* const names[] = {"host", "pinned", "mapped", "managed"};
+    static const char* const of_gpus[gpus] = {"gpu0", "gpu1", "gpu2"};
+    return kind < on_gpu ? names[kind] : of_gpus[kind - on_gpu];
+}
+static void copies(void* to, const void* from, cudaStream_t s) {
     tenken_test_step(copied, 256 * kind_of(to) + kind_of(from));
+    enqueue(s, is_slow(name_of(kind_of(from)), name_of(kind_of(to))));
+}
+
+static int timed = 0;
+static cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t s) {
+    copies(to, from, s);
     if (bytes > truly || (timed && getenv("TENKEN_TEST_LOST") != NULL)) return cudaSuccess;
     const char* const last = left_by_gpu(from, bytes);
     if (last != NULL && memcmp(last, from, bytes) != 0) tenken_test_note(by_cpu, (int64_t)bytes);
@@ -140,7 +187,7 @@ static cudaError_t set(void* to, int value, size_t bytes) {
 }
 
 struct CUevent_st {
-    int64_t time;
+    int64_t time, busy;
 };
 
 /* The kernels of lib/cuda/verify.cuh, for the values of lib/base/copy_values.h. */
@@ -217,8 +264,9 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, 
 }
 cudaError_t cudaLaunchKernel(const void* f, dim3 grid, dim3 block, void** arguments, size_t shared,
                              cudaStream_t stream) {
-    (void)grid, (void)block, (void)shared, (void)stream;
+    (void)grid, (void)block, (void)shared;
     tenken_test_launched(f, current);
+    enqueue(stream, is_slow(name_of(on_gpu + current), ""));
     for (int i = 0; i < max_kernels; ++i) {
         if (kernels[i].function == f && f != NULL) kernels[i].what(arguments);
     }
@@ -226,7 +274,8 @@ cudaError_t cudaLaunchKernel(const void* f, dim3 grid, dim3 block, void** argume
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* how, const void* f, void** arguments) {
     tenken_test_launched(f, current);
-    return (void)how, (void)arguments, cudaSuccess;
+    enqueue(how->stream, is_slow(name_of(on_gpu + current), ""));
+    return (void)arguments, cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void* f, enum cudaFuncAttribute a, int value) {
     return (void)f, (void)a, (void)value, cudaSuccess;
@@ -260,8 +309,7 @@ cudaError_t cudaSetDevice(int device) {
     return current = device, cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize(void) {
-    tenken_test_step(waited, 0);
-    return cudaSuccess;
+    return wait_until(busy_gpu[current]), cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp* p, int device) {
     memset(p, 0, sizeof *p);
@@ -324,21 +372,22 @@ cudaError_t cudaHostGetDevicePointer(void** there, void* here, unsigned flags) {
     return (void)flags, *there = here, cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t n, enum cudaMemcpyKind k) {
-    return (void)k, copy(to, from, n);
+    (void)k, copy(to, from, n, NULL);
+    return pass_until(legacy[current].busy), cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, enum cudaMemcpyKind k, cudaStream_t s) {
-    return (void)k, (void)s, copy(to, from, n);
+    return (void)k, copy(to, from, n, s);
 }
+/* may return before it is done */
 cudaError_t cudaMemcpyPeer(void* to, int a, const void* from, int b, size_t n) {
-    return (void)a, (void)b, copy(to, from, n);
+    return (void)a, (void)b, copy(to, from, n, NULL);
 }
 cudaError_t cudaMemcpyPeerAsync(void* to, int a, const void* from, int b, size_t n, cudaStream_t s) {
-    return (void)a, (void)b, (void)s, copy(to, from, n);
+    return (void)a, (void)b, copy(to, from, n, s);
 }
 cudaError_t cudaMemcpy2DAsync(void* to, size_t pitch, const void* from, size_t other, size_t width,
                               size_t height, enum cudaMemcpyKind k, cudaStream_t s) {
-    (void)k, (void)s;
-    tenken_test_step(copied, 256 * kind_of(to) + kind_of(from));
+    (void)k, copies(to, from, s);
     for (size_t i = 0; i < height; ++i) memcpy((char*)to + i * pitch, (const char*)from + i * other, width);
     return cudaSuccess;
 }
@@ -359,19 +408,21 @@ cudaError_t cudaMemRangeGetAttribute(void* d, size_t s, enum cudaMemRangeAttribu
     return (void)d, (void)s, (void)a, (void)p, (void)n, cudaErrorInvalidValue;
 }
 
-static int a_stream;
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* s, unsigned flags, int priority) {
-    return (void)flags, (void)priority, *s = (cudaStream_t)&a_stream, cudaSuccess;
+    (void)flags, (void)priority, *s = calloc(1, sizeof **s);
+    if (*s != NULL) (*s)->gpu = current;
+    return *s == NULL ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t s) {
-    return (void)s, cudaSuccess;
+    return free(s), cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t s) {
-    tenken_test_step(waited, 0);
-    return (void)s, cudaSuccess;
+    return wait_until(s == NULL ? legacy[current].busy : s->busy), cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned f) {
-    return (void)s, (void)e, (void)f, cudaSuccess;
+    if (s == NULL) s = &legacy[current];
+    if (s->busy < e->busy) s->busy = e->busy;
+    return (void)f, enqueue(s, 0), cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
     return *event = calloc(1, sizeof **event), *event == NULL ? cudaErrorMemoryAllocation : cudaSuccess;
@@ -381,15 +432,15 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s) {
     static int64_t count = 0;
-    (void)s;
+    if (s == NULL) s = &legacy[current];
     timed = !timed;
     /* some 0.1 to 1.1 ms, hardly two alike nearby; where the host's time is made up too, hardly two alike at all */
     const int64_t times = getenv("TENKEN_TEST_STEP") == NULL ? 997 : 399989;
-    const char* const slow = getenv("TENKEN_TEST_SLOW_GPU");
     ++count;
-    const int64_t taken = 100 + count * (times == 997 ? 7919 : count * 7919 % times + 104729) % times;
-    device_time[current] += slow != NULL && atoi(slow) == current ? taken + 2 * times : taken;
-    event->time = (int64_t)current << 40 | device_time[current];
+    device_time[current] += 100 + count * (times == 997 ? 7919 : count * 7919 % times + 104729) % times;
+    enqueue(s, 0);
+    event->busy = s->busy;
+    event->time = (int64_t)current << 40 | (device_time[current] + event->busy);
     tenken_test_note(event_recorded, event->time);
     return cudaSuccess;
 }
@@ -448,7 +499,7 @@ int nvmlDeviceGetFieldValues(void* device, int count, struct Field* fields) {
     return 0;
 }
 
-/* NCCL: what is called is noted, and takes no time. */
+/* NCCL: what is called is noted; each call takes the time of its own GPU, so that who waits for one alone is seen. */
 int ncclGetVersion(int* version) {
     return *version = 22105, 0;
 }
@@ -463,7 +514,7 @@ int ncclCommInitRank(void** comm, int ranks, ...) {
         fputs(told, file);
         fclose(file);
     }
-    return (void)ranks, *comm = &a_stream, 0;
+    return (void)ranks, *comm = legacy, 0;
 }
 int ncclCommDestroy(void* comm) {
     return (void)comm, 0;
@@ -475,23 +526,27 @@ int ncclGroupEnd(void) {
     tenken_test_note(collective, 1);
     return 0;
 }
-int ncclAllReduce(void) {
-    return tenken_test_step(called, 0), 0;
+static int of_gpu(int call, cudaStream_t s) {
+    tenken_test_step(called, call);
+    return enqueue(s, is_slow(name_of(on_gpu + s->gpu), "")), 0;
 }
-int ncclAllGather(void) {
-    return tenken_test_step(called, 1), 0;
+int ncclAllReduce(const void* from, void* to, size_t n, int type, int how, void* comm, cudaStream_t s) {
+    return (void)from, (void)to, (void)n, (void)type, (void)how, (void)comm, of_gpu(0, s);
 }
-int ncclReduceScatter(void) {
-    return tenken_test_step(called, 2), 0;
+int ncclAllGather(const void* from, void* to, size_t n, int type, void* comm, cudaStream_t s) {
+    return (void)from, (void)to, (void)n, (void)type, (void)comm, of_gpu(1, s);
 }
-int ncclBroadcast(void) {
-    return tenken_test_step(called, 3), 0;
+int ncclReduceScatter(const void* from, void* to, size_t n, int type, int how, void* comm, cudaStream_t s) {
+    return (void)from, (void)to, (void)n, (void)type, (void)how, (void)comm, of_gpu(2, s);
 }
-int ncclSend(void) {
-    return tenken_test_step(called, 4), 0;
+int ncclBroadcast(const void* from, void* to, size_t n, int type, int root, void* comm, cudaStream_t s) {
+    return (void)from, (void)to, (void)n, (void)type, (void)root, (void)comm, of_gpu(3, s);
 }
-int ncclRecv(void) {
-    return tenken_test_step(called, 5), 0;
+int ncclSend(const void* from, size_t n, int type, int peer, void* comm, cudaStream_t s) {
+    return (void)from, (void)n, (void)type, (void)peer, (void)comm, of_gpu(4, s);
+}
+int ncclRecv(void* to, size_t n, int type, int peer, void* comm, cudaStream_t s) {
+    return (void)to, (void)n, (void)type, (void)peer, (void)comm, of_gpu(5, s);
 }
 const char* ncclGetErrorString(int code) {
     return (void)code, "an error of the double";

@@ -151,8 +151,13 @@ static int64_t apart(int64_t time) {
     return time;
 }
 
+static _Atomic int64_t ahead = 0; /* what has been added so far */
+
+void tenken_test_pass(int64_t nanoseconds) {
+    atomic_fetch_add(&ahead, nanoseconds);
+}
+
 int64_t _ZNSt6chrono3_V212steady_clock3nowEv(void) {
-    static _Atomic int64_t ahead = 0; /* what has been added so far */
     const int64_t real = real_time();
     int64_t nanoseconds = told(step() > 0 ? made_up(real) : real) + atomic_load(&ahead);
     const long thread = syscall(SYS_gettid);
