@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tenken.archive import durable, records
+from tenken.archive import chained, durable, records, seal
 from tenken.campaign.journal import Journal
+from tenken.node import state
 from tenken.paths import ROOT
 from tenken.report import bundle
 from tests.unit.core.test_archive import record
@@ -25,22 +28,28 @@ def journal(root: Path) -> None:
     held.close()
 
 
+def finish(root: Path) -> None:
+    """A kill came between the line of a record and its name."""
+    target = records.write(record("20261120T010203", check="C"), root)
+    shutil.copyfile(target, target.with_name(f"{durable.TEMPORARY}{target.name}.1.0"))
+    target.unlink()
+    seal.finish(root, "20261120T010203")
+
+
+def checks_of_a_node(root: Path) -> None:
+    for values in ({"triad": 1.0}, {"copy": 2.0}):
+        chained.append(root / "n1.log", {"line": "good"}, values)
+
+
+RECORD = [
+    "F temporary", "F folder", "W manifest", "F manifest", "F folder", "W manifest", "F manifest", "rename", "F folder",
+]  # fmt: skip
 #: Events, and what has reached the disk on return: F is an fsync of a file or a folder, W a line.
 WRITERS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
     # the manifest begins with a heading
     "a record": (
         lambda root: records.write(record("20261120T010203", check="C"), root),
-        [
-            "F temporary",
-            "F folder",
-            "W manifest",
-            "F manifest",
-            "F folder",
-            "W manifest",
-            "F manifest",
-            "rename",
-            "F folder",
-        ],
+        RECORD,
     ),
     "a file beside the archive": (
         lambda root: records.write_file(root / "state.json", "{}"),
@@ -54,6 +63,13 @@ WRITERS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
         journal,
         ["F folder", "W journal", "F journal", "W journal", "F journal"],
     ),
+    "a record that was not named": (finish, [*RECORD, "rename", "F folder"]),
+    "the log of a node's checks": (
+        checks_of_a_node,
+        ["W n1", "F n1", "rename", "F folder", "W n1", "F n1"],
+    ),
+    # a power cut may lose the last one, but leaves no half
+    "the state of a node": (lambda root: state.write(root / "state.json", {}), ["F temporary", "rename"]),
 }
 
 
@@ -61,36 +77,65 @@ def kind(descriptor: int) -> str:
     path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
     if path.is_dir():
         return "folder"
-    return "temporary" if path.name.startswith(durable.TEMPORARY) else path.name.partition(".")[0]
+    return "temporary" if path.name.startswith((durable.TEMPORARY, ".state")) else path.name.partition(".")[0]
+
+
+#: A line of the sources, by file and number.
+Site = tuple[str, int]
+
+
+def traced(what: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], set[Site]]:
+    """The events of a writer, and the lines of the sources on the way to them."""
+    seen: list[str] = []
+    sites: set[Site] = set()
+    real = {name: getattr(os, name) for name in ("fsync", "rename", "replace", "write")}
+
+    def note(event: str) -> None:
+        seen.append(event)
+        sites.update((frame.filename, frame.lineno or 0) for frame in traceback.extract_stack())
+
+    def fsync(descriptor: int) -> None:
+        note(f"F {kind(descriptor)}")
+        real["fsync"](descriptor)
+
+    def rename(source: Path, target: Path) -> None:
+        note("rename")
+        real["replace"](source, target)
+
+    def written(descriptor: int, content: bytes) -> int:
+        note(f"W {kind(descriptor)}")
+        return int(real["write"](descriptor, content))
+
+    root.mkdir()
+    with monkeypatch.context() as patch:
+        for name, double in (("fsync", fsync), ("rename", rename), ("replace", rename), ("write", written)):
+            patch.setattr(os, name, double)
+        WRITERS[what][0](root)
+    return seen, sites
 
 
 @pytest.mark.parametrize("what", WRITERS)
 def test_content_is_on_the_disk_before_its_name_and_before_what_follows(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, expected = WRITERS[what]
-    seen: list[str] = []
-    real = {name: getattr(os, name) for name in ("fsync", "rename", "replace", "write")}
+    seen, _ = traced(what, tmp_path / "root", monkeypatch)
+    known = ("temporary", "folder", "manifest", "journal", "n1", "rename")
+    found = [one for one in seen if one.split(" ")[-1] in known]
+    assert found == WRITERS[what][1]
 
-    def fsync(descriptor: int) -> None:
-        seen.append(f"F {kind(descriptor)}")
-        real["fsync"](descriptor)
 
-    def rename(source: Path, target: Path) -> None:
-        seen.append("rename")
-        real["replace"](source, target)
+#: Calls of fsync for another purpose.
+NOTHING_TO_KEEP = {"tenken/node/host.py": "whether a folder can be written"}
 
-    def written(descriptor: int, content: bytes) -> int:
-        seen.append(f"W {kind(descriptor)}")
-        return int(real["write"](descriptor, content))
 
-    (tmp_path / "root").mkdir()
-    with monkeypatch.context() as patch:
-        for name, double in (("fsync", fsync), ("rename", rename), ("replace", rename), ("write", written)):
-            patch.setattr(os, name, double)
-        write(tmp_path / "root")
-    found = [one for one in seen if one.split(" ")[-1] in ("temporary", "folder", "manifest", "journal", "rename")]
-    assert found == expected
+def test_each_place_that_syncs_is_passed_by_one_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed = {site for n, what in enumerate(WRITERS) for site in traced(what, tmp_path / str(n), monkeypatch)[1]}
+    for file in (ROOT / "tenken").rglob("*.py"):
+        if str(file.relative_to(ROOT)) not in NOTHING_TO_KEEP:
+            for call in ast.walk(ast.parse(file.read_text())):
+                name = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+                if name in ("os.fsync", "durable.sync_folder", "durable.appended", "durable.temporary"):
+                    assert (str(file), call.lineno) in passed, f"{file}:{call.lineno}: {name}"
 
 
 #: Code that renames files without them, and why a power cut may lose those.
