@@ -7,17 +7,19 @@ entry states why.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
 from tenken.campaign import screening
 from tenken.history import nights, propose, record_parser, siblings
-from tenken.history.detect import detector, fleet
+from tenken.history.detect import detector, findings, fleet
 from tenken.judge import bounds, relations
 from tenken.model import engine
 from tenken.model.judgement import Limit
@@ -25,7 +27,7 @@ from tenken.model.subject import Coordinates, Subject
 from tenken.parsers import foreign
 from tenken.paths import ROOT
 from tenken.reframe import terminal
-from tenken.report import acceptance, compare, contracts, plots, rows, side_by_side, trends
+from tenken.report import acceptance, compare, contracts, plots, ratios, rows, side_by_side, trends
 from tenken.report import fleet as pages
 
 #: Of eight devices the fourth is the worst and the fifth the best.
@@ -68,10 +70,119 @@ def requirement(direction: str) -> acceptance.Requirement:
     return acceptance.Requirement(clause, parts=parts)
 
 
-def worst_part(direction: str) -> tuple[int, list[int]]:
+def worst_part(direction: str) -> tuple[int, list[int], bool, float | None]:
     asked = requirement(direction)
-    assert asked.worst is not None
-    return int(asked.worst.part.name), [n for n, part in enumerate(asked.parts) if asked.missed_by(part)]
+    assert asked.worst is not None and asked.margin is not None
+    missed = [n for n, part in enumerate(asked.parts) if asked.missed_by(part)]
+    return (
+        int(asked.worst.part.name),
+        missed,
+        asked.margin < 0,
+        asked.share_of(Limit(of(direction)[0], UNIT[direction])),
+    )
+
+
+def worse_end(direction: str) -> bool:
+    """The end of the interval that is held against the bound, also in words."""
+    clause: Any = SimpleNamespace(direction=direction, rule=contracts.INTERVAL, share=1, sign="")
+    low_end = "lower" in contracts.Clause.rule_in_words(clause, 0.95)
+    measured: Any = SimpleNamespace(low=1.0, high=2.0)
+    return low_end == (acceptance.Requirement(clause).decisive(measured) == 1.0) == (direction == HIGHER)
+
+
+def held(direction: str) -> tuple[str, float | None, list[str]]:
+    """Verdicts at a floor of 80 % of the limit, and the worst one's share of it."""
+    at = Coordinates.of({})
+    result: Any = SimpleNamespace(limits={}, node="n1")
+    declared: Any = SimpleNamespace(data_sheet=None, allowed_spread=lambda *of: 1.0)
+    judged = []
+    for n, value in enumerate(of(direction)):
+        metric: Any = SimpleNamespace(
+            id=f"x.{n}", kind="gpu", direction=direction, value=value, unit=UNIT[direction], statistic="median",
+            statistic_named=lambda name, v=value: v, at=at, place="gpu0",
+        )  # fmt: skip
+        result.limits[metric.id] = Limit(of(direction)[0], UNIT[direction], "device", said_by=bounds.DEVICE)
+        one, findings = bounds.hold(result, metric, declared, {}, None, floor=(0.8, ""))
+        judged.append((one, findings[0].kind if findings else ""))
+    kinds = [kind for _, kind in judged if kind]
+    inside = judged[0][0].bounds
+    return str(inside[0] is not None and inside[1] is not None), judged[WORST][0].efficiency, kinds
+
+
+def drafted(direction: str) -> tuple[float, float | None]:
+    """Of alike points the worst is the clause's, and of a reference the bound on the worse side."""
+    points: Any = [contracts.Drafted("p.m", "gpu", target, "", "", "") for target in (100.0, 99.0)]
+    (one,) = contracts._as_one(points, 2, direction)
+    reference: Any = SimpleNamespace(program="p", metric="m", bounds=(95.0, 105.0), subject="gpu", unit="", source="",
+                                     partition="", environ=(), statistic="median")  # fmt: skip
+    metric: Any = SimpleNamespace(direction=direction, statistic="median")
+    catalogue: Any = {"p": SimpleNamespace(metrics={"m": metric})}
+    told = contracts._of_reference(reference, catalogue)
+    return one.target, told.target if told else None
+
+
+def judged_row(direction: str) -> float:
+    row: Any = SimpleNamespace(value=of(direction)[WORST], direction=direction, limit=None, attainable=None,
+                               efficiency=None, notes=[])  # fmt: skip
+    rows._judge(row, None, Limit(of(direction)[0], UNIT[direction]))
+    return float(row.efficiency)
+
+
+def counting(direction: str) -> list[int]:
+    """Of several subjects side by side the worst, or the best."""
+    result = SimpleNamespace(parameters={})
+    some: Any = [(SimpleNamespace(result=result, number=n), SimpleNamespace(at={}, value=value, direction=direction))
+                 for n, value in enumerate(of(direction))]  # fmt: skip
+    return [side_by_side._grouped({"over": over}, some, {})[()][0].number for over in ("worst", "best")]  # type: ignore[attr-defined]
+
+
+def ratio(direction: str) -> float:
+    """Time on the first over time on the second."""
+    one, other = ({(("n", 1),): (of(direction)[n], direction)} for n in (WORST, BEST))
+    return ratios.pair(one, other, "n")[0].ratio
+
+
+def inner(direction: str) -> float:
+    """The value that a point of a sweep must reach, whose time is 1 for each byte and a latency of 1: of 4 bytes 5."""
+    points: Any = [SimpleNamespace(name="x", subject="all", at={"bytes": size}, direction=direction,
+                                   value=size / (1 + size) if direction == HIGHER else 1.0 + size)
+                   for size in (2, 4, 8)]  # fmt: skip
+    expected: Any = SimpleNamespace(sweep="bytes", times=1.0)
+    ((_, low, high),) = relations._between(points, expected)
+    return 4 / low if direction == HIGHER else high  # type: ignore[operator, return-value]
+
+
+def lag(direction: str) -> list[int]:
+    """Who is behind the others of a node by more than a tenth."""
+    values = sorted(of(direction))
+    behind = []
+    for n, value in enumerate(of(direction)):
+        metric: Any = SimpleNamespace(
+            id="x", kind="gpu", direction=direction, value=value, unit="", spread=0.0, place="gpu0"
+        )
+        if list(relations._behind(RUN, metric, values, None, 0.1)):
+            behind.append(n)
+    return behind
+
+
+RUN: Any = SimpleNamespace(result=SimpleNamespace(node="n1"))
+
+
+def darkest(direction: str) -> int:
+    """Of the links of a matrix the best."""
+    axis = MagicMock()
+    links: Any = [SimpleNamespace(ends=(f"{n}", "x"), value=value, direction=direction, verdict="PASS", label="", unit="")
+                  for n, value in enumerate(of(direction))]  # fmt: skip
+    plots._matrix_panel(axis, links)
+    return int(np.argmax([call.args[0].get_alpha() for call in axis.add_patch.call_args_list]))
+
+
+def moved(direction: str) -> bool:
+    """A cost that rose by a quarter: a rate fell by a fifth."""
+    event: Any = findings.Event(0, "step", True, 0, 0, 0.25, 0.2, 0.3, 9.0, 1e-9)
+    found = siblings._signed(history(direction), (0,), event)
+    rates = direction == HIGHER
+    return found.size == pytest.approx(-0.2 if rates else 0.25) and found.low < found.size < found.high
 
 
 def named(direction: str) -> int:
@@ -155,7 +266,20 @@ COMPARED: dict[str, tuple[Callable[[str], Any], Any]] = {
     "tenken/parsers/foreign.py sampled_metric": (
         lambda d: of(d).index(foreign.sampled_metric("x", {"host": 0}, UNIT[d], d, of(d), "median")["best"]), BEST),
     "tenken/reframe/terminal.py _headline": (named, BEST),
-    "tenken/report/acceptance.py worst, missed_by": (worst_part, (WORST, [1, WORST, 6])),
+    "tenken/report/acceptance.py worst, missed_by, margin, share_of": (
+        lambda d: (*worst_part(d)[:3], round(worst_part(d)[3] or 0, 9)), (WORST, [1, WORST, 6], True, 0.6)),
+    "tenken/report/acceptance.py decisive": (worse_end, True),
+    "tenken/report/contracts.py rule_in_words": (worse_end, True),
+    "tenken/judge/bounds.py hold, _judged": (
+        lambda d: (held(d)[0], round(held(d)[1] or 0, 9), held(d)[2]), ("True", 0.6, ["floor", "ceiling"])),
+    "tenken/report/contracts.py _as_one, _of_reference": (
+        lambda d: drafted(d) == ((99.0, 95.0) if d == HIGHER else (100.0, 105.0)), True),
+    "tenken/report/rows.py _judge": (judged_row, 0.6),
+    "tenken/report/side_by_side.py _grouped": (counting, [WORST, BEST]),
+    "tenken/report/ratios.py pair": (ratio, 130 / 60),
+    "tenken/judge/relations.py _between": (inner, 5.0),
+    "tenken/judge/relations.py _behind": (lag, [WORST]),
+    "tenken/history/siblings.py _signed": (moved, True),
     "tenken/report/compare.py answer": (
         lambda d: compare.answer(of(d)[WORST] / of(d)[0], of(d)[WORST] / of(d)[0], d == HIGHER, 0.02), "slower"),
     "tenken/report/contracts.py bound, sign": (clause, (True, True)),
@@ -163,6 +287,7 @@ COMPARED: dict[str, tuple[Callable[[str], Any], Any]] = {
     "tenken/report/plots.py _with_best": (
         lambda d: plots._with_best(range(8), 1, lambda n: [SimpleNamespace(  # type: ignore[list-item]
             value=of(d)[n], direction=d, verdict="PASS")]), [BEST]),
+    "tenken/report/plots.py _matrix_panel": (darkest, BEST),
     "tenken/report/rows.py share_of": (
         share, 0.6),
     "tenken/report/side_by_side.py ratio": (beside, True),
@@ -179,21 +304,58 @@ def test_a_comparison_names_the_same_one_of_rates_and_of_times(what: str, direct
     assert found == pytest.approx(expected) if isinstance(expected, float) else found == expected
 
 
-#: Functions without a comparison of their own, or compared in a test of more than one function.
+#: Functions without a comparison of their own, or where they are compared.
+ONLY_RATES = "only rates have such a figure"
+PASSED_ON = "passes the direction on"
 ELSEWHERE = {
-    "tenken/campaign/findings.py": "passes it to screening.losses",
-    "tenken/history/causes.py": "passes it to fleet_outliers",
-    "tenken/model/kinds.py": "only rates have a figure of their kind",
-    "tenken/model/record.py": "tests/unit/core/test_record.py",
-    "tenken/report/ratios.py": "tests/unit/reports/test_ratio.py",
-    "tenken/report/remaining.py": "the best there can be, by the side of the bound",
+    "tenken/campaign/findings.py take": PASSED_ON,
+    "tenken/history/causes.py outliers": PASSED_ON,
+    "tenken/history/detect/model.py __init__": PASSED_ON,
+    "tenken/history/siblings.py _drift": "tests/unit/reports/test_siblings.py",
+    "tenken/model/kinds.py of_device": ONLY_RATES,
+    "tenken/model/record.py typed": "tests/unit/core/test_record.py",
+    "tenken/model/record.py _old_judged": "tests/unit/core/test_record.py",
+    "tenken/report/acceptance.py _measure": "tests/unit/reports/test_acceptance.py",
+    "tenken/report/acceptance.py decide_requirement": "tests/unit/reports/test_acceptance.py",
+    "tenken/report/acceptance.py _hold_stable": "tests/unit/reports/test_acceptance.py",
+    "tenken/report/contracts.py _check_length": ONLY_RATES,
+    "tenken/report/contracts.py _undecidable": ONLY_RATES,
+    "tenken/report/contracts.py _of_records": "tests/unit/reports/test_contract.py",
+    "tenken/report/contracts.py _worth_a_proposal": ONLY_RATES,
+    "tenken/report/contracts.py _of_sheet": ONLY_RATES,
+    "tenken/report/fleet.py take": PASSED_ON,
+    "tenken/report/plots.py _strip": "which label is kept where they overlap",
+    "tenken/report/ratios.py values": "tests/unit/reports/test_ratio.py",
+    "tenken/report/remaining.py _at_best": "tests/unit/reports/test_remaining.py",
+    "tenken/report/side_by_side.py _compared": PASSED_ON,
 }
+
+
+def comparing() -> set[str]:
+    """File and function of every line that compares with a direction."""
+    written = re.compile(
+        r"direction\)? (?:==|!=) \"(?:higher|lower)\"|if \w*\.?higher(?:_is_better)?\b|_LOWER_IS_BETTER\."
+    )
+    found = set()
+    for file in (ROOT / "tenken").rglob("*.py"):
+        lines = file.read_text().splitlines()
+        if not any(map(written.search, lines)):
+            continue
+        inside = [""] * (len(lines) + 1)
+        for node in ast.walk(ast.parse("\n".join(lines))):
+            # functions come before those that they contain; the outer one counts
+            if isinstance(node, ast.FunctionDef):
+                for n in range(node.lineno, (node.end_lineno or 0) + 1):
+                    inside[n] = inside[n] or node.name
+        found |= {f"{file.relative_to(ROOT)} {inside[n]}" for n, line in enumerate(lines, 1)
+                  if written.search(line) and not line.lstrip().startswith("#")}  # fmt: skip
+    return found
 
 
 def test_every_comparison_of_directions_is_here() -> None:
     """A new one is added with its answers for rates and for times."""
-    written = re.compile(r"direction (?:==|!=) \"(?:higher|lower)\"|if \w*\.?higher(?:_is_better)?\b|_LOWER_IS_BETTER")
-    files = {str(f.relative_to(ROOT)) for f in (ROOT / "tenken").rglob("*.py") if written.search(f.read_text())}
-    here = {what.split(" ")[0] for what in COMPARED}
-    assert sorted(files - here - set(ELSEWHERE)) == []
-    assert sorted((here | set(ELSEWHERE)) - files) == []
+    here = {f"{what.split(' ')[0]} {name}" for what in COMPARED for name in what.partition(" ")[2].split(", ")}
+    assert sorted(comparing() - here - set(ELSEWHERE)) == []
+    assert sorted(set(ELSEWHERE) - comparing()) == []
+    for where in ELSEWHERE.values():
+        assert not where.startswith("tests/") or (ROOT / where).is_file()
