@@ -256,6 +256,8 @@ CONTAINS = {
         **dict.fromkeys(["pack", "sync", "halo_net"], HOST_ONLY),
     },
 }
+#: Copies at the same time: two that are slow take as long as one.
+AT_ONCE = ("both_pinned", "both_ways", "all_to_one", "one_to_all")
 
 
 def contained(program: str, metric: str, subject: Mapping[str, int], slow: str) -> bool:

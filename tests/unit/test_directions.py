@@ -27,7 +27,7 @@ from tenken.model.subject import Coordinates, Subject
 from tenken.parsers import foreign
 from tenken.paths import ROOT
 from tenken.reframe import terminal
-from tenken.report import acceptance, compare, contracts, plots, ratios, rows, side_by_side, trends
+from tenken.report import acceptance, compare, contracts, plots, ratios, rows, side_by_side, signed, trends
 from tenken.report import fleet as pages
 
 #: Of eight devices the fourth is the worst and the fifth the best.
@@ -171,8 +171,10 @@ RUN: Any = SimpleNamespace(result=SimpleNamespace(node="n1"))
 def darkest(direction: str) -> int:
     """Of the links of a matrix the best."""
     axis = MagicMock()
-    links: Any = [SimpleNamespace(ends=(f"{n}", "x"), value=value, direction=direction, verdict="PASS", label="", unit="")
-                  for n, value in enumerate(of(direction))]  # fmt: skip
+    links: Any = [
+        SimpleNamespace(ends=(f"{n}", "x"), value=value, direction=direction, verdict="PASS", label="", unit="")
+        for n, value in enumerate(of(direction))
+    ]
     plots._matrix_panel(axis, links)
     return int(np.argmax([call.args[0].get_alpha() for call in axis.add_patch.call_args_list]))
 
@@ -244,6 +246,22 @@ def share(direction: str) -> float | None:
     return rows.Row.share_of(row, of(direction)[0])
 
 
+def drift(direction: str) -> bool:
+    """A cost that rises since the thirtieth night: a rate falls."""
+    cost = np.maximum(0.0, np.arange(60) - 30.0) * 0.01
+    event = siblings._drift(history(direction), 0, cost, 59, np.full(60, 0.1), np.full(60, 0.01))
+    return (event.size < 0) == (event.low < event.high < 0) == (direction == HIGHER)
+
+
+def closest(direction: str) -> int:
+    """Of two requirements on one part each, the one that is missed."""
+    asked = [requirement(direction) for _ in (WORST, BEST)]
+    for one, n in zip(asked, (WORST, BEST), strict=True):
+        one.parts = [one.parts[n]]
+    found: Any = SimpleNamespace(requirements=asked)
+    return asked.index(signed._closest(found))  # type: ignore[arg-type]
+
+
 #: File and function: what it returns for values of a direction, and what that must be.
 COMPARED: dict[str, tuple[Callable[[str], Any], Any]] = {
     "tenken/model/engine.py value_of": (best_sample, BEST),
@@ -280,6 +298,8 @@ COMPARED: dict[str, tuple[Callable[[str], Any], Any]] = {
     "tenken/judge/relations.py _between": (inner, 5.0),
     "tenken/judge/relations.py _behind": (lag, [WORST]),
     "tenken/history/siblings.py _signed": (moved, True),
+    "tenken/history/siblings.py _drift": (drift, True),
+    "tenken/report/signed.py _closest": (closest, 0),
     "tenken/report/compare.py answer": (
         lambda d: compare.answer(of(d)[WORST] / of(d)[0], of(d)[WORST] / of(d)[0], d == HIGHER, 0.02), "slower"),
     "tenken/report/contracts.py bound, sign": (clause, (True, True)),
@@ -311,7 +331,6 @@ ELSEWHERE = {
     "tenken/campaign/findings.py take": PASSED_ON,
     "tenken/history/causes.py outliers": PASSED_ON,
     "tenken/history/detect/model.py __init__": PASSED_ON,
-    "tenken/history/siblings.py _drift": "tests/unit/reports/test_siblings.py",
     "tenken/model/kinds.py of_device": ONLY_RATES,
     "tenken/model/record.py typed": "tests/unit/core/test_record.py",
     "tenken/model/record.py _old_judged": "tests/unit/core/test_record.py",
