@@ -37,6 +37,8 @@ class DaliBase(ForeignCheck):
 
     #: The folder to write in, on the file system that is measured.
     storage_path = variable(str, value=".")
+    #: Whether a training step by PyTorch holds each batch, instead of waiting.
+    trains = False
     #: DALI's reader: `cpu`, or `gpu`, which reads by cuFile.
     reader = "cpu"
     #: Of the samples.
@@ -46,10 +48,11 @@ class DaliBase(ForeignCheck):
     def expect_command(self):
         """Once the partition is known: the script's command line, and the parameters that its output must state."""
         batches, epochs, step = LOADS[self.tenken_mode]
+        python, hold = ('"${TENKEN_PYTORCH:-python3}"', "--train") if self.trains else ("python3", f"--step-ms {step}")
         self.command = (
             'PYTHONPATH="${TENKEN_DALI:-}${TENKEN_DALI:+:}${PYTHONPATH:-}" '
-            f"python3 dali_loading.py --reader {self.reader} --kind {self.kind} --batches {batches} --epochs {epochs} "
-            f"--step-ms {step} --path {self.storage_path}"
+            f"{python} dali_loading.py --reader {self.reader} --kind {self.kind} --batches {batches} --epochs {epochs} "
+            f"{hold} --path {self.storage_path}"
         )
         super().expect_command()
         if self.machine.cores:
@@ -57,7 +60,7 @@ class DaliBase(ForeignCheck):
         self.expected_parameters |= {"kind": self.kind, "batches": batches, "epochs": epochs}
 
     def declared(self):
-        return {**super().declared(), "libraries": ["nvidia.dali"]}
+        return {**super().declared(), "libraries": ["nvidia.dali", "torch"]}
 
     def waived_document(self, first):
         return {**super().waived_document(first), "reason": f"library missing: {first}"}
@@ -77,6 +80,37 @@ class DataLoadingDaliGpu(DaliBase):
 
     descr = "loading of training data by NVIDIA DALI, GPU reader"
     program = "dali_gpu"
+    reader = "gpu"
+    on_gpus = True
+    valid_systems = ["+cuda"]
+
+
+class TrainingDaliBase(DaliBase):
+    """Training that loads: a recurrent speech encoder by PyTorch, of RNN-T's kind, holds each batch. The published
+    training was RNN-T of MLPerf. Verified additionally: its loss falls. Waived without PyTorch; TENKEN_PYTORCH names a
+    Python that has it, of the version for which DALI was made.
+    """
+
+    tags = {"storage", "training", "published"}
+    kind = parameter(["speech"])
+    trains = True
+    required_lines = [*DaliBase.required_lines, r"^trained \d+ steps: loss \S+ to \S+, falling$"]
+
+
+@rfm.simple_test
+class TrainingDaliCpu(TrainingDaliBase):
+    """A training step whose batches DALI's CPU reader loads."""
+
+    descr = "training with NVIDIA DALI as its loader, CPU reader"
+    program = "dali_cpu_training"
+
+
+@rfm.simple_test
+class TrainingDaliGpu(TrainingDaliBase):
+    """A training step whose batches DALI's GPU reader loads, by cuFile."""
+
+    descr = "training with NVIDIA DALI as its loader, GPU reader"
+    program = "dali_gpu_training"
     reader = "gpu"
     on_gpus = True
     valid_systems = ["+cuda"]

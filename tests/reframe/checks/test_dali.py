@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +14,15 @@ from packaging.requirements import Requirement
 
 from tenken.model.verdicts import FAIL, RECORDED, WAIVED
 from tenken.paths import ROOT
+from tests.support import pytorch
 from tests.support.reframe import Outcome, reframe
 from toolchains import dali
 
 pytestmark = [pytest.mark.dali, pytest.mark.xdist_group("dali")]  # one worker creates the files that this module shares
 KINDS = "^DataLoadingDaliCpu%kind=speech|^AWrongBit|^ASampleTwice"
+#: As the checks require them.
+READ = r"^verified \d+ samples in \d+ epochs: 0 wrong, 0 not read once, shuffled anew$"
+LEARNT = r"^trained \d+ steps: loss \S+ to \S+, falling$"
 PROGRAM = ROOT / "src" / "programs" / "data_loading" / "dali" / "dali_loading.py"
 
 
@@ -75,6 +81,31 @@ def test_the_folder_contains_what_its_packages_require(session: Outcome) -> None
     names = {one.name for one in needed if one.marker is None or one.marker.evaluate({"extra": ""})}
     names = {name for name in names if not name.startswith("nvidia-")} - {"wheel"}
     assert "optree" in names and names <= set(dali.IMPORTED), names - set(dali.IMPORTED)
+
+
+def trained(python: Path, tmp_path: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    folder = dali.make("13", ROOT / ".cache" / "dali")
+    short = ("--train", "--batches", "1", "--epochs", "1", "--threads", "1")
+    environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [python, PROGRAM, *short, *more], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+
+
+@pytest.mark.slow
+def test_a_training_that_loads_learns_from_samples_that_were_read_right(tmp_path: Path) -> None:
+    done = trained(pytorch.python(), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert all(re.search(line, done.stdout, re.M) for line in (READ, LEARNT)), done.stdout
+    assert re.search(r"^training by PyTorch \S+ on cpu$", done.stdout, re.M)
+    wrong = trained(pytorch.python(), tmp_path, "--inject-fault", "element")
+    assert not re.search(READ, wrong.stdout, re.M) and re.search(LEARNT, wrong.stdout, re.M)
+
+
+@pytest.mark.slow
+def test_a_training_without_pytorch_is_waived(tmp_path: Path) -> None:
+    done = trained(Path(sys.executable), tmp_path)
+    assert done.returncode == 3 and "TENKEN-FOREIGN-MISSING torch: No module named 'torch'" in done.stdout
 
 
 @pytest.mark.parametrize("wrong", [["--batches", "0"], ["--prefetch", "65"], ["--threads", "-1"]])

@@ -2,12 +2,14 @@
 
     python3 dali_loading.py --kind speech --reader cpu
 
-Needs nvidia.dali and numpy, and nothing of the suite: it is copied to the node. Exit status 3 where DALI is missing.
+Needs nvidia.dali and numpy, and with --train PyTorch, and nothing of the suite: it is copied to the node. Exit status 3
+where one of them is missing.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import sys
@@ -16,7 +18,8 @@ import time
 from pathlib import Path
 
 #: Bytes of 80 log-mel bands in single precision, frames of an utterance: mean and minimum, as in data_loading.
-FRAME_BYTES, MEAN_FRAMES, MIN_FRAMES = 80 * 4, 1230, 790
+BANDS, MEAN_FRAMES, MIN_FRAMES = 80, 1230, 790
+FRAME_BYTES = BANDS * 4
 DEEPCAM_BYTES = 768 * 1152 * 16 * 4
 BATCHES_OF = {"speech": 32, "deepcam": 2}
 
@@ -38,6 +41,7 @@ def main() -> int:
     parser.add_argument("--prefetch", type=int, default=2, help="batches that the pipeline reads ahead")
     parser.add_argument("--threads", type=int, default=0, help="of the pipeline; 0: all CPUs, at most 8")
     parser.add_argument("--step-ms", type=float, default=20, help="time that the consumer keeps each batch")
+    parser.add_argument("--train", action="store_true", help="the consumer trains a speech encoder by PyTorch instead")
     parser.add_argument("--path", type=Path, default=Path("."), help="where the samples are written")
     parser.add_argument("--gpu", type=int, default=0)
     parser.add_argument("--inject-fault", choices=("none", "element", "sample-twice"), default="none")
@@ -45,20 +49,76 @@ def main() -> int:
     for name, least, most in (("batches", 1, 1000), ("epochs", 1, 1000), ("prefetch", 1, 64), ("threads", 0, 256)):
         if not least <= getattr(given, name) <= most:
             parser.error(f"--{name} {getattr(given, name)} is invalid; allowed: {least} to {most}")
+    if given.train and given.kind != "speech":
+        parser.error("--train is invalid here; allowed: with --kind speech")
+    missing = "nvidia.dali"
     try:
         import numpy
         from nvidia import dali
+
+        missing = "torch"
+        trainer = Encoder(given.reader) if given.train else None
     except ImportError as error:
-        print(f"TENKEN-FOREIGN-MISSING nvidia.dali: {error}")
+        print(f"TENKEN-FOREIGN-MISSING {missing}: {error}")
         return 3
     folder = Path(tempfile.mkdtemp(prefix="dali_loading.", dir=given.path))
     try:
-        return load(given, folder, numpy, dali)
+        return load(given, folder, numpy, dali, trainer)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def load(given, folder: Path, numpy, dali) -> int:
+class Encoder:
+    """Training as of RNN-T's encoder: recurrent layers on the frames of a batch, which learn to predict the next frame.
+    The utterances are cut to the shortest one."""
+
+    WIDTH, LAYERS, RATE = 1024, 2, 1e-3
+    #: On a host, which shows that it works, not how fast.
+    NARROW, FRAMES = 32, 64
+
+    def __init__(self, reader: str) -> None:
+        import torch
+
+        self.torch = torch
+        torch.manual_seed(1)
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if reader == "gpu" and self.device.type == "cpu":
+            raise ImportError(f"PyTorch {torch.__version__} finds no GPU")
+        width = self.WIDTH if self.device.type == "cuda" else self.NARROW
+        self.layers = torch.nn.LSTM(BANDS, width, self.LAYERS, batch_first=True).to(self.device)
+        self.out = torch.nn.Linear(width, BANDS).to(self.device)
+        self.optimiser = torch.optim.AdamW([*self.layers.parameters(), *self.out.parameters()], lr=self.RATE)
+        self.losses: list[float] = []
+
+    def __str__(self) -> str:
+        return f"training by PyTorch {self.torch.__version__} on {self.device.type}"
+
+    def step(self, data, batch: int, numpy) -> None:
+        """Returns when the step is complete."""
+        words = [self._words(data[i], numpy) for i in range(batch)]
+        length = min(len(one) for one in words) // BANDS
+        length = length if self.device.type == "cuda" else min(length, self.FRAMES)
+        cut = self.torch.stack([one[: length * BANDS] for one in words]).view(batch, length, BANDS)
+        frames = (cut.to(self.device) & 0x7FFFFF).float() / 2**23  # in [0, 1)
+        predicted = self.out(self.layers(frames[:, :-1])[0])
+        loss = self.torch.nn.functional.mse_loss(predicted, frames[:, 1:])
+        loss.backward()
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.losses.append(loss.item())
+
+    def _words(self, sample, numpy):
+        if self.device.type == "cuda" and not hasattr(sample, "__array__"):
+            return self.torch.from_dlpack(sample).view(self.torch.int32)
+        return self.torch.from_numpy(numpy.asarray(sample).view(numpy.int32))
+
+    def result(self) -> str:
+        first, last = self.losses[0], self.losses[-1]
+        trend = "falling" if math.isfinite(last) and last < first else "not falling"
+        return f"trained {len(self.losses)} steps: loss {first:.6g} to {last:.6g}, {trend}"
+
+
+def load(given, folder: Path, numpy, dali, trainer: Encoder | None) -> int:
     batch = BATCHES_OF[given.kind]
     samples = batch * given.batches
     # contents of sample i: word k is base[k] + i modulo 2^32, so that no two samples have a word in common at the same
@@ -96,6 +156,8 @@ def load(given, folder: Path, numpy, dali) -> int:
     pipeline.build()
     how = "CPU reader" if given.reader == "cpu" else "GPU reader, cuFile"
     print(f"DALI {dali.__version__}, {how}, {threads} threads, {given.kind}, batches of {batch}", flush=True)
+    if trainer is not None:
+        print(trainer, flush=True)
 
     wrong = misread = 0
     orders = []
@@ -117,8 +179,10 @@ def load(given, folder: Path, numpy, dali) -> int:
                 for i, sample in enumerate(ids):
                     expected = base[: words_of(given.kind, sample)] + numpy.uint32(sample)
                     wrong += not numpy.array_equal(numpy.asarray(there[i]), expected)
-            else:
+            elif trainer is None:
                 time.sleep(max(0.0, given.step_ms / 1e3 - (time.perf_counter() - now)))
+            if trainer is not None:
+                trainer.step(data, batch, numpy)
             idle_since = time.perf_counter()
         seconds = idle_since - begin
         misread += sum(seen.count(i) != 1 for i in range(samples))
@@ -133,6 +197,8 @@ def load(given, folder: Path, numpy, dali) -> int:
         f"verified {samples} samples in {given.epochs + 1} epochs: {wrong} wrong, {misread} not read once, "
         f"{'shuffled anew' if shuffled else 'always in one order'}"
     )
+    if trainer is not None:
+        print(trainer.result())
     return 0
 
 
