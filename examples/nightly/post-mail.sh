@@ -3,7 +3,6 @@
 # to $TENKEN_MAILTO, with the existing pages attached. Sends nothing if both succeeded.
 set -eu
 page=$1 log=$2 status=$3 gate=$4 gated=$5
-[ "$status" = 0 ] && [ "$gated" = 0 ] && exit 0
 if [ -z "${TENKEN_MAILTO:-}" ]; then
     echo "post-mail: TENKEN_MAILTO is not set: no mail is sent; set it to the address of whoever reads the nights" >&2
     exit 2
@@ -12,15 +11,22 @@ command -v mail >/dev/null || {
     echo "post-mail: no command 'mail' on PATH: install a mailx (s-nail), or name another command in TENKEN_POST" >&2
     exit 2
 }
+[ "$status" = 0 ] && [ "$gated" = 0 ] && exit 0
 case $gated in
 0) said="nothing got worse" ;;
 1) said="something got worse" ;;
 *) said="the gate could not judge all (status $gated)" ;;
 esac
 [ -r "$log" ] || log=/dev/null
+# the option that attaches a file: in GNU's mail -a is a header, and BSD's attaches none
+case $(mail -V </dev/null 2>&1 || :) in
+*Mailutils*) attach=-A ;;
+*"-a header"*) attach= ;;
+*) attach=-a ;;
+esac
 set --
 for file in "$page" "$gate/nightly.html"; do
-    [ ! -f "$file" ] || set -- "$@" -a "$file"
+    [ ! -f "$file" ] || [ -z "$attach" ] || set -- "$@" "$attach" "$file"
 done
 # the last table of verdicts, with what is missing; for a night that ended earlier, the end of its log
 table=$(awk '/^Verdict +Check /{ text = ""; on = 1 } on { text = text $0 "\n" } /^Page:/{ on = 0 } END { printf "%s", text }' "$log")

@@ -47,8 +47,8 @@ _ERROR = re.compile(
 _MISSING = re.compile(r"^[^:]*: (?:\w+ )?\d+: (?:exec: )?([\w.+/-]+): \S", re.MULTILINE)
 #: Messages of a program that could not write.
 _FULL_DISK = re.compile(r"^.*(?:No space left on device|Disk quota exceeded).*$", re.MULTILINE)
-#: CMake explains below the line that names its file; the first error causes those that follow.
-_CMAKE = re.compile(r"^CMake Error\b.*(?:\n(?:[ \t]+.*)?)*", re.MULTILINE)
+#: CMake explains below the line that names its file, whose path may be long; the first error causes those that follow.
+_CMAKE = re.compile(r"^(CMake Error)\b[^\n]*((?:\n(?:[ \t]+.*)?)+)", re.MULTILINE)
 #: Characters of an answer.
 LONGEST = 400
 
@@ -80,7 +80,7 @@ def why(text: str, status: int | None = None) -> str:
         return _short(own[-1], keep_end=True)
     explained = _CMAKE.search(text)
     if explained:
-        return _short(" ".join(explained[0].split()), keep_end=False)
+        return _short(f"{explained[1]}: {' '.join(explained[2].split())}", keep_end=False)
     errors = [line for line in lines[-60:] if _ERROR.search(line)]
     return _short(" | ".join(errors[-2:] or lines[-3:]), keep_end=True)
 

@@ -178,10 +178,14 @@ class Outcome:
     def disturbance(self) -> list[Finding]:
         """A job that the scheduler restarted or suspended measured something, but not what was requested."""
         facts = {**self.facts, **self.own_facts()}
-        how, clock = job_exit.disturbed(facts), facts.get("clock")
+        how = job_exit.disturbed(facts)
         where = ",".join(self.pinned) if "moved" in facts else self.where
         found = [Finding(verdicts.INVALID, f"{where}: {how}", node=where)] if how else []
-        return [*found, *([Finding(verdicts.RECORDED, f"{self.where}: {clock}", kind=NOTE)] if clock else [])]
+        return [*found, *(Finding(verdicts.RECORDED, f"{self.where}: {one}", kind=NOTE) for one in self._beside())]
+
+    def _beside(self) -> list[str]:
+        """What the scheduler and the clocks say of the nodes, besides the reason."""
+        return [self.facts[name] for name in ("not_in_order", "clock") if name in self.facts]
 
     def judgement(self, request: Request, machine: Machine) -> tuple[Judgement, results.Result | None, str | None, str]:
         """The judgement of the run, the result (or None), why there is none, and its raw text in that case."""
@@ -211,8 +215,7 @@ class Outcome:
                 if status and (words := self.last_words(status)) and words.strip(": ") not in what:
                     what += words
         if what is not None or result is None:
-            clock = f"; {self.facts['clock']}" if "clock" in self.facts else ""
-            judgement = verdict.failed(f"{where}: {what}{clock}", where)
+            judgement = verdict.failed("; ".join([f"{where}: {what}", *self._beside()]), where)
             if killed is not None and (how := job_exit.lost(self.facts)):
                 # a job lost by its scheduler is no evidence about its node
                 judgement = verdict.invalid(f"{where}: {how}", where)

@@ -105,6 +105,30 @@ def test_what_arrives_in_the_mailbox(night, code, gate, subject):
         assert "# Tenken gate: of minislurm" in text and "Verdict    Check    Where\nPage: " in text
 
 
+@pytest.mark.parametrize(
+    ("version", "attached"),
+    [
+        ("s-nail v14.9.24, 2022-03-26 (built for Linux)", ["-a", "page.html"]), ("12.5 7/5/10", ["-a", "page.html"]),
+        ("mail (GNU Mailutils) 3.15", ["-A", "page.html"]),
+        ("mail: invalid option -- 'V'\nusage: mail [-dEIinv] [-a header] [-b bcc-addr] to-addr ...", []),
+    ],
+)  # fmt: skip
+def test_every_kind_of_mail_gets_an_option_that_it_has(tmp_path: Path, version: str, attached: list[str]) -> None:
+    mail = tmp_path / "mail"
+    mail.write_text(f'#!/bin/sh\n[ "$1" != -V ] || {{ echo "{version}" >&2; exit 1; }}\nprintf "%s\\n" "$@"; cat\n')
+    mail.chmod(0o755)
+    (tmp_path / "page.html").write_text("page")
+    (tmp_path / "log").write_text("Verdict    Check    Where\nPage: /there/page.html\n")
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "TENKEN_MAILTO": "ops@site"}
+    words = ["sh", str(ROOT / "examples/nightly/post-mail.sh"), "page.html", "log", "1", "gate", "3"]
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[2 : 3 + len(attached)] == [*attached, "ops@site"], done.stdout
+    assert "Page: /there/page.html" in done.stdout
+    silent = subprocess.run([*words[:4], "0", "gate", "0"], cwd=tmp_path, env={"PATH": env["PATH"]},
+                            capture_output=True, text=True, check=False)  # fmt: skip
+    assert silent.returncode == 2 and "TENKEN_MAILTO is not set: no mail is sent" in silent.stderr
+
+
 def test_a_failed_night_says_so_where_cron_mails_it(night):
     process = night(CODE="1")
     output, _ = process.communicate(timeout=30)

@@ -281,7 +281,11 @@ class Follower:
             job._exitcode = seen.exit_code
             job.killed = job.killed or seen.killed or job.cancelled
             job.output_whole = job.output_whole or seen.output_whole
-            if seen.killed and not job.cancelled and (more := self.ended(job)):
+            # a program ends with an error where a node of it died, before its scheduler has noticed more than that
+            more = self.ended(job) if (seen.killed or seen.exit_code) and not job.cancelled else ""
+            if more and not seen.killed:
+                job.scheduler_facts["not_in_order"] = more
+            elif more:
                 job._state = f"{seen.state} ({more})" if "(" not in seen.state else f"{seen.state[:-1]}; {more})"
             self._end(job)
             if job.cancelled and job.giving_up is None and "CANCELLED" not in seen.state:

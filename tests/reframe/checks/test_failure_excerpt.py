@@ -176,7 +176,7 @@ def test_umlauts_and_other_letters_will_do(tmp_path):
 def test_cmake_explains_below_its_line_and_its_first_error_is_the_cause():
     said = """\
 -- The CXX compiler identification is unknown
-CMake Error at CMakeLists.txt:5 (project):
+CMake Error in /scratch/a/long/path/CMakeFiles/CMakeScratch/TryCompile-7Vq7yH/CMakeLists.txt:
   The CMAKE_CXX_COMPILER:
 
     /opt/nowhere/g++
@@ -191,6 +191,6 @@ Call Stack (most recent call first):
 -- Configuring incomplete, errors occurred!
 """
     cause = "The CMAKE_CXX_COMPILER: /opt/nowhere/g++ is not a full path to an existing compiler tool."
-    assert why(said, 1) == f"CMake Error at CMakeLists.txt:5 (project): {cause}"
+    assert why(said, 1) == f"CMake Error: {cause}"
     # missing parts found by the job's own lines come first
     assert why("tenken: module gcc is not loaded here\n" + said, 1) == "tenken: module gcc is not loaded here"

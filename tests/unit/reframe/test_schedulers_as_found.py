@@ -8,6 +8,7 @@ import json
 import os
 import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from reframe.core.schedulers.slurm import _create_nodes
 
 from tenken.archive import durable
 from tenken.machines.model import Patience
+from tenken.model.machine import Machine
+from tenken.model.request import Request
 from tenken.paths import ROOT
 from tenken.reframe.outcome import Outcome, requested_nodes
 from tenken.reframe.schedulers import command, gridengine, pbs, reasons, slurm
@@ -102,6 +105,26 @@ def test_why_a_job_waits_is_said_with_its_bound_and_not_again_at_once(tmp_path: 
     assert day.said == ["job 53.s waits for 00:01:00: Priority; it is given up after 01:23:20"]
     day.hear(Seen("QUEUED", pending=True, why="Queue not started", waiting=Waiting.MENDED))
     assert "Queue not started; it is given up after 00:06:50" in day.said[1] and len(day.said) == 2
+
+
+@pytest.mark.parametrize(
+    ("ended", "state", "fact"),
+    [
+        (Seen("COMPLETED", ended=True, exit_code=9, nodes=("pn1", "pn2")), "COMPLETED", "pn2 is down"),
+        (Seen("COMPLETED", ended=True, exit_code=0, nodes=("pn1", "pn2")), "COMPLETED", None),
+        (Seen("NODE_FAIL", ended=True, killed=True, nodes=("pn1", "pn2")), "NODE_FAIL (pn2 is down)", None),
+    ],
+)
+def test_a_job_that_did_not_end_well_names_the_node_that_is_not_in_order(
+    tmp_path: Path, ended: Seen, state: str, fact: str | None
+) -> None:
+    day = Day(tmp_path, not_in_order="pn2 is down")
+    day.hear(RUNS)
+    job = day.hear(ended)
+    assert (job._state, job.scheduler_facts.get("not_in_order")) == (state, fact)
+    lost = Outcome(tmp_path, "out", "err", "t", False, "COMPLETED", 9, {"not_in_order": "pn2 is down"}, known=("pn1",))
+    found, *_ = lost.judgement(Request("t", "daxpy"), Machine())
+    assert found.verdict == "FAIL" and found.message().endswith("; pn2 is down")
 
 
 def test_a_job_that_is_blocked_names_its_nodes(tmp_path: Path) -> None:
@@ -527,15 +550,22 @@ WAITS = {
     "campaign/groupjobs.py:_ports": ("one second", "nothing"),
     "campaign/nodejob.py:commands": ("the delay of a start", "nothing"),
     "campaign/power.py:_run": ("the end of the measurement", "nothing: beside it"),
+    "campaign/redfish.py:collect": ("the seconds of each BMC", "each node that is done"),
     "campaign/runner.py:_go": ("wait_hours of a job or of a scheduler that refuses everything, 30 min for a bad node, "
                                "15 min beyond the limit", "progress every 8 s, with why jobs cannot start"),
     "campaign/runner.py:_patiently": ("seven tries", "each error"),
     "commands/acceptance.py:session": ("that session", "what the session prints"),
     "commands/acceptance.py:wait": ("that session", "what the session prints"),
+    "commands/campaign.py:_together": ("that session", "what the session prints"),
+    "commands/contract.py:checked": ("a list of ReFrame, which submits nothing", "nothing: seconds"),
+    "commands/drill.py:rehearse": ("that session", "the log of the session"),
+    "commands/publications.py:dry_run": ("a dry run of ReFrame, which submits nothing", "nothing: seconds"),
     "counters.py:read_optics": ("20 s for all ports together", "nothing: the port then has no optics"),
     "history/store.py:locked": ("ten minutes", "who holds the store"),
+    "node/brake.py:call": ("three seconds of the probe that runs it", "nothing: it has no value then"),
     "node/brake.py:drain": ("the seconds of its stagger, and one", "why it was not drained"),
     "node/check.py:check": ("a pause before what was bad is repeated", "nothing: within its ten seconds"),
+    "node/measure.py:_program": ("the seconds of the probe that runs it", "which programs did not answer"),
     "node/probe.py:run": ("the seconds that all probes have", "which probes did not answer"),
     "reframe/build.py:all_over": ("builds of this session, within their time limit", "what runs, every 25 s"),
     "reframe/build.py:built_once": ("the time limit of the node's job", "progress of the campaign"),
@@ -544,12 +574,13 @@ WAITS = {
     "reframe/links.py:read_ports": ("one second", "nothing"),
     "reframe/locks.py:FUNCTIONS": ("TENKEN_LOCK_SECONDS, 60 s", "who holds the lock"),
     "reframe/matrices.py:run": ("the time limit of each program", "its command"),
+    "reframe/plan.py:_reframe": ("a list of ReFrame, which submits nothing", "nothing: seconds"),
     "reframe/schedulers/polling.py:cancel": ("four tries", "that the job may still exist"),
     "reframe/schedulers/polling.py:enqueue": ("two pauses after a signal, 2.2 s", "the job that is cancelled"),
     "reframe/schedulers/polling.py:submit_patiently": ("patience.submission; patience.pending if full", "the error"),
     "reframe/schedulers/polling.py:wait": ("patience for each state of a job", "why it waits, and until when"),
-    "reframe/terminal.py:start": ("the end of the session", "what runs, every 25 s"),
     "reframe/terminal.py:tick": ("one round", "what runs, every 25 s"),
+    "report/signature.py:_keygen": ("ssh-keygen", "its own question for the passphrase"),
 }  # fmt: skip
 #: In the text of a job script.
 SHELL_WAITS = re.compile(r"\b(?:sleep [\d{]|flock (?!-[a-z]* ?-?n|-u))")
@@ -566,9 +597,17 @@ def waiting() -> set[str]:
         constants = [one for one in tree.body if isinstance(one, ast.Assign)]
         for part in (*functions, *constants):
             name = part.name if isinstance(part, ast.FunctionDef) else ast.unparse(part.targets[0])
-            if any(_waits(one, part) for one in ast.walk(part)):
+            if any(_waits(one, part) for one in _own(part)):
                 found.add(f"{path.relative_to(ROOT / 'tenken')}:{name}")
     return found
+
+
+def _own(part: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside of it."""
+    for child in ast.iter_child_nodes(part):
+        yield child
+        if not isinstance(child, ast.FunctionDef):
+            yield from _own(child)
 
 
 def _waits(one: ast.AST, within: ast.AST) -> bool:
@@ -585,7 +624,11 @@ def _waits(one: ast.AST, within: ast.AST) -> bool:
         return not one.args  # for a thread; the option of a text has an argument
     if names & {"flock", "waitpid"}:
         return not re.search(r"LOCK_NB|LOCK_UN|WNOHANG", said)
-    return bool(names & {"sleep", "wait", "communicate", "select"}) and not said.startswith("self.select(")
+    if said.startswith("subprocess.") and names & {"run", "call", "check_call", "check_output"}:
+        return all(keyword.arg != "timeout" for keyword in one.keywords)
+    return bool(names & {"sleep", "wait", "communicate", "select", "ThreadPoolExecutor"}) and not said.startswith(
+        "self.select("
+    )
 
 
 def test_everything_that_waits_has_a_bound_and_says_what_for() -> None:
