@@ -2,9 +2,9 @@
 
 #include <dirent.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 namespace tenken {
@@ -36,18 +36,17 @@ Optional<std::uint64_t> read_number(const std::string& path) {
 }
 
 std::vector<int> numbered_entries(const std::string& folder, const std::string& prefix) {
-    std::vector<int> numbers;
+    std::set<int> numbers;
     DIR* const opened = opendir(folder.c_str());
-    if (opened == nullptr) return numbers;
+    if (opened == nullptr) return {};
     while (const dirent* entry = readdir(opened)) {
         const std::string name = entry->d_name;
         if (name.size() <= prefix.size() || name.compare(0, prefix.size(), prefix) != 0) continue;
         const std::string rest = name.substr(prefix.size());
-        if (rest.find_first_not_of("0123456789") == std::string::npos) numbers.push_back(std::stoi(rest));
+        if (rest.find_first_not_of("0123456789") == std::string::npos) numbers.insert(std::stoi(rest));
     }
     closedir(opened);
-    std::sort(numbers.begin(), numbers.end());
-    return numbers;
+    return {numbers.begin(), numbers.end()};
 }
 
 std::vector<int> parse_cpu_list(const std::string& text) {
