@@ -110,7 +110,7 @@ HOST = {
     # a loop without snapshots launches nothing; each way of writing was tried and compared before
     "overlap": Case(
         "overlap",
-        "--path . --bytes 256Ki --step-ms 1 --steps 4 --every 2 --modes none,serial,writer",
+        "--path . --bytes 256Ki --step-ms 1 --steps 4 --every 2 --modes none,serial,writer --synced",
         but={UNSEEN: {"loop"}, COLD: {"loop"}, UNVERIFIED: {"loop"}},
         others=False,
     ),

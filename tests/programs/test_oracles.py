@@ -552,6 +552,46 @@ def test_cold_reads_are_of_files_that_were_written_back_and_dropped(files: Calla
         before = last
 
 
+@pytest.mark.parametrize("method", ["posix", "hdf5_sec2"])
+def test_each_snapshot_of_a_synced_run_is_on_the_disk(files: Callable[..., Timed], method: str) -> None:
+    one = (*ONE_SIZE, "--methods", method, "--layouts", "asis", "--threads", "1")
+    synced = [len(files("snapshot_io", *one, *more)[1].events[SYNCED]) for more in ((), ("--synced",))]
+    assert synced[1] - synced[0] >= 4  # repetitions
+
+
+FILE_BYTES = ("--min-bytes", "64Ki", "--max-bytes", "64Ki", "--candidates", "posix_64ki_1", "--threads", "1")
+FEW_PARTICLES = ("--min-particles", "2000", "--max-particles", "2000", "--methods", "posix", "--layouts", "asis")
+SAMPLES = ("--kinds", "8ki", "--batch", "2", "--batches", "2", "--step-ms", "1", "--ways", "posix_1mi_1")
+OF_FILES: list[tuple[str, tuple[str, ...], str]] = [
+    ("storage_map", (*FILE_BYTES, "--situations", "read_cached,read_cold"), "read"),
+    ("storage_map", (*FILE_BYTES, "--situations", "write,write_synced"), "write"),
+    ("snapshot_io", FEW_PARTICLES, "read"),
+    ("snapshot_io", FEW_PARTICLES, "write"),
+    ("data_loading", SAMPLES, "read"),
+    ("overlap", ("--bytes", "64Ki", "--step-ms", "1", "--steps", "4", "--every", "2", "--modes", "serial"), "write"),
+]
+
+
+@pytest.mark.parametrize(("program", "arguments", "lost"), OF_FILES)
+def test_reads_and_writes_that_move_nothing_fail(
+    run: Callable[..., Any], clock_log: Path, tmp_path: Path, program: str, arguments: tuple[str, ...], lost: str
+) -> None:
+    """Neither a memory nor a file contains what is expected before it was moved there."""
+    place, clock = tmp_path / "place", str(tmp_path / "clock")
+    place.mkdir()
+    brief = () if program == "overlap" else ("--seconds", "0")
+    env = {**os.environ, "LD_PRELOAD": f"{clock_log} {os.environ['LD_PRELOAD']}", "TENKEN_TEST_CLOCK": clock}
+    env["TENKEN_HDF5"] = hdf5_library()
+    command = (program, *FEW, "--path", str(place), *arguments, *brief)
+    whole = run(*command, env=env)
+    assert whole.code == 0, whole.stdout + whole.stderr
+    document = run(*command, env={**env, "TENKEN_TEST_LOST": lost}).document
+    assert document["status"] == "failed"
+    of_content = [check for check in document["verification"]["checks"] if "differ" in check["what"]]
+    assert all(check["error"] > 0 for check in of_content), document["verification"]
+    assert of_content or lost == "write", "what was not written may end a run before anything is compared"
+
+
 def test_each_variant_of_spmv_is_warm_before_its_first_sample(clocked: Clocked) -> None:
     """Two variants, 200 ms of warm-up each: during that time before its first sample no other one was measured."""
     warm = ("--warmup-seconds", "0.2", "--repetitions", "4", "--variant-warmup-seconds", "0.2")

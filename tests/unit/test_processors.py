@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import subprocess
 import sys
 from functools import cache
@@ -25,9 +26,23 @@ KERNELS = ["Haswell", "SkylakeX"]
 #: Tests of exact sets in random numbers: those that multiply matrices, and others.
 SEARCHES = ("tests/unit/campaign/test_statistics.py",)
 OTHERS = (
-    "tests/unit/reports/test_siblings.py", "tests/unit/reports/detect/test_fleet_and_grouping.py",
-    "tests/unit/test_oracle_detector.py",
+    "tests/unit/campaign/test_findings.py", "tests/unit/campaign/test_tournament.py",
+    "tests/unit/reports/detect/test_detector.py", "tests/unit/reports/detect/test_fleet_and_grouping.py",
+    "tests/unit/reports/detect/test_order.py", "tests/unit/reports/detect/test_state.py",
+    "tests/unit/reports/test_energy.py", "tests/unit/reports/test_gate.py", "tests/unit/reports/test_intervals.py",
+    "tests/unit/reports/test_joined.py", "tests/unit/reports/test_node_trend.py", "tests/unit/reports/test_parts.py",
+    "tests/unit/reports/test_siblings.py", "tests/unit/test_oracle_detector.py",
 )  # fmt: skip
+#: Tests that draw numbers and of which none decides by a rounding.
+NOT_ROUNDED = {
+    "tests/unit/campaign/test_runner.py": "when a campaign is killed",
+    "tests/unit/core/test_document.py": "numbers to sort",
+    "tests/unit/node/test_check.py": "readings of a node, judged without numpy",
+    "tests/unit/reports/test_mornings.py": "months of nights, with faults far above the noise",
+    "tests/unit/reports/test_page.py": "samples of a page",
+    "tests/unit/reports/test_slim.py": "samples of records",
+    "tests/unit/reports/test_third_party.py": "results of a program",
+}
 #: Those of them that take long and show nothing more, and those that compare roundings themselves.
 LEFT_OUT = "not thirty_nodes and not healthy_fleets_accuse and not whatever_rounding"
 
@@ -41,6 +56,13 @@ def of_kernels(kernels: str, restricted: bool) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "NPY_", "OPENBLAS_"))}
     env |= {"OPENBLAS_CORETYPE": kernels, "OPENBLAS_NUM_THREADS": "1"}
     return {**env, "NPY_DISABLE_CPU_FEATURES": DISPATCHED} if restricted else env
+
+
+def test_every_test_that_draws_numbers_is_here() -> None:
+    drawing = re.compile(r"np\.random|\brandom\.(?:Random|seed|gauss)\b")
+    files = {str(file.relative_to(ROOT)) for file in (ROOT / "tests" / "unit").rglob("test_*.py")
+             if drawing.search(file.read_text())} - {str(Path(__file__).relative_to(ROOT))}  # fmt: skip
+    assert files == {*SEARCHES, *OTHERS, *NOT_ROUNDED}
 
 
 @cache

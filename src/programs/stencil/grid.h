@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #ifdef __CUDACC__
 #define STENCIL_BOTH __host__ __device__
@@ -89,8 +90,9 @@ constexpr int flops_of_cell(int points) {
 
 /// Relative error that `steps` may add to a cell: all terms are positive, and each step adds at most the
 /// rounding errors of its own operations, two for each of its points.
-constexpr double rounding_bound(std::int64_t steps, int points, double epsilon) {
-    return static_cast<double>(steps * 2 * points) * epsilon;
+template <typename T>
+constexpr double rounding_bound(std::int64_t steps, int points) {
+    return static_cast<double>(steps * 2 * points) * static_cast<double>(std::numeric_limits<T>::epsilon());
 }
 
 /// The initial value of a cell: in [0, 1), different for adjacent cells, exact in float.

@@ -79,8 +79,7 @@ void Stencil::verify_as(const std::string& name, const Plan& plan) {
     const std::vector<T> expected = reference<T>(plan.grid, problem_.points, steps);
     const bool exact = on_host() || STENCIL_HOST_FUSES != 0;
     // On a host that does not fuse multiply and add, differences beyond rounding are errors.
-    tenken::ErrorScan errors(
-        exact ? 0 : rounding_bound(steps, problem_.points, std::numeric_limits<T>::epsilon()));
+    tenken::ErrorScan errors(exact ? 0 : rounding_bound<T>(steps, problem_.points));
     const std::size_t plane = static_cast<std::size_t>(plan.grid.nx) * static_cast<std::size_t>(plan.grid.ny);
     for (const std::unique_ptr<Part>& part : parts) {
         const Slab slab = part->layout().slab;

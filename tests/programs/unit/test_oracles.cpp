@@ -273,7 +273,7 @@ TEST(oracle_a_ratio_is_of_the_others_time) {
 
 TEST(stencil_rounds_two_operations_a_point_and_step) {
     // 10 steps of 27 points in double precision: 540 times 2^-52
-    CHECK(stencil::rounding_bound(10, 27, 2.220446049250313e-16) == 540 * 2.220446049250313e-16);
-    CHECK(stencil::rounding_bound(3, 7, 1.1920928955078125e-07) == 42 * 1.1920928955078125e-07);
-    CHECK(stencil::rounding_bound(0, 27, 1) == 0);
+    CHECK(stencil::rounding_bound<double>(10, 27) == 540 * 2.220446049250313e-16);
+    CHECK(stencil::rounding_bound<float>(3, 7) == 42 * 1.1920928955078125e-07);
+    CHECK(stencil::rounding_bound<double>(0, 27) == 0);
 }

@@ -10,7 +10,7 @@ import pytest
 from tenken.history import causes
 from tenken.history.detect import detect
 from tenken.history.nights import History
-from tenken.model.catalogue import CatalogueError, load_catalogue, read_metric
+from tenken.model.catalogue import CatalogueError, of_suite, read_metric
 from tests.unit.reports.test_gate import history
 
 NIGHTS, CHANGE = 130, 100
@@ -48,11 +48,10 @@ def test_cards_are_held_against_each_other_by_operations_per_joule_alone(
 
 
 def test_every_power_and_energy_of_the_catalogue_says_so() -> None:
-    metrics = [m for program in load_catalogue().values() for m in program.metrics.values()]
+    metrics = [m for program in of_suite().values() for m in program.metrics.values()]
     # for a burn-in also the state of each GPU, and how many of its injected faults were detected
     of_burn = {"draw", "temperature", "clock", "injected", "found", "masked", "detected"}
-    of_fabric = {"pair_share", "port_errors"}  # a share of its class, and counts
-    assert {m.name for m in metrics if not m.across} == {"power", "energy", *of_burn, *of_fabric}
+    assert {m.name for m in metrics if not m.across} == {"power", "energy", *of_burn}
     assert all(not m.across for m in metrics if m.unit in ("W", "J"))
 
 
