@@ -304,7 +304,8 @@ def _renamed(history: History) -> list[str]:
     import numpy as np
 
     silent: dict[str, bool] = {}
-    recent = ~np.isnan(history.values[:, -WEEK:]).all(axis=1)
+    ran = ~np.isnan(history.values) | history.invalid
+    recent = ran[:, -WEEK:].any(axis=1)
     for row, series in enumerate(history.series):
         if not series.gpu:
             silent[series.node] = silent.get(series.node, True) and not bool(recent[row])

@@ -101,6 +101,17 @@ def test_quiet_missing_void_old_and_refused(tmp_path: Path) -> None:
     assert found["systems"][0]["findings"] == []
 
 
+def test_a_node_whose_first_night_is_invalid_has_run(tmp_path: Path) -> None:
+    archive = tmp_path / "a"
+    fill(archive, 2)
+    when, metrics = synthetic.FIRST + timedelta(days=1), [synthetic.metric("triad", {"host": 0}, [400.0])]
+    record = synthetic.record("m", "n09", when, "Stream", "stream", metrics, [])
+    synthetic.write(archive, record | {"verdict": "INVALID"}, 9)
+    _, found = run(archive)
+    assert any("invalid conditions, on n09" in line for line in found["incomplete"])
+    assert "has not run" not in (archive.parent / "out" / "summary.md").read_text() + json.dumps(found)
+
+
 def test_a_silent_node_stays_red_until_a_person_retires_it(tmp_path: Path) -> None:
     archive = tmp_path / "a"
     fill(archive, 60, quiet={3: 35})
