@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 
@@ -726,7 +727,7 @@ def test_a_submission_that_only_seemed_to_fail_is_found_in_the_queue(world):
 def test_a_signal_during_a_submission_leaves_a_number_by_which_the_job_is_cancelled(world, monkeypatch):
     """The request may have arrived before its command was killed, or a moment later."""
     monkeypatch.setattr(polling, "INTERRUPTED_S", (0.0, 0.0))
-    submitter, answers = Submitter(), [None, "77"]
+    world.job._jobid, submitter, answers = None, Submitter(), [None, "77"]
     submitter.submitted = lambda job: answers.pop(0)
 
     def interrupted():
@@ -735,6 +736,28 @@ def test_a_signal_during_a_submission_leaves_a_number_by_which_the_job_is_cancel
     with pytest.raises(polling.ForceExitError):
         submitter.enqueue(world.job, interrupted)
     assert world.job.jobid == "77" and not answers
+
+
+def test_a_signal_ends_the_session_and_not_the_command_that_submits(world):
+    """It had not asked yet when the queue was searched: its job stayed in the queue."""
+
+    def force_exit(number, frame):
+        raise polling.ForceExitError("received signal 15")
+
+    def slow():
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)
+        return "78"
+
+    world.job._jobid, submitter, before = None, Submitter(), signal.signal(signal.SIGTERM, force_exit)
+    submitter.submitted = lambda job: pytest.fail("it has a number")
+    try:
+        with pytest.raises(polling.ForceExitError):
+            submitter.enqueue(world.job, slow)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert world.job.jobid == "78"
 
 
 # -- what a job prints --

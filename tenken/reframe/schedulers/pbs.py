@@ -170,10 +170,9 @@ class Pbs(Batch):
         return found
 
     def submitted(self, job):
-        mark = f"TENKEN_JOB={tag(job)}"
-        return next(
-            (number for number, info in self._jobs("-f").items() if mark in str(info.get("Variable_List", ""))), None
-        )
+        # an object by name, or one text where it could not be read as such
+        said = {number: str(info.get("Variable_List", "")) for number, info in self._jobs("-f").items()}
+        return next((number for number, variables in said.items() if tag(job) in variables), None)
 
     def _without_comment(self, job: PatientJob, one: Seen) -> Seen:
         """Why a waiting job was not considered: after a minute, the server or its scheduler is checked."""

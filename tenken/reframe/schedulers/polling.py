@@ -13,6 +13,7 @@ import math
 import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ from tenken.reframe.schedulers.command import CommandError, run
 SETTLED_S = 3.0
 #: Pause before the second cancellation of a job, in seconds; doubled for each further one.
 CANCEL_AGAIN_S = 2.0
+#: Seconds that the command of a submission is given after a signal, to print the number of its job.
+SUBMITTING_S = 10.0
 #: Pauses before the queue is searched for the job of a submission that a signal interrupted, in seconds.
 INTERRUPTED_S = (0.2, 2.0)
 #: Minimum pause between two queries, as a multiple of the duration of the last one.
@@ -519,6 +522,33 @@ def _output(job: Job) -> str:
         return ""
 
 
+def _to_its_end(job: PatientJob, submit: Callable[[], str]) -> str:
+    """The answer of a submission. A signal ends the session but not this command: the job that it brings into the queue
+    is cancelled by its number.
+    """
+    answers: list[str | BaseException] = []
+    over = threading.Event()  # after an interrupted join() Python takes a thread that runs for ended (bpo-45274)
+
+    def run() -> None:
+        try:
+            answers.append(submit())
+        except BaseException as error:
+            answers.append(error)
+        over.set()
+
+    try:
+        threading.Thread(target=run, daemon=True).start()
+        over.wait()
+    except (ForceExitError, KeyboardInterrupt):
+        over.wait(SUBMITTING_S)
+        if answers and isinstance(answers[0], str):
+            job._jobid = answers[0]
+        raise
+    if isinstance(answers[0], BaseException):
+        raise answers[0]
+    return answers[0]
+
+
 class Patient(JobScheduler):
     """The part of a back end that polls; it precedes a ReFrame back end in the list of bases."""
 
@@ -656,13 +686,14 @@ class Patient(JobScheduler):
         try:
             job._jobid = self.submit_patiently(job, submit)
         except (ForceExitError, KeyboardInterrupt):
-            # the command was killed, its request may have arrived: ReFrame cancels a job that has a number
-            for pause in INTERRUPTED_S:
+            # ReFrame cancels a job that has a number; the request of a command that was killed may have arrived
+            for pause in () if job.jobid else INTERRUPTED_S:
                 time.sleep(pause)
                 if found := self._found_in_queue(job):
                     job._jobid = found
-                    ledger.write(job, self.registered_name, self.cancel_command)
                     break
+            if job.jobid:
+                ledger.write(job, self.registered_name, self.cancel_command)
             raise
         except JobSchedulerError as error:
             if job.token is None:
@@ -697,7 +728,7 @@ class Patient(JobScheduler):
             tries += 1
             try:
                 found = self._found_in_queue(job) if tries > 1 else None
-                return found or submit()
+                return found or _to_its_end(job, submit)
             except CommandError as error:
                 words = f"{error} {error.said}".lower()
                 full = any(hint in words for hint in FULL)

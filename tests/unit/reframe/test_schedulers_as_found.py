@@ -462,6 +462,23 @@ def test_one_job_without_an_answer_voids_itself_alone(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        ('{"PBS_O_HOME":"/root","TENKEN_JOB":"tenken/s/t","X":"a b"}', "53.s"),  # OpenPBS 23.06
+        ('{"F":"() { echo "hi"; }","TENKEN_JOB":"tenken/s/t"}', "53.s"), ('"A=1,TENKEN_JOB=tenken/s/t"', "53.s"),
+        ('{"TENKEN_JOB":"tenken/s/u"}', None), ("{}", None),
+    ],
+)  # fmt: skip
+def test_a_submission_that_arrived_is_found_by_its_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: str, found: str | None
+) -> None:
+    monkeypatch.setenv("TENKEN_SESSION", "s")
+    answer = '{"Jobs":{"4.s":{"job_state":"R"},"53.s":{"job_state":"Q","Variable_List":' + variables + "}}}"
+    monkeypatch.setattr(pbs, "run", lambda words, timeout, ok=(0,): answer)
+    assert Pbs().submitted(job_of(tmp_path)) == found
+
+
+@pytest.mark.parametrize(
     ("server", "scheduler", "says", "kind"),
     [
         ("    scheduling = False\n", "", "scheduling = False", Waiting.MENDED),
@@ -575,6 +592,7 @@ WAITS = {
     "reframe/locks.py:FUNCTIONS": ("TENKEN_LOCK_SECONDS, 60 s", "who holds the lock"),
     "reframe/matrices.py:run": ("the time limit of each program", "its command"),
     "reframe/plan.py:_reframe": ("a list of ReFrame, which submits nothing", "nothing: seconds"),
+    "reframe/schedulers/polling.py:_to_its_end": ("the time limit of the command, 10 s after a signal", "nothing"),
     "reframe/schedulers/polling.py:cancel": ("four tries", "that the job may still exist"),
     "reframe/schedulers/polling.py:enqueue": ("two pauses after a signal, 2.2 s", "the job that is cancelled"),
     "reframe/schedulers/polling.py:submit_patiently": ("patience.submission; patience.pending if full", "the error"),
