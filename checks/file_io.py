@@ -10,6 +10,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from tenken.reframe.base import TenkenCheck, command_line
+from tenken.reframe.links import MpiBase
 
 # Finds the HDF5 that h5py brought if no variable names one; otherwise the program searches the library path.
 _FIND_HDF5 = """if [ -z "$TENKEN_HDF5" ]; then for python in $(type -ap python3); do
@@ -236,17 +237,30 @@ class PublishedPlace(rfm.RegressionTestPlugin):
 
 @rfm.simple_test
 class SnapshotPublished(SnapshotCuda, PublishedPlace):
-    """The published snapshots (G1), 16384 to 67108864 particles by factors of 4, on the publication's storage."""
+    """The published snapshots (G1), 16384 to 67108864 particles by factors of 4, on the publication's storage.
+
+    Run B has GPUDirect Storage; run A before it, a process of the same job, has cuFile's compatibility mode.
+    Additional metrics: `write_over_other`, `read_over_other`.
+    """
 
     descr = "N-body snapshots in HDF5, GPU memory, as published"
+    metrics = ["write", "read", "write_other", "read_other"]
     tags = {"storage", "published"}
     time_limit = "4h"
 
     @run_after("setup")
     def choose_place(self):
         """Once the partition is known: folder and smallest size as published."""
-        self.arguments = {"path": self.folder(), "min-particles": 16384, **self.arguments}
-        self.expected_parameters = {"path": self.folder(), **self.expected_parameters}
+        times = "other.times"
+        self.arguments = {"path": self.folder(), "min-particles": 16384, "other": times, **self.arguments}
+        self.expected_parameters = {"path": self.folder(), "other": times, **self.expected_parameters}
+
+    @run_before("run")
+    def measure_compatibility_mode_first(self):
+        """Run A, in the same job before the judged run; without its times run B does not start."""
+        first = {**self.arguments, "times": self.arguments["other"], "other": None, "decide-seconds": 0}
+        command = " ".join(["CUFILE_FORCE_COMPAT_MODE=true", self.executable, *command_line(first)])
+        self.prerun_cmds = [*self.prerun_cmds, command]
 
 
 @rfm.simple_test
@@ -327,6 +341,23 @@ class OverlapPublished(OverlapBase):
         loop = {"steps": 100, "every": 10, "repetitions": 5}
         self.arguments = {**self.arguments, **loop, "bytes": self.state}
         self.expected_parameters |= loop
+
+
+@rfm.simple_test
+class OverlapRanksPublished(OverlapPublished):
+    """The same loop over four ranks of five threads, as published: planes are exchanged after each step, and rank 0
+    writes the parts of all. Without MPI_THREAD_MULTIPLE nothing overlaps: `path.mpi_thread_level` and `left_out.*`.
+    """
+
+    descr = "computing while a snapshot is written, four ranks, as published"
+    valid_systems = ["+mpi"]
+    valid_prog_environs = ["+host_mpi"]
+    subjects = ["ranks"]
+    uses_mpi = True
+    num_tasks = 4
+    num_tasks_per_node = 4
+    env_vars = {**MpiBase.env_vars, "OMP_NUM_THREADS": 5}
+    cores = 20
 
 
 class LoadingBase(FileCheck):

@@ -29,7 +29,7 @@ GROUPS = {
     *(f"R{i}" for i in range(1, 11)), *(f"G{i}" for i in range(1, 5)),
 }  # fmt: skip
 #: The only permitted reasons for not reproducing a row.
-REASONS = {"upc", "xcalablemp", "smint", "other_cpu", "k40", "mdx", "thread_multiple"}
+REASONS = {"upc", "xcalablemp", "smint", "other_cpu", "k40", "mdx"}
 #: Every number that the publications print as a result, by publication and group, as a careful reader finds them.
 PRINTED = {
     ("tsukuba", "T1"): "310 360 100 512 120", ("tsukuba", "T2"): "3.2 4000 96", ("tsukuba", "T3"): "410 450 900 7",

@@ -190,7 +190,7 @@ def mpi_build(mpi: dict[str, str]) -> Iterator[Path]:
         os.environ.update(mpi)
         try:
             configure(folder, "-DTENKEN_WERROR=ON", "-DTENKEN_MPI=ON", "-DTENKEN_TESTS=OFF")
-            build(folder)
+            build(folder, *os.environ.get("TENKEN_TEST_TARGETS", "").split())
         finally:
             os.environ.clear()
             os.environ.update(before)

@@ -527,6 +527,87 @@ def test_a_snapshot_that_later_steps_overwrite_is_noticed(go: Run) -> None:
     assert all(what.startswith("state of step 6, ") for what in whats) and len(whats) >= 2
 
 
+RANKS = ("--bytes", "512Ki", "--step-ms", "1", "--steps", "7", "--every", "3", "--threads", "1")
+
+
+def test_over_ranks_two_threads_call_mpi_at_once_or_nothing_overlaps(
+    run_ranks: Callable[..., Outcome], place: Path
+) -> None:
+    """Four ranks with a quarter of the state each; an MPI that provides less than MPI_THREAD_MULTIPLE, as Fujitsu's."""
+    arguments = (*RANKS, "--repetitions", "3", "--path", str(place))
+    full = run_ranks("overlap", 4, *arguments, OMP_NUM_THREADS="2")
+    assert full.code == 0 and full.document is not None, full.stdout + full.stderr
+    assert full.document["path"]["mpi_thread_level"] == "MPI_THREAD_MULTIPLE"
+    assert full.document["placement"]["ranks"] == 4
+    loops = {m["at"]["mode"]: m for m in named(full.document, "loop")}
+    assert {"none", "serial", "writer"} <= set(loops)
+    assert all(m["subject"] == {"ranks": 4} and m["count"] == 3 for m in loops.values())
+    checks = full.document["verification"]["checks"]
+    assert len(checks) == len(loops) - 1 and all(check["passed"] for check in checks)
+    less = run_ranks("overlap", 4, *arguments, OMP_NUM_THREADS="2", OMPI_MPI_THREAD_LEVEL="1")
+    assert less.code == 0 and less.document is not None, less.stdout + less.stderr
+    assert {m["at"]["mode"] for m in named(less.document, "loop")} == {"none", "serial"}
+    for mode in ("writer", "spare"):
+        told = less.document["path"][f"left_out.{mode}"]
+        assert told == "two threads would call MPI at once, which provides MPI_THREAD_FUNNELED"
+    assert not list(place.iterdir())
+
+
+def test_over_ranks_a_wrong_word_in_the_part_of_another_rank_fails(
+    run_ranks: Callable[..., Outcome], place: Path
+) -> None:
+    spoilt = run_ranks("overlap", 2, *RANKS, "--repetitions", "3", "--path", str(place), "--inject-fault", "element")
+    assert spoilt.code == 1 and spoilt.document is not None
+    wrong = [check for check in spoilt.document["verification"]["checks"] if not check["passed"]]
+    assert wrong and {check["error"] for check in wrong} == {1}
+    uneven = run_ranks("overlap", 3, *RANKS, "--path", str(place))
+    assert uneven.code == 2 and "a multiple of 4096 times the number of ranks" in uneven.stderr
+
+
+def test_two_processes_of_a_job_are_held_against_each_other(go: Run, tmp_path: Path) -> None:
+    file = tmp_path / "other.times"
+    same_rounds = ("--decide-seconds", "0", "--methods")
+    assert go("snapshot_io", *same_rounds, "posix,hdf5_sec2", "--times", str(file)).code == 0
+    other = {tuple(line.split()[:5]): line.split()[5:] for line in file.read_text().splitlines()[2:]}
+    assert len(other) == 2 * 2 * 2 * 2, "methods, layouts, directions, sizes"
+    assert all(len(seconds) == 3 for seconds in other.values())
+    both = go("snapshot_io", *same_rounds, "posix", "--other", str(file))
+    assert both.code == 0 and both.document is not None, both.stdout
+    assert both.document["path"]["other"] == "a process with CUFILE_FORCE_COMPAT_MODE unset"
+    for direction in ("write", "read"):
+        ratios = named(both.document, f"{direction}_over_other")
+        assert len(ratios) == 4
+        for one in ratios:
+            at = one["at"]
+            (mine,) = [m for m in named(both.document, direction) if m["at"] == at]
+            seconds = sorted(map(float, other["host", direction, at["layout"], "posix", str(at["particles"])]))
+            assert one["value"] == pytest.approx(mine["median"] * seconds[1] / (36e-9 * at["particles"]), rel=1e-6)
+    more = go("snapshot_io", "--methods", "posix,direct", "--other", str(file))
+    assert more.code == 1 and more.document is not None
+    assert "the other process has no times of host write asis direct 1001" in more.document["reason"]
+    spoilt = go("snapshot_io", "--methods", "posix", "--times", str(file), "--inject-fault", "element")
+    assert spoilt.code == 1 and not file.exists(), "times of a process that failed"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "No such file"),
+        ("times\n", ":1: such a file begins with '# tenken snapshot times 1'"),
+        ("# tenken snapshot times 1\n# x\n", ": it has no times"),
+        ("# tenken snapshot times 1\n# x\nhost write asis posix 1001\n", ":3: 'subject direction layout"),
+        ("# tenken snapshot times 1\n# x\nhost write asis posix 1001 1e-3 -1\n", ":3: a time is not above 0"),
+        ("# tenken snapshot times 1\n# x\nhost write asis posix 1001 1e-3 x\n", ":3: 'subject direction layout"),
+    ],
+)
+def test_a_wrong_file_of_times_is_refused(go: Run, tmp_path: Path, text: str | None, says: str) -> None:
+    file = tmp_path / "other.times"
+    if text is not None:
+        file.write_text(text)
+    outcome = go("snapshot_io", "--methods", "posix", "--other", str(file))
+    assert outcome.code == 2 and "--other" in outcome.stderr and says in outcome.stderr
+
+
 def test_a_slow_child_does_not_pass_for_gpudirect_storage(build_dir: Path) -> None:
     """The probe's child is the program itself; without a GPU there is nothing to probe."""
     done = subprocess.run(

@@ -20,7 +20,9 @@ class RanksOf : public Base {
     using Base::broadcast;
 
     /// @param program its name, with which messages begin
-    explicit RanksOf(const std::string& program) : world_(program) {}
+    /// @param threads as of World
+    explicit RanksOf(const std::string& program, int threads = MPI_THREAD_FUNNELED)
+        : world_(program, threads) {}
 
     void begin() override { world_.begin(); }
     bool speaks() const override { return world_.speaks(); }
@@ -43,6 +45,9 @@ class RanksOf : public Base {
     void barrier() override { world_.barrier(); }
     void alive(const std::string& doing) override { world_.alive(doing); }
     void set_patience(double seconds) override { world_.set_patience(seconds); }
+
+  protected:
+    int provided_threads() const { return world_.thread_level(); }
 
   private:
     World world_;

@@ -54,7 +54,7 @@ int launched_rank() {
     return -1;
 }
 
-World::World(std::string program) : program_(std::move(program)) {
+World::World(std::string program, int threads) : program_(std::move(program)), thread_level_(threads) {
     rank_ = std::max(0, launched_rank());
 }
 
@@ -70,8 +70,7 @@ World::~World() {
 void World::begin() {
     heard_seconds_ = now_seconds();
     process_cpus();  // determined before the monitoring thread starts
-    int provided = 0;
-    const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    const int result = MPI_Init_thread(nullptr, nullptr, thread_level_, &thread_level_);
     if (result != MPI_SUCCESS) throw MpiError("MPI_Init_thread failed with " + std::to_string(result));
     begun_ = true;
     watching_ = true;

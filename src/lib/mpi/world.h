@@ -31,7 +31,8 @@ class MpiError : public std::runtime_error {
 class World : public Team {
   public:
     /// @param program its name, with which every message begins
-    explicit World(std::string program);
+    /// @param threads the level of threads to request: MPI_THREAD_FUNNELED if only one calls MPI
+    explicit World(std::string program, int threads = MPI_THREAD_FUNNELED);
     ~World() override;
 
     // As a Team.
@@ -49,6 +50,8 @@ class World : public Team {
     int local_size() const { return local_size_; }
     /// The nodes' names by rank.
     const std::vector<std::string>& nodes() const { return nodes_; }
+    /// The level of threads that the MPI provides, which may be below the requested one.
+    int thread_level() const { return thread_level_; }
     /// Number of different nodes.
     int node_count() const;
     /// "Open MPI v5.0.11, ...": the first line of the library's version.
@@ -74,6 +77,7 @@ class World : public Team {
     [[noreturn]] void give_up(const std::string& what);
 
     std::string program_;
+    int thread_level_;
     bool begun_ = false;
     int rank_ = 0;
     int size_ = 1;

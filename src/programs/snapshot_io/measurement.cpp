@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "lib/base/clock.h"
@@ -41,8 +42,15 @@ void SnapshotIo::measure(tenken::Run& run) {
         "reported separately in seconds");
     if (file_io::Kvikio::here().library) document.path("kvikio", file_io::Kvikio::here().library->way());
     const int threads = static_cast<int>(threads_);
+    if (!other_file_.empty()) document.path("other", other_.about());
     on_each_space(threads, threads, [&](MemorySpace& space) { measure_on(space); });
     end();
+    if (times_document_ && document.status() == tenken::Status::ok) {
+        const char* const forced = std::getenv("CUFILE_FORCE_COMPAT_MODE");
+        times_document_->write(times_.text(std::string("a process with CUFILE_FORCE_COMPAT_MODE ") +
+                                           (forced != nullptr ? forced : "unset")));
+    }
+    times_document_.reset();
 }
 
 void SnapshotIo::measure_on(MemorySpace& space) {

@@ -58,6 +58,11 @@ void SnapshotIo::options(tenken::Arguments& arguments) {
     arguments.text(
         "keep", keep_, "NAME",
         "keep the largest snapshot that was read, in the last of the layouts, in --path under this name");
+    arguments.text("times", times_file_, "FILE",
+                   "also write all times to FILE, for --other of another process");
+    arguments.text("other", other_file_, "FILE",
+                   "compare with the times of another process of this job, such as one with "
+                   "CUFILE_FORCE_COMPAT_MODE=true");
     gpu_options(arguments);
 }
 
@@ -84,6 +89,16 @@ void SnapshotIo::prepare(const tenken::Arguments& arguments) {
     }
     if (!keep_.empty() && (!reads_ || keep_.find('/') != std::string::npos)) {
         throw arguments.error("keep", "a name without / where snapshots are read (--directions)");
+    }
+    try {
+        if (!other_file_.empty()) other_ = SnapshotTimes::read(other_file_);
+    } catch (const std::runtime_error& error) {
+        throw arguments.error("other", std::string("a file of --times: ") + error.what());
+    }
+    try {
+        if (!times_file_.empty()) times_document_.reset(new tenken::DocumentFile(times_file_, "--times"));
+    } catch (const std::runtime_error& error) {
+        throw arguments.error("times", std::string("a file that can be written: ") + error.what());
     }
     std::string why_not;
     library_ = file_io::Hdf5::open(why_not);

@@ -21,10 +21,17 @@ void SnapshotIo::report(MemorySpace& space, const std::vector<SnapshotConfig>& c
             moved.push_back(one.data + one.sync);
             opened.push_back(one.open + one.close);
         }
+        const std::string key = SnapshotTimes::key(space.name(), configs[i].write, name_of(configs[i].layout),
+                                                   configs[i].method, particles_);
+        times_.add(key, moved);
         rate.timed(moved, {{"bytes", bytes}});
         around.timed(opened);
         document.add(rate);
         document.add(around);
+        if (other_file_.empty()) continue;
+        tenken::Metric another = metric(space, rate.name + "_other", configs[i]);
+        another.timed(other_.of(key), {{"bytes", bytes}});
+        document.add(another);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "lib/file_io/particles.h"
 #include "lib/file_io/rounds.h"
 #include "lib/file_io/scratch.h"
+#include "programs/snapshot_io/times.h"
 
 namespace snapshot_io {
 
@@ -114,6 +115,8 @@ class SnapshotIo : public file_io::FileProgram {
     double seconds_ = 5;
     double decide_seconds_ = 5;
     std::string keep_;
+    std::string times_file_;
+    std::string other_file_;
 
     std::vector<std::uint64_t> sizes_;
     std::vector<Layout> layouts_;
@@ -122,6 +125,9 @@ class SnapshotIo : public file_io::FileProgram {
     bool reads_ = false;
     std::shared_ptr<const file_io::Hdf5> library_;
     const file_io::RunFolder* folder_ = nullptr;
+    std::unique_ptr<tenken::DocumentFile> times_document_;
+    SnapshotTimes times_;  ///< of this process
+    SnapshotTimes other_;  ///< of the other one
     std::uint64_t particles_ = 0;
     const file_io::Particles content_ = {3};
     Memory memory_[file_io::arrays];

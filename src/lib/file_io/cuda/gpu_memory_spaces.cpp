@@ -60,8 +60,13 @@ class CudaMemorySpaces : public GpuMemorySpaces {
     /// Tests the capabilities in separate processes, because a failing cuFile may end its process.
     std::shared_ptr<const CuFile> open_cufile(const std::string& folder, int gpu) {
         const RunFolder probing(folder, "gds");
-        const GdsProbe straight =
-            probe_gds(probing.file("probe"), gpu, {{"CUFILE_ALLOW_COMPAT_MODE", "false"}});
+        const char* const forced = std::getenv("CUFILE_FORCE_COMPAT_MODE");
+        GdsProbe straight;
+        if (forced != nullptr && std::string(forced) == "true") {
+            straight.why_not = "not tried, as CUFILE_FORCE_COMPAT_MODE is true";
+        } else {
+            straight = probe_gds(probing.file("probe"), gpu, {{"CUFILE_ALLOW_COMPAT_MODE", "false"}});
+        }
         native_ = straight.works;
         why_not_native_ = straight.why_not;
         if (!native_) {
