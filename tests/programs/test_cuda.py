@@ -43,16 +43,19 @@ QUICK = ("--repetitions", "2", "--warmup-seconds", "0")
 NO_DRIVER = "no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded); built for CUDA {}"
 
 
-def built(version: str, *targets: str) -> Path:
-    """The build folder of a toolkit with everything that it can compile, or at least some programs."""
+def built(version: str, *targets: str, mpi: str = "") -> Path:
+    """The build folder of a toolkit with everything that it can compile, or at least some programs.
+
+    `mpi`: "mpi" for a folder of its own, with the MPI of the environment."""
     after_host_build()
-    folder = ROOT / ".cache" / f"tests-src-cuda-{version}"
+    folder = ROOT / ".cache" / "-".join(filter(None, ["tests-src-cuda", version, mpi]))
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         home = cuda_home.make(version, "cublas,cusolver,cufile")
         # one of them with KvikIO, the other without
         more = [f"-DTENKEN_KVIKIO_ROOT={kvikio.make('12', ROOT / '.cache' / 'kvikio')}"] if version == "12.4" else []
+        more = ["-DTENKEN_MPI=ON", "-DTENKEN_TESTS=OFF"] if mpi else more
         configure(
             folder,
             "-DTENKEN_CUDA=ON",
@@ -64,7 +67,7 @@ def built(version: str, *targets: str) -> Path:
             f"-DCMAKE_LIBRARY_PATH={home}/lib64;{home}/lib64/stubs",
             *more,
         )
-        build(folder, *(targets or () if asked else COMPILED.get(version, targets)))
+        build(folder, *(targets or () if asked or mpi else COMPILED.get(version, targets)))
         if version in COMPILED and not asked:
             read_the_others(folder, COMPILED[version])
     return folder

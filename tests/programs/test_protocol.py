@@ -18,11 +18,13 @@ import pytest
 
 from tenken.paths import PROGRAMS, ROOT
 from tests.programs import protocol
+from tests.programs.test_cuda import built
 from tests.programs.test_file_io import hdf5_library
 from tests.programs.test_hpl import blas as blas  # a fixture
 from tests.programs.test_oracles_gpu import double as double  # fixtures
 from tests.programs.test_oracles_gpu import programs as programs
 from tests.support.recorder import BACKWARDS, COLD, DIFFER, ON_ANOTHER, UNSEEN, UNVERIFIED, Process, Trace, short
+from toolchains import cuda_home
 
 pytestmark = pytest.mark.build
 
@@ -118,6 +120,37 @@ def mpi_recorder(mpi: dict[str, str], tmp_path_factory: pytest.TempPathFactory) 
     command = ["mpicc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(library), *sources]
     subprocess.run(command, env=mpi, check=True)
     return library
+
+
+@pytest.fixture(scope="session")
+def nccl_of_ranks(mpi: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """NCCL's program with MPI, and gpu_double.c with the recorder of MPI."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in mpi.items():
+            patch.setenv(name, value)
+        programs = built("12.4", "nccl", mpi="mpi") / "bin"
+        include = cuda_home.make("12.4", "cublas,cusolver,cufile") / "include"
+        library = tmp_path_factory.mktemp("nccl") / "double.so"
+        sources = [str(ROOT / "tests" / "support" / f"{name}.c") for name in ("gpu_double", "mpi_recorder", "recorder")]
+        command = ["mpicc", "-shared", "-fPIC", "-O1", f"-I{include}", "-o", str(library), *sources, "-lm", "-ldl"]
+        subprocess.run(command, check=True)
+    return programs, library
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize("slow", [0, 1])
+def test_nccl_takes_as_long_as_its_slowest_rank(
+    slow: int, nccl_of_ranks: tuple[Path, Path], mpi: dict[str, str], tmp_path: Path
+) -> None:
+    programs, library = nccl_of_ranks
+    case = protocol.Case("nccl", "--gpus 0,1 --operations all_reduce,alltoall --min-bytes 1Mi --max-bytes 1Mi", ranks=2)
+    env = {**mpi, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_TEST_SLOW_RANK": str(slow)}
+    run = protocol.recorded(
+        case, programs, library, tmp_path, TENKEN_NVML=str(library), TENKEN_NCCL=str(library), **env
+    )
+    assert {(part.name, part.process) for part in run.every()} == {("all_reduce", slow), ("alltoall", slow)}
 
 
 @pytest.mark.parametrize("name", protocol.RANKED)
