@@ -27,6 +27,7 @@ class Batch(Patient):
 
     def emit_preamble(self, job):
         options = last_queue([*job.sched_access, *job.options, *job.cli_options])
+        self.refuse_an_array(options)
         ours = [f"{self.prefix} {words}" for words in self.directives(job, [o for o in options if o[:1] != "#"])]
         # an option that begins with # is a whole separate line
         return [*ours, *(option for option in options if option[:1] == "#")]

@@ -65,6 +65,7 @@ class Pbs(Batch):
     #: Whether the server lists jobs that have ended; if not, a job that is no longer listed has ended in an unknown
     #: way.
     keeps_history = True
+    array = r"-J"
 
     def directives(self, job: PatientJob, options: Sequence[str]) -> list[str]:
         dashed = [option for option in options if option.startswith("-")]

@@ -553,6 +553,8 @@ class Patient(JobScheduler):
     """The part of a back end that polls; it precedes a ReFrame back end in the list of bases."""
 
     cancel_command = "qdel"
+    #: How an option begins that makes an array of a job.
+    array = r"-t\b"
     #: Number of jobs assigned to tonight's nodes so far.
     dealt = 0
     #: End of a period without queries for the other jobs, while a submission waited for a full queue.
@@ -678,6 +680,14 @@ class Patient(JobScheduler):
     def cancel_many(self, jobs):
         for job in jobs:
             self.cancel(job)
+
+    def refuse_an_array(self, options: Sequence[str]) -> None:
+        for option in options:
+            if re.match(self.array, option):
+                raise JobSchedulerError(
+                    f"{option!r} of the system file, the check or -J makes an array, whose jobs would share one "
+                    "stage folder; allowed: options of one job, and --repeat to measure again"
+                )
 
     def enqueue(self, job: PatientJob, submit: Callable[[], str]) -> None:
         """Submits; a rejection by the scheduler ends the job, not the test, so that it leaves a record with the reason.

@@ -63,6 +63,7 @@ class Slurm(Patient, SlurmJobScheduler):
     """Queries the controller, and accounting for what the controller has forgotten; either may be down or missing."""
 
     cancel_command = "scancel"
+    array = r"(-a|--array)\b"
 
     def __init__(self):
         super().__init__()
@@ -85,6 +86,7 @@ class Slurm(Patient, SlurmJobScheduler):
         return SlurmJob(*args, **kwargs)
 
     def emit_preamble(self, job):
+        self.refuse_an_array([*job.sched_access, *job.options, *job.cli_options])
         self.pin_tonight(job)
         lines = [line for line in super().emit_preamble(job) if not re.search(r" --nodes=\d+$", line)]
         # ReFrame rounds the nodes down; a job whose node died must fail and name it, not run again on another one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import fcntl
 import json
 import os
@@ -528,6 +529,21 @@ def test_a_host_with_a_bad_vnode_is_not_in_order(monkeypatch: pytest.MonkeyPatch
 def test_options_that_would_replace_the_nodes_are_refused_by_name(tmp_path: Path, option: str) -> None:
     with pytest.raises(JobSchedulerError, match="replaces the job's nodes"):
         Pbs().directives(job_of(tmp_path), [option])
+
+
+@pytest.mark.parametrize(
+    ("back_end", "option", "refused"),
+    [
+        (pbs.Pbs, "-J 1-2", True), (pbs.Pbs, "-J1-9:2", True), (pbs.Pbs, "-a 0100", False),
+        (slurm.Slurm, "--array=1-2", True), (slurm.Slurm, "-a 1-2", True), (slurm.Slurm, "-J name", False),
+        (slurm.Slurm, "--account=a", False), (slurm.Slurm, "-t 5", False),
+        (gridengine.GridEngine, "-t 1-2", True), (gridengine.GridEngine, "-terse", False),
+    ],
+)  # fmt: skip
+def test_an_array_is_refused(back_end: Any, option: str, refused: bool) -> None:
+    """Its jobs wrote over each other's output, on several nodes at once."""
+    with pytest.raises(JobSchedulerError, match="makes an array") if refused else contextlib.nullcontext():
+        back_end.__new__(back_end).refuse_an_array(["-q gpu", option])
 
 
 def test_variables_of_a_site_are_joined_with_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
