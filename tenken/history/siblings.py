@@ -83,7 +83,7 @@ def pooled(history: History, settings: Settings) -> Pooled:
     off = _off(history)
     together = np.array([_middle(off[list(rows)]) for rows in members])
     own = replace(
-        settings, smallest=SMALLEST, smallest_slow=2 * SMALLEST, relative_floor=FLOOR,
+        settings, smallest=SMALLEST, relative_floor=FLOOR,
         threshold=FARTHER * settings.threshold,
     )  # fmt: skip
     detector = Detector(np.zeros(len(members), bool), own)

@@ -6,31 +6,30 @@ from dataclasses import replace
 
 import numpy as np
 
-from tenken.history.detect import dating, order
+from tenken.history.detect import dating, order, volatility
 from tenken.history.detect.excursions import SHORT, Excursions
 from tenken.history.detect.findings import Event, Findings, Noise, State
 from tenken.history.detect.model import Model
+from tenken.history.detect.order import Z_95
 from tenken.history.detect.settings import Settings
 from tenken.history.detect.volatility import Volatility
 from tenken.history.detect.windows import (
     KEPT,
     LONG,
     LONGEST,
-    SLOW,
+    SETTLED,
     SLOW_KEPT,
     SLOW_ONES,
     STRIDE,
     WINDOWS,
-    age,
     distances,
     span,
     spread_of_mean,
 )
 
-_NOTHING_LEFT = 0.2  # fraction of the smallest reported change below which an open event is no regression
-_SLOW_LAG = SLOW_KEPT - 10  # entry of the slow levels, 10 strides ago: whether a series wandered
 _IN_LEARNING = 6.0  # distance at which a level that is still being learned is reset
-_UNSURE = 10  # values: nine of ten series became noisy at most this long before it is detected
+_UNSURE = volatility.WINDOWS[0] // 2  # values: nine of ten series became noisy at most this long before it is detected
+_SLOW_LAG = SLOW_KEPT - 10  # entry of the slow levels, 10 strides ago: whether a series wandered
 
 
 def detect(
@@ -168,9 +167,8 @@ class Detector(Model):
             plain = distance
             tellable = shift >= settings.smallest
             # slow changes are normal for a wandering level
-            tellable[:, SLOW_ONES] = (shift[:, SLOW_ONES] >= settings.smallest_slow) & ~self._slow_wanders[
-                :, _SLOW_LAG, None
-            ]
+            far = shift[:, SLOW_ONES] >= settings.slow * settings.smallest
+            tellable[:, SLOW_ONES] = far & ~self._slow_wanders[:, _SLOW_LAG, None]
             limit = self._limits(side, among, shift)
             part = np.where(tellable, plain / limit, 0.0)
             excursions.advance(
@@ -214,7 +212,7 @@ class Detector(Model):
         for window in range(len(WINDOWS)):
             rows = np.flatnonzero(part[:, window] > 1)
             if len(rows):
-                part[rows, window] *= order.unreached(sign * self._long[rows], WINDOWS[window][1], age(window))
+                part[rows, window] *= order.unreached(sign * self._long[rows], WINDOWS[window][1])
 
     def _plain(self, judged: np.ndarray) -> np.ndarray:
         """Number of values of an obvious and persistent change of each series, 0 without one."""
@@ -260,8 +258,8 @@ class Detector(Model):
         length = plain or WINDOWS[window][1]
         sudden = False
         if slow:
-            former = float(self._slow[row, SLOW_KEPT - (length + SLOW[length]) // STRIDE])
-            own = self._long[row, LONG - length - SLOW[length] - STRIDE :]
+            former = float(self._slow[row, SLOW_KEPT - length // STRIDE])
+            own = self._long[row, LONG - length - STRIDE :]
             new, former, sudden = dating.slow(own, former, self.settings.clip * self._deviation[row])
             began = int(self._long_nights[row, LONG - new])
             length = min(new, KEPT - 2) if sudden else dating.RECENT
@@ -383,7 +381,7 @@ class Detector(Model):
         """
         if self._open[row] >= 0 and self._open[row] == self._last_event[row]:
             return 1.0
-        kind, length, _, _ = WINDOWS[window]
+        kind, length = WINDOWS[window]
         length = self._begun(row, dating.RECENT if kind == "slow" else length)
         count = int(min(self._since[row], KEPT - 1))
         off = self._kept[row, KEPT - count :] - self._levels[row, KEPT - count - 1 : KEPT - 1]
@@ -401,7 +399,7 @@ class Detector(Model):
         shift = self._level[row] - self._former[row]
         anchor = max(min(self._anchor[row], self._remembered()[row]), 2)
         doubt = (1 + self._memory[row]) / (1 - self._memory[row])
-        error = 1.96 * self._deviation[row] * np.sqrt(doubt * (1 / anchor + 1 / self._former_anchor[row]))
+        error = Z_95 * self._deviation[row] * np.sqrt(doubt * (1 / anchor + 1 / self._former_anchor[row]))
         ends = sorted(self._size(row, shift + way * error) for way in (-1, 1))
         return replace(event, size=self._size(row, shift), low=ends[0], high=ends[1])
 
@@ -417,14 +415,15 @@ class Detector(Model):
             return
         deviation = self._deviation[watched]
         fewer = (1 - self._memory[watched]) / (1 + self._memory[watched])
-        level = self._levels[watched, KEPT - 4]
-        level = np.where(self._since[watched] > 3, level, self._level[watched])
+        level = self._levels[watched, KEPT - SETTLED - 1]
+        level = np.where(self._since[watched] > SETTLED, level, self._level[watched])
         gain = (cost[watched] - level) ** 2 - (cost[watched] - self._former[watched]) ** 2
-        gain = np.clip(fewer * gain / (2 * deviation**2), -settings.night_maximum, settings.night_maximum)
+        enough = settings.threshold**2 / 2  # the evidence of a finding; a single value has at most half of it
+        gain = np.clip(fewer * gain / (2 * deviation**2), -enough / 2, enough / 2)
         total = np.maximum(self._back[watched] + gain, 0)
         self._back_nights[watched] = np.where(total > 0, self._back_nights[watched] + 1, 0)
         self._back[watched] = total
-        back = total >= settings.recovered
+        back = total >= enough
         for row in watched[back].tolist():
             self._return(row)
 
@@ -436,7 +435,7 @@ class Detector(Model):
             event = self._events[index]
             if event.recovered_night is not None:
                 continue
-            if level - self._formers[index] > _NOTHING_LEFT * self.settings.smallest:
+            if level - self._formers[index] > self.settings.taken_back * self.settings.smallest:
                 standing.append(index)
                 continue
             self._events[index] = replace(event, recovered_night=self.night)

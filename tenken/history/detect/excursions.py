@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tenken.history.detect.settings import Settings
-from tenken.history.detect.windows import REACH, SLOW, STRIDE, USUAL_REACH, WINDOWS
+from tenken.history.detect.windows import NORMAL, REACH, STRIDE, WINDOWS
 
 #: Width of the bins of distances, in deviations, and of changes, in cost; bins: up to 300, and up to a factor of 20.
 BIN, _FAR_BIN, BINS = 0.1, 0.001, 3000
@@ -18,15 +18,15 @@ BIN, _FAR_BIN, BINS = 0.1, 0.001, 3000
 OVER, COUNTED = 1.0, 2.0
 #: Distance and change over which the frequency of peaks is assumed to fall to 1/e, unless as many peaks as
 #: _USUAL_WEIGHT show otherwise.
-_USUAL, _FAR_USUAL, _USUAL_WEIGHT = 0.25, 0.002, 10.0
+USUAL, _FAR_USUAL, _USUAL_WEIGHT = 0.25, 0.002, 10.0
 #: Windows of two and three values may report closer to the level, at this part of the threshold, and have this part of
 #: the permitted rate: no other window can find a step as soon (docs/statistics.md has the table).
-SHORT = np.array([length <= 3 for _, length, _, _ in WINDOWS])
+SHORT = np.array([length <= 3 for _, length in WINDOWS])
 _NEARER, _SHARE = 0.8, np.where(SHORT, 2.0, 1.0)
 _KNOWN = 2000  # single values of a fleet from which half of that is granted: few show nothing of the tail
 #: Means of this many values are neither short, nor long enough to be normal for any skewness of the values; values
 #: beyond the threshold contain no information about it, and two of them at once are counted separately.
-_SKEWED = np.array([kind == "mean" and 3 < length < 10 for kind, length, _, _ in WINDOWS])
+_SKEWED = np.array([kind == "mean" and 3 < length < 10 for kind, length in WINDOWS])
 _FINE = 20  # bins of a reach at which pairs of values are counted
 _FAR_SHARE = 0.01  # of single values: bins that show in which series they stray far
 
@@ -70,6 +70,14 @@ def beyond(
     return max(least, float(height[at] + excess * np.log(max(rate / allowed, 1.0))))
 
 
+def skewed(threshold: float, skewness: float, lengths: np.ndarray) -> np.ndarray:
+    """Addition to a threshold, so that means of this many values of this skewness exceed it as rarely as normal ones.
+
+    The first term of the expansion of Cornish and Fisher (1938).
+    """
+    return np.asarray((threshold**2 - 1) / 6 * max(float(skewness), 0.0) / lengths**0.5)
+
+
 class Excursions:
     """Of one direction."""
 
@@ -89,9 +97,7 @@ class Excursions:
         self._far = np.zeros((series, windows))
         self._age = np.zeros((series, windows), int)  # its values so far
         #: values after which an excursion is a lasting change
-        self._lasting = np.array(
-            [settings.min_baseline + length + SLOW.get(length, 0) * (kind == "slow") for kind, length, _, _ in WINDOWS]
-        )
+        self._lasting = np.array([settings.min_baseline + length for _, length in WINDOWS])
         #: reported changes, in case they recover
         self._found_peak = np.zeros((series, windows))
         self._found_far = np.zeros((series, windows))
@@ -111,17 +117,13 @@ class Excursions:
 
     def _skewed(self) -> np.ndarray:
         """Addition to the threshold, (windows,), so that means of this fleet's values exceed it as rarely as means of
-        normal values.
-
-        The first term of the expansion of Cornish and Fisher (1938).
-        """
-        skewness = max(float(self._cubes[0] / max(self._watched[0], 1.0)), 0.0)
-        lengths = np.array([length for _, length, _, _ in WINDOWS])
-        return np.asarray((self._settings.threshold**2 - 1) / 6 * skewness / lengths**0.5)
+        normal values."""
+        lengths = np.array([length for _, length in WINDOWS])
+        return skewed(self._settings.threshold, self._cubes[0] / max(self._watched[0], 1.0), lengths)
 
     def _limit(self, among: int, least: np.ndarray, scaled: bool) -> np.ndarray:
         settings = self._settings
-        width, usual = (BIN, _USUAL) if scaled else (_FAR_BIN, _FAR_USUAL)
+        width, usual = (BIN, USUAL) if scaled else (_FAR_BIN, _FAR_USUAL)
         least = least if scaled else np.full(len(WINDOWS), settings.smallest)
         # share of nights on which one window of one series may report by chance
         allowed = settings.false_findings_per_month / 30 / max(among, settings.fleet) / len(WINDOWS) * 2 * _SHARE
@@ -143,11 +145,11 @@ class Excursions:
         single, width = (self._single, BIN) if scaled else (self._far_single, _FAR_BIN)
         share = np.cumsum(_filled(single)[::-1])[::-1] / self._watched[0]  # of values beyond the beginning of each bin
         out = np.zeros(len(WINDOWS))
-        for index, (kind, length, mean, unit) in enumerate(WINDOWS):
+        for index, ((kind, length), (mean, unit)) in enumerate(zip(WINDOWS, NORMAL, strict=True)):
             if kind == "slow":
                 continue
             if length == 2:
-                reach = REACH[2] if kind == "mean" else 0.0
+                reach = REACH if kind == "mean" else 0.0
                 bins = (reach if scaled else (reach - 2 * mean) * self._unit()) / width
                 step = max(round(bins / _FINE), 1)  # as exact as necessary, at the same cost for every noise
                 far = np.count_nonzero(_pairs(share[::step], bins / step) > allowed[index]) * width * step
@@ -155,7 +157,7 @@ class Excursions:
                 far = np.count_nonzero(share > allowed[index] ** (1 / length)) * width
             else:
                 far = np.count_nonzero(share > (2 * allowed[index] / (length * (length - 1))) ** 0.5) * width
-                far = (2 * far + (USUAL_REACH if scaled else 0.0)) / length
+                far = (2 * far + (REACH if scaled else 0.0)) / length
             out[index] = (far - mean) / unit if scaled else far
         return out
 

@@ -78,10 +78,7 @@ def fleet_outliers(
 
 def _scale(sample: np.ndarray) -> float:
     """MAD as a standard deviation, corrected for small samples (Croux and Rousseeuw 1992)."""
-    n = len(sample)
-    small = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
-    factor = small.get(n, n / (n - 0.8))
-    return factor * MAD * float(np.median(np.abs(sample - np.median(sample))))
+    return len(sample) / (len(sample) - 0.8) * MAD * float(np.median(np.abs(sample - np.median(sample))))
 
 
 def _critical(n: int, false_chance: float) -> float:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from math import exp, pi
+from statistics import NormalDist
+
 import numpy as np
 
+from tenken.history.detect.dating import SCATTER_CLIP
 from tenken.history.detect.order import MAD
 from tenken.history.detect.settings import Settings
-from tenken.history.detect.windows import KEPT, LONG, SLOW_KEPT, STRIDE
+from tenken.history.detect.windows import KEPT, LONG, SETTLED, SLOW_KEPT, STRIDE
 
 _LEAST_MEMORY = 0.1  # autocorrelation that may be chance; from twice this value on it counts in full
 _MOST_MEMORY = 0.9
-_QUANTILE_80 = 1.2816  # mean magnitude of a normal variable
-_CLIPPED = 0.973  # deviation of a normal variable clipped to 2.5 (its square is the variance)
-_FORECAST = 3  # number of values whose mean the level must predict
 _FORGIVES = 0.1  # factor by which the usual level follows nights of fewer samples more slowly
+#: Variance of a normal variable of deviation 1 that is clipped.
+_BEYOND, _AT = 2 * NormalDist().cdf(-Settings.clip), exp(-(Settings.clip**2) / 2) / (2 * pi) ** 0.5
+_CLIPPED = 1 - _BEYOND - 2 * Settings.clip * _AT + Settings.clip**2 * _BEYOND
 _LAG = 6  # delay of the noise estimate relative to the level, in values
 
 
@@ -71,11 +75,11 @@ class Model:
         floor = self._floor(rows)
         near = MAD * np.median(np.abs(cost - level[:, None]), axis=1)
         # if modes are far apart, most values are in one of them, but neighbours often are not
-        apart = np.quantile(np.abs(np.diff(cost, axis=1)), 0.8, axis=1) / (_QUANTILE_80 * 2**0.5)
-        rough = np.maximum(np.maximum(near, apart), floor)[:, None]
-        drawn = np.clip(cost - level[:, None], -3 * rough, 3 * rough)
+        apart = np.quantile(np.abs(np.diff(cost, axis=1)), 0.8, axis=1) / (NormalDist().inv_cdf(0.9) * 2**0.5)
+        reach = SCATTER_CLIP * np.maximum(np.maximum(near, apart), floor)[:, None]
+        drawn = np.clip(cost - level[:, None], -reach, reach)
         level = level + drawn.mean(axis=1)
-        drawn = np.clip(cost - level[:, None], -3 * rough, 3 * rough)
+        drawn = np.clip(cost - level[:, None], -reach, reach)
         self._level[rows] = level
         self._deviation[rows] = np.maximum(np.sqrt((drawn**2).sum(axis=1) / (drawn.shape[1] - 1)), floor)
         self._product[rows] = (drawn[:, 1:] * drawn[:, :-1]).mean(axis=1)
@@ -108,7 +112,7 @@ class Model:
 
     def _remember(self, rows: np.ndarray | slice) -> None:
         """The autocorrelation of series, 0 unless significant, corrected for its bias (Kendall 1954)."""
-        number = np.minimum(np.maximum(self._number[rows], 20), 2 / self.settings.noise_weight)
+        number = np.minimum(np.maximum(self._number[rows], self.settings.min_baseline), 2 / self.settings.noise_weight)
         memory = self._product[rows] / np.maximum(self._deviation[rows] ** 2, np.finfo(float).tiny)
         memory = memory + (1 + 3 * memory) / number
         stands_out = np.clip((memory - _LEAST_MEMORY) / _LEAST_MEMORY, 0, 1)
@@ -132,9 +136,12 @@ class Model:
         return np.where(known, self._level + (cost - self._level) * factor, cost)
 
     def _youth(self) -> np.ndarray:
-        """Factor for the uncertainty of a deviation estimated from few values, shape (series, 1)."""
+        """Factor for the uncertainty of a deviation estimated from few values, shape (series, 1).
+
+        The first term of the expansion of Student's quantile in its degrees of freedom (Fisher 1926).
+        """
         number = np.maximum(self._number, self.settings.min_baseline)[:, None]
-        return 1 + self.settings.youth / np.minimum(number, 2 / self.settings.noise_weight)
+        return 1 + (self.settings.threshold**2 + 1) / 4 / np.minimum(number, 2 / self.settings.noise_weight)
 
     def _follow(self, rows: np.ndarray, cost: np.ndarray) -> None:
         """Update level, noise and autocorrelation with a value; distant ones are clipped."""
@@ -142,20 +149,20 @@ class Model:
         at = self._all_or(rows)
         self._anchor[at] += 1
         weight = np.maximum(1 / np.maximum(self._number[at], 1), settings.noise_weight)
-        settled = self._since[at] > 3
+        settled = self._since[at] > SETTLED
         own = self._kept[at]
         for way, fastest in enumerate(settings.level_weights):
             level, deviation = self._tracks[way, at], self._track_deviation[way, at]
             reach = settings.clip * deviation
             drawn = np.clip(own[:, -1] - level, -reach, reach)
             before = np.clip(own[:, -2] - self._track_levels[way, at, -2], -reach, reach)
-            square = np.where(settled, drawn**2 / _CLIPPED**2, deviation**2)
+            square = np.where(settled, drawn**2 / _CLIPPED, deviation**2)
             variance = deviation**2 + weight * (square - deviation**2)
             self._track_deviation[way, at] = np.maximum(np.sqrt(variance), self._floor(at))
             product = np.where(settled, drawn * before, self._track_product[way, at])
             self._track_product[way, at] += weight * (product - self._track_product[way, at])
-            error = own[:, -_FORECAST:].mean(axis=1) - self._track_levels[way, at, -_FORECAST - 1]
-            error = np.where(self._since[at] > _FORECAST, np.clip(error, -reach, reach) ** 2, np.nan)
+            error = own[:, -SETTLED:].mean(axis=1) - self._track_levels[way, at, -SETTLED - 1]
+            error = np.where(self._since[at] > SETTLED, np.clip(error, -reach, reach) ** 2, np.nan)
             old = self._track_error[way, at]
             self._track_error[way, at] = np.where(np.isnan(error), old, old + weight * (error - old))
             self._tracks[way, at] = level + drawn * np.maximum(1 / self._anchor[at], fastest)

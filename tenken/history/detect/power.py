@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 
 from tenken.history.detect.findings import Noise
-from tenken.history.detect.windows import WINDOWS, spread_of_mean
+from tenken.history.detect.windows import NORMAL, WINDOWS, spread_of_mean
 
 
 def power(noise: Noise, nights: int, chance: float = 0.9) -> np.ndarray:
@@ -24,7 +24,7 @@ def power(noise: Noise, nights: int, chance: float = 0.9) -> np.ndarray:
     spread = spread_of_mean(noise.memory)
     doubt = (1 + noise.memory) / (1 - noise.memory) / noise.remembered
     beyond = NormalDist().inv_cdf(chance)
-    for index, (kind, length, _, unit) in enumerate(WINDOWS):
+    for index, ((kind, length), (_, unit)) in enumerate(zip(WINDOWS, NORMAL, strict=True)):
         if length > nights or kind == "slow":
             continue
         own = noise.deviation * np.sqrt((unit * spread[:, length - 1]) ** 2 * length + doubt)

@@ -14,8 +14,6 @@ class Settings:
     false_findings_per_month: float = 0.3
     #: a smaller relative change of a single series is not a finding
     smallest: float = 0.015
-    #: ... nor is a slow change below this, over some forty nights or more
-    smallest_slow: float = 0.022
     #: a lasting change of this size (order.precedence) is a finding, regardless of the fleet's excursions
     plain: float = 0.04
     #: ... and one of this size of two values far outside the range of three weeks (order.ratio)
@@ -50,18 +48,13 @@ class Settings:
     fleet: int = 200
     #: minimum distance of a finding, however quiet the fleet's past; a single value this far is a spike
     threshold: float = 4.0
-    #: ... and this factor for a slow change: a level may wander
-    slow: float = 1.45
-    #: added to it, relative, over the number of values in the noise estimate
-    youth: float = 4.5
+    #: ... and this factor for a slow change, and for the smallest one: a level may wander
+    slow: float = 1.47
     #: factor per night by which the weight of old excursions decays
     forgetting: float = 0.995
     #: number of the largest excursions that determine the decay of their frequency
     largest: int = 25
 
-    #: evidence (nats) for the former level at which a regression has recovered, and the maximum per night
-    recovered: float = 9.0
-    night_maximum: float = 5.0
     #: an improvement that reverts this fraction of a regression ends it
     taken_back: float = 0.5
     #: a change that recovers within this many values was an excursion, which the detector learns from

@@ -1,6 +1,6 @@
 """A detector on disk: one line of JSON, then its arrays in memory layout. The content is data and never executed.
 
-    {"format": "tenken-state/8", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
+    {"format": "tenken-state/9", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
     <the arrays, the events: bytes>
 
 Names, types and shapes of the arrays are those of a new detector with the same number of series: a file cannot
@@ -26,9 +26,11 @@ from tenken.history.detect.findings import Event
 from tenken.history.detect.volatility import Volatility
 from tenken.model import files
 
-FORMAT = "tenken-state/8"
+FORMAT = "tenken-state/9"
 #: Maximum length of the first line in bytes.
 _HEAD = 4096
+#: Maximum of a number: beyond it JSON is not exact.
+_MOST = 2**53
 _NUMBERS: dict[str, type] = {
     "night": int, "judged": int, "exposed": float, "exposed_better": float, "watched": int, "watched_better": int,
 }  # fmt: skip
@@ -133,7 +135,7 @@ def _head(line: bytes) -> dict[str, Any]:
     kinds: dict[str, type] = {"mark": str, "digest": str, "nights": int, "events": int, **_NUMBERS}
     for name, kind in kinds.items():
         value: Any = head.get(name)
-        if type(value) is not kind or (isinstance(value, (int, float)) and not 0 <= value < 2**53):
+        if type(value) is not kind or (isinstance(value, (int, float)) and not 0 <= value < _MOST):
             raise StateError(f"is damaged: '{name}' is {repr(value)[:40]}")
     return head
 
@@ -142,8 +144,8 @@ def _restore(detector: Detector, head: dict[str, Any], events: np.ndarray) -> No
     """The remaining data; indices are validated."""
     indices: list[tuple[str, int, int]] = [
         ("_choice", 0, len(detector.settings.level_weights)), ("_last_event", -1, len(events)),
-        ("_open", -1, len(events)), ("_number", 0, 2**53), ("_since", 0, 2**53), ("_told", 0, 2**53),
-        ("_back_nights", 0, 2**53), ("_noisy", -1, len(events)),
+        ("_open", -1, len(events)), ("_number", 0, _MOST), ("_since", 0, _MOST), ("_told", 0, _MOST),
+        ("_back_nights", 0, _MOST), ("_noisy", -1, len(events)),
     ]  # fmt: skip
     for name, least, end in indices:
         array = getattr(detector, name)

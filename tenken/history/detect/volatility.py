@@ -11,23 +11,23 @@ from __future__ import annotations
 import numpy as np
 
 from tenken.history.detect.dating import SCATTER_CLIP
-from tenken.history.detect.excursions import BIN, BINS, COUNTED, OVER, beyond
+from tenken.history.detect.excursions import BIN, BINS, COUNTED, OVER, USUAL, beyond, skewed
+from tenken.history.detect.order import RECENT, Z_95
 from tenken.history.detect.settings import Settings
 
 #: Number of values of a window; each half of it must be noisier by itself.
-WINDOWS = (20, 40)
+WINDOWS = (Settings.min_baseline, 2 * Settings.min_baseline)
 #: Number of values that define the usual scatter: minimum for counting excursions, minimum for judging a series, and
 #: the weight of one value once there are many.
-USUAL_FROM, JUDGED_FROM, WEIGHT = WINDOWS[0], 50, 1 / 120
+USUAL_FROM, JUDGED_FROM, _WEIGHT = WINDOWS[0], 50, 1 / 120
 _LONGEST = WINDOWS[-1]
+#: Noise has returned to its level when the newest values of the shorter window have covered this part of the way.
+_BACK = 0.6
+#: Neighbouring values are assumed to be correlated by this factor of the variance of their mean.
+_DEPENDENT = 1.2
 #: Part of the squared deviation that is added before the logarithm is taken, so that all near values are equal.
 _NEAR = 0.3
 _FAR = SCATTER_CLIP  # deviations beyond which all values are equal: one spike must not count like twenty values
-#: Standard deviation of the restlessness of normal noise; neighbouring values are assumed to be correlated by this
-#: factor.
-_LEAST_DEVIATION, _DEPENDENT = 0.72, 1.2
-#: Noise has returned to its level when the newest values of the middle window have covered this part of the way.
-_BACK = 0.6
 
 
 class Volatility:
@@ -40,7 +40,7 @@ class Volatility:
         self._number = np.zeros(series, int)  # values since the noise moved
         self._unit = np.ones(series)  # deviation that is the unit of the distances
         self._mean = np.zeros(series)  # mean of the values before the longest window
-        self._square = np.full(series, _LEAST_DEVIATION**2)
+        self._square = np.full(series, _LEAST**2)
         self._rested = np.zeros(series, int)  # number of values that it is computed from
         self._former = np.full(series, np.nan)  # mean before the series became noisy
         self._peak = np.zeros((series, len(WINDOWS)))
@@ -86,23 +86,23 @@ class Volatility:
 
     def _learn(self, rows: np.ndarray, values: np.ndarray) -> None:
         self._rested[rows] += 1
-        weight = np.maximum(1 / self._rested[rows], WEIGHT)
+        weight = np.maximum(1 / self._rested[rows], _WEIGHT)
         change = values - self._mean[rows]
         known = self._rested[rows] >= USUAL_FROM
         far = np.minimum(change[known] / self._deviation(rows[known]), self._settings.threshold)
         self._cubes += (float((far**3).sum()), float(len(far)))
         self._mean[rows] += weight * change
-        started = np.maximum(self._rested[rows], 10)  # the deviation begins as that of normal noise
-        self._square[rows] += np.maximum(1 / started, WEIGHT) * (change**2 - self._square[rows])
+        started = np.maximum(self._rested[rows], RECENT)  # the deviation begins as that of normal noise
+        self._square[rows] += np.maximum(1 / started, _WEIGHT) * (change**2 - self._square[rows])
 
     def _deviation(self, rows: np.ndarray) -> np.ndarray:
-        return np.maximum(np.sqrt(self._square[rows]), _LEAST_DEVIATION)
+        return np.maximum(np.sqrt(self._square[rows]), _LEAST)
 
     def _distances(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Distance of each window's mean, in its standard deviations, and the noise of its halves relative to the
         usual."""
         total = np.cumsum(self._kept[rows, ::-1], axis=1)
-        usual = np.minimum(self._rested[rows], 2 / WEIGHT)
+        usual = np.minimum(self._rested[rows], 2 / _WEIGHT)
         off = np.stack([total[:, length - 1] / length - self._mean[rows] for length in WINDOWS], axis=1)
         own = np.sqrt(_DEPENDENT * (1 / np.array(WINDOWS)[None, :] + 1 / usual[:, None]))
         newer = np.stack([total[:, length // 2 - 1] / (length // 2) for length in WINDOWS], axis=1)
@@ -113,10 +113,10 @@ class Volatility:
     def _limits(self, series: int) -> np.ndarray:
         settings = self._settings
         allowed = settings.false_noisy_per_month / 30 / max(series, settings.fleet) / len(WINDOWS)
-        skewness = max(float(self._cubes[0] / max(self._cubes[1], 1.0)), 0.0)
-        least = settings.noisy + (settings.noisy**2 - 1) / 6 * skewness / np.array(WINDOWS) ** 0.5
+        skewness = self._cubes[0] / max(self._cubes[1], 1.0)
+        least = settings.noisy + skewed(settings.noisy, skewness, np.array(WINDOWS))
         fleet = np.array(
-            [beyond(count, BIN, 0.25, float(one), allowed, float(self._exposed[0]), settings.largest)
+            [beyond(count, BIN, USUAL, float(one), allowed, float(self._exposed[0]), settings.largest)
              for count, one in zip(self._count, least, strict=True)]
         )  # fmt: skip
         return fleet
@@ -143,9 +143,9 @@ class Volatility:
         counts = np.arange(1, _LONGEST + 1)
         # where a step of the mean is most likely
         gain = np.where(totals > 0, totals**2 / counts, 0)
-        length = int(gain[4:].argmax()) + 5
+        length = int(gain[RECENT - 1 :].argmax()) + RECENT
         mean = float(totals[length - 1] / length)
-        error = 1.96 * (_DEPENDENT * (1 / length + 1 / min(self._rested[row], 2 / WEIGHT))) ** 0.5
+        error = Z_95 * (_DEPENDENT * (1 / length + 1 / min(self._rested[row], 2 / _WEIGHT))) ** 0.5
         error *= float(self._deviation(np.array([row]))[0])
         usual, now, low, high = _noise(self._mean[row] + np.array([0, mean, mean - error, mean + error]))
         if np.isnan(self._former[row]):
@@ -176,16 +176,18 @@ class Volatility:
         return ratio
 
 
-def _restlessness() -> np.ndarray:
-    """Mean restlessness of normal noise of each of the deviations `_NOISES`."""
+def _restlessness() -> tuple[np.ndarray, float]:
+    """Of normal noise: the mean for each deviation of `_NOISES`, and the standard deviation for a deviation of 1."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(160)
     near = np.minimum(np.abs(nodes[:, None]), np.abs(nodes[:, None] - nodes[None, :]) / 2**0.5)
     weight = weights[:, None] * weights[None, :] / (2 * np.pi)
-    return np.array([(weight * np.log(_NEAR + np.minimum(noise * near, _FAR) ** 2)).sum() for noise in _NOISES])
+    of = [np.log(_NEAR + np.minimum(noise * near, _FAR) ** 2) for noise in (*_NOISES, 1)]
+    means = np.array([(weight * one).sum() for one in of])
+    return means[:-1], float(np.sqrt((weight * of[-1] ** 2).sum() - means[-1] ** 2))
 
 
 _NOISES = np.geomspace(0.01, 100, 200)
-_MEANS = _restlessness()
+_MEANS, _LEAST = _restlessness()
 
 
 def _noise(mean: np.ndarray) -> np.ndarray:

@@ -8,40 +8,59 @@ distance, in units of its standard deviation when nothing has changed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
-from tenken.history.detect.order import RECENT, WEEKS
+from tenken.history.detect.order import BEFORE, LASTED, RECENT, WEEKS
+from tenken.history.detect.settings import Settings
 
-#: (kind, number of values, mean and standard deviation of it for independent normal values of deviation 1; from
-#: 10^6 windows). `slow` is a level that follows within about five values, compared with the level some time before
-#: (SLOW), for drifts that the level follows.
-WINDOWS: tuple[tuple[str, int, float, float], ...] = (
-    ("min", 2, -0.5635, 0.8249),
-    ("mean", 2, -0.1056, 0.7447),
-    ("min", 3, -0.8457, 0.7486),
-    ("mean", 3, -0.0701, 0.5937),
-    ("mean", 5, -0.0231, 0.4507),
-    ("mean", 10, -0.0058, 0.3170),
-    ("slow", 10, 0.0, 0.3333),
-    ("slow", 14, 0.0, 0.3333),
-)
-#: Number of values between a slow window and the level it is compared with, by its length; and how often that level is
-#: stored.
-SLOW = {10: 30, 14: 60}
+#: (kind, number of values); `slow` is a level that follows within about five values, compared with the level as many
+#: values before, for drifts that the level follows.
+WINDOWS: tuple[tuple[str, int], ...] = (
+    ("min", 2), ("mean", 2), ("min", 3), ("mean", 3), ("mean", 5), ("mean", 10), ("slow", 40), ("slow", 70),
+)  # fmt: skip
+#: Number of values between two stored levels of slow windows; and how many levels are stored.
 STRIDE = 5
-SLOW_KEPT = 16
-#: Number of values stored: the longest slow window, the time before it and three weeks.
-LONG = 14 + SLOW[14] + WEEKS
-LONGEST = 14
+SLOW_KEPT = max(length for _, length in WINDOWS) // STRIDE + 1
+#: Number of values stored: the longest slow window and three weeks.
+LONG = STRIDE * SLOW_KEPT + WEEKS
+LONGEST = max(length for kind, length in WINDOWS if kind != "slow")
+#: Standard deviations beyond the second worst to which the worst value of a `mean` window is clipped.
+REACH = 1.0
 _CHOSEN = 4.0
-#: Standard deviations beyond the second worst to which the worst value of a `mean` window is clipped, by its length.
-REACH = {2: 1.5}
-USUAL_REACH = 1.0
+#: Number of values after which a level that moved is used as one that did not.
+SETTLED = 3
 #: Indices of the slow windows.
 SLOW_ONES = tuple(index for index, window in enumerate(WINDOWS) if window[0] == "slow")
-#: Values stored for each series: the longest window and the value before it.
-KEPT = 18
+#: Values stored for each series: those of `order.precedence` and the value before them.
+KEPT = LASTED + BEFORE + 1
+
+
+def _normal(kind: str, length: int) -> tuple[float, float]:
+    """Mean and standard deviation of a window of independent normal values of deviation 1.
+
+    Of the worst of them by its density; of their mean less the part of the distance of the worst from the second that
+    is clipped, which is independent of the mean; of a level with the fastest weight by its variance.
+    """
+    if kind == "slow":
+        weight = Settings.level_weights[-1]
+        return 0.0, float(np.sqrt(weight / (2 - weight)))
+    step = 0.05
+    x = np.arange(-8, 8, step)
+    density = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
+    below = np.vectorize(NormalDist().cdf)
+    if kind == "min":
+        chance = length * density * below(-x) ** (length - 1) * step
+        mean = float((chance * x).sum())
+        return mean, float(np.sqrt((chance * x**2).sum() - mean**2))
+    beyond = np.arange(step / 2, 8, step)  # of the distance of the two, over REACH
+    apart = [length * (density * below(x - REACH - one) ** (length - 1)).sum() * step**2 for one in beyond]
+    cut, square = float(np.sum(apart)), float(2 * (beyond * apart).sum())
+    return -cut / length, float(np.sqrt(length + square - cut**2) / length)
+
+
+NORMAL = tuple(_normal(*window) for window in WINDOWS)
 
 
 @dataclass(frozen=True)
@@ -57,14 +76,8 @@ class Distances:
 
 def span(window: int) -> int:
     """Number of newest values that a window compares: all of them must be newer than the last change of level."""
-    kind, length, _, _ = WINDOWS[window]
-    return length + SLOW[length] + STRIDE if kind == "slow" else length
-
-
-def age(window: int) -> int:
-    """Number of values since the level that a window compares with: its own, and for a slow one those before it."""
-    kind, length, _, _ = WINDOWS[window]
-    return length + SLOW[length] if kind == "slow" else length
+    kind, length = WINDOWS[window]
+    return length + STRIDE if kind == "slow" else length
 
 
 def spread_of_mean(memory: np.ndarray) -> np.ndarray:
@@ -118,30 +131,28 @@ def distances(
         low[1] = np.minimum(low[1], np.maximum(low[0], one))
         low[0] = np.minimum(low[0], one)
         ends[length] = (total, high[0], high[1], low[0], low[1])
-    for index, (kind, length, mean, unit) in enumerate(WINDOWS):
-        level = known[kept - length - 1]
-        before = np.clip(columns[kept - length - 1] - level, -2.5 * deviation, 2.5 * deviation)
-        echo = before * memory * (1 - memory**length) / (1 - memory) / length
-        sum_, first, second, least, next_least = ends[length]
+    for index, ((kind, length), (mean, unit)) in enumerate(zip(WINDOWS, NORMAL, strict=True)):
         if kind == "slow":
-            level = slow[:, SLOW_KEPT - (length + SLOW[length]) // STRIDE]
-            echo = 0.0
-            up = down = recent
-        elif kind == "min":
-            up, down = least, first
+            level, echo, own = slow[:, SLOW_KEPT - length // STRIDE], 0.0, unit * np.sqrt(doubt)
+            up = down = middle = recent
         else:
-            reach = REACH.get(length, USUAL_REACH) * deviation
-            up = (sum_ - first + np.minimum(first, second + reach)) / length
-            down = (sum_ - least + np.maximum(least, next_least - reach)) / length
+            level = known[kept - length - 1]
+            reach = Settings.clip * deviation
+            before = np.clip(columns[kept - length - 1] - level, -reach, reach)
+            echo = before * memory * (1 - memory**length) / (1 - memory) / length
+            own = unit * spread[:, length - 1] * np.sqrt(length)
+            sum_, first, second, least, next_least = ends[length]
+            up, down, middle = least, first, sum_ / length
+        if kind == "mean":
+            up = (sum_ - first + np.minimum(first, second + REACH * deviation)) / length
+            down = (sum_ - least + np.maximum(least, next_least - REACH * deviation)) / length
+        up, down, middle = up - level - echo, down - level - echo, middle - level - echo
         anchor = np.clip(held - length, 1, anchors)
-        own = unit * np.sqrt(doubt) if kind == "slow" else unit * spread[:, length - 1] * np.sqrt(length)
         # a level set from the few values that revealed it is less certain than one from as many other values
         scale = deviation * np.sqrt(own**2 + np.minimum(doubt / anchor * (1 + _CHOSEN / anchor), 1))
-        fits = (usable >= span(index)) & (held - length >= 3)
-        up, down = up - level - echo, down - level - echo
+        fits = (usable >= span(index)) & (held - length >= SETTLED)
         worse[:, index] = np.where(fits, (up - mean * deviation) / scale, -np.inf)
         better[:, index] = np.where(fits, (-down - mean * deviation) / scale, -np.inf)
-        middle = up if kind == "slow" else sum_ / length - level - echo
         if length >= RECENT:  # most of the newest values must confirm it: a spike or two are no change of level
             gone = (halfway - level) * np.sign(middle)
             middle = np.where(2 * gone >= np.abs(middle), middle, 0.0)
