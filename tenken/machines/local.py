@@ -419,11 +419,13 @@ class Looker:
         there, untaken = len(drivers), drivers.count("")
         if there <= shown or self._visible() is not None:
             return 0
-        given = self.listing("dev", r"nvidia\d+")
+        if untaken + shown > there:
+            untaken = 0  # those shown have no link either: the links say nothing
+        given = self.listing("dev", r"nvidia\d+") if any(drivers) else []
         if not untaken and (len(given) == shown or "SLURM_JOB_ID" in self.env or self._in_container()):
             self.notes.append(f"{shown} of {there} NVIDIA GPUs on the PCI bus are visible to this container or job")
             return 0
-        lost = min(untaken or there, there - shown)
+        lost = untaken or there - shown
         self.notes.append(f"{there} NVIDIA GPUs on the PCI bus, {shown} visible to the driver: {lost} lost")
         return lost
 

@@ -75,6 +75,8 @@ class FixtureMachine:
             folder = f"sys/bus/pci/devices/0000:{slot + 16:02x}:00.0"
             self.write(f"{folder}/vendor", f"{vendor}\n")
             self.write(f"{folder}/class", f"{kind}\n")
+            if self.cards and not (self.root / folder / "driver").is_symlink():
+                (self.root / folder / "driver").symlink_to("../../../bus/pci/drivers/nvidia")
         files = self.said.get("device_files", self.said.get("on_bus", len(self.cards)))
         for index in range(files if self.cards else 0):
             self.write(f"dev/nvidia{index}", "")
