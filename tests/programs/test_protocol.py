@@ -94,6 +94,19 @@ def test_what_is_slow_is_in_every_figure_that_contains_it_and_in_no_other(
     assert any(found.values()) and (name == "nccl" or not all(found.values()))
 
 
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize("slow", [0, 1])
+def test_the_figure_of_all_gpus_is_that_of_the_slow_one(
+    slow: int, programs: Path, double: Path, tmp_path: Path
+) -> None:
+    """Neighbours of the stencil do not wait for this one, so that each has its own time."""
+    more = {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double), "TENKEN_TEST_SLOW_GPU": str(slow)}
+    run = protocol.recorded(protocol.GPU["stencil_gpu"], programs, double, tmp_path, **more)
+    assert {part.timed_on for part in run.every() if part.name == "cells"} == {slow}
+
+
 #: Programs for several GPUs or ranks that are not in this table, nor in that of ranks.
 NOT_SLOWED = {
     "burn": "its load is cuBLAS, which the double lacks; each GPU has its own figures",

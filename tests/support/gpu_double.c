@@ -8,7 +8,8 @@
  *
  * What $TENKEN_TEST_SLOW names is slow: with gpu1 every kernel, collective and copy of that GPU, with gpu0>gpu1 or
  * pinned>gpu0 copies that go this way. Each takes 10 s more: on its stream, then on whatever waits for it, streams by
- * events and the host. Events of two GPUs have no time between them.
+ * events and the host. On the GPU that $TENKEN_TEST_SLOW_GPU names only the time between events is longer, so that no
+ * other one waits for it. Events of two GPUs have no time between them.
  *
  * Times are whole multiples of 2^-10 ms, which a float holds exactly: what is written down is that multiple.
  */
@@ -436,8 +437,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s) {
     timed = !timed;
     /* some 0.1 to 1.1 ms, hardly two alike nearby; where the host's time is made up too, hardly two alike at all */
     const int64_t times = getenv("TENKEN_TEST_STEP") == NULL ? 997 : 399989;
+    const char* const slow = getenv("TENKEN_TEST_SLOW_GPU");
     ++count;
-    device_time[current] += 100 + count * (times == 997 ? 7919 : count * 7919 % times + 104729) % times;
+    device_time[current] += (slow != NULL && atoi(slow) == current ? 2 * times : 0) + 100 + count * (times == 997 ? 7919 : count * 7919 % times + 104729) % times;
     enqueue(s, 0);
     event->busy = s->busy;
     event->time = (int64_t)current << 40 | (device_time[current] + event->busy);
