@@ -13,7 +13,7 @@ from tenken.reframe.links import FIND_NCCL
 #: Seconds of the rounds by mode, and the bounds of `-S burn_seconds`: a minute to a week.
 SECONDS = {"burn-in": 600}
 LEAST, MOST = 60, 7 * 24 * 3600
-#: Seconds in addition to the rounds: data of each phase, the first round, the measurements before and after.
+#: Seconds in addition to the rounds: data of each phase, the first round, and the measurements before and after.
 BESIDE = 900
 #: Faults of each class in each phase: if at most one is missed, the detected share is above 0.999 with 95 % confidence.
 INJECTIONS = 5000
@@ -57,7 +57,7 @@ class BurnBase(TenkenCheck):
 
 @rfm.simple_test
 class Burn(BurnBase):
-    """All GPUs at once; before the rounds, products with and without verification in turns; after them, the power of
+    """All GPUs at once. Before the rounds, products with and without verification in turns; after them, the power of
     the hottest phase.
     """
 

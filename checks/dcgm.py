@@ -44,7 +44,7 @@ class DcgmDiag(NamedProgram):
     dcgm_level = variable(str, value="")
 
     def options(self):
-        # its exit status also differs if a test failed; the JSON states which one
+        # its exit status also differs if a test failed; the JSON states which one did
         return f"diag -r {self.dcgm_level or LEVELS[self.tenken_mode]} -j || true"
 
     def parse(self, output):

@@ -20,8 +20,8 @@ print(glob.glob(u.find_spec("h5py").submodule_search_locations[0] + ".libs/libhd
 done; [ -r "$TENKEN_HDF5" ] && export TENKEN_HDF5 || unset TENKEN_HDF5; fi"""
 
 #: By mode: end of the sweep (as published), largest snapshot, factor, seconds for each size, and seconds for cases left
-#: undecided: 0.5 in quick left one of three runs undecided on the disk of a virtual machine with an H200 (0.829 to 1.07
-#: in 10 rounds of 0.1 s).
+#: undecided. With 0.5 in quick, one of three runs remained undecided on the disk of a virtual machine with an H200
+#: (0.829 to 1.07 in 10 rounds of 0.1 s).
 SNAPSHOTS = {
     "quick": (1_048_576, 64, 0.4, 2.5),
     "acceptance": (16_777_216, 32, 2, 4),
@@ -37,9 +37,9 @@ MAPS = {
     "published": ("4Gi", 4, "all", "all", 4, 20),
 }
 #: With GPUs a file is read in two steps, from the page cache and over the link. They overlap only in files of many
-#: blocks per thread: at 16 MiB filling and draining take as long as the middle, and a bound on the whole would be
-#: meaningless. So quick uses the same size as nightly, and omits everything that waits for the disk: all writes, some
-#: of which SnapshotCuda measures.
+#: blocks per thread. At 16 MiB, filling and draining take as long as the middle, and a bound on the whole would be
+#: meaningless. So quick uses the same size as nightly and omits everything that waits for the disk: all writes, some of
+#: which SnapshotCuda measures.
 CUDA_MAPS = {
     **MAPS,
     "quick": ("256Mi", 256, "few", "read_cached", 0.2, 0.1),
@@ -89,7 +89,7 @@ class FileCheck(TenkenCheck):
         self.valid_systems = [_on_cuda(one) for one in self.valid_systems]
         self.arguments = {"backend": self.backend, "gpus": "all", **self.arguments}
         if self.tenken_mode in ("quick", "acceptance"):
-            # the file system is judged, which all GPUs of a node share; Transfer measures the link of each
+            # what is judged is the file system, which all GPUs of a node share; Transfer measures the link of each
             self.gpus = 1
             self.arguments = {**self.arguments, "gpus": "0"}
 
@@ -207,8 +207,8 @@ class StorageMapHost(MapBase):
 
 @rfm.simple_test
 class StorageMapCuda(MapBase):
-    """The map for data in the memory of every GPU; a cached file must be read into it at 0.8 of the slower stage of
-    the path.
+    """The map for data in the memory of every GPU. A cached file must be read into it at 0.8 of the rate of the slower
+    stage of the path.
     """
 
     descr = "the fastest way between GPU memory and files"

@@ -7,12 +7,12 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from tenken.reframe.base import TenkenCheck
 
-#: Square problems of every precision that some GPU supports; the program leaves out and names those that a GPU lacks.
+#: Square problems of every precision that some GPU supports; the program omits and names those that this GPU lacks.
 LADDER = (
     "fp64,fp64_tensor,fp32,tf32,fp16,bf16,int8,fp8_e4m3,fp8_e4m3_fast,fp8_e5m2,fp8_e5m2_fast,fp8_blocks,"
     "mxfp8,nvfp4,mxfp4"
 )
-#: The part of it that mode quick runs, one square problem per precision.
+#: The part of them that mode quick runs, one square problem per precision.
 FEW = "fp16,fp64_tensor,fp8_e4m3"
 #: The update of an LU with FP32 sums: the attainable rate of HPL-MxP at an NB of 1024 to 8192.
 UPDATES = ",".join(f"fp16_c32:65536x65536x{k}" for k in (1024, 2048, 4096, 8192)) + (
@@ -34,7 +34,7 @@ class GemmBase(TenkenCheck):
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]
     subjects = ["gpu"]
-    #: Seconds of each case on each GPU add up.
+    #: The seconds of each case add up over the GPUs.
     time_limit = "60m"
 
     #: The problems, as in the program's `--cases`; None: those of the check.
@@ -56,7 +56,7 @@ class GemmBase(TenkenCheck):
             "cases": self.gemm_cases or self.cases(),
             # zeros double the time
             "data": "random" if quick or acceptance else "both",
-            # the power limiter overshoots after a second and takes 0.3 s to recover
+            # the power limiter overshoots after a second, and needs 0.3 s to recover
             "sustained-seconds": 0.6 if quick else 1.2,
             "energy-seconds": 0 if quick or (acceptance and self.one_of_two()) else 2.1,
         }

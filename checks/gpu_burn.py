@@ -8,9 +8,9 @@ from reframe.core.builtins import variable
 from tenken.parsers import gpu_burn
 from tenken.reframe.foreign import Figure, NamedProgram, first_word
 
-#: Seconds by mode; a GPU of 141 GB reports for the first time after 12, one of 80 GB and a third of its rate after 20.
+#: Seconds by mode. A GPU of 141 GB reports for the first time after 12, one of 80 GB with a third of its rate after 20.
 SECONDS = {"quick": 30, "acceptance": 30, "nightly": 60, "published": 300}
-#: Its kernel file is next to the program and is searched in the working folder.
+#: Its kernel file is next to the program, which looks for it in the working folder.
 _KERNEL = (
     '$(d=$(dirname "$(command -v {0})"); for k in "$d"/compare.fatbin "$d"/compare.ptx; '
     'do [ ! -f "$k" ] || {{ echo "-c $k"; break; }}; done)'

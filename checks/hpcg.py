@@ -20,7 +20,7 @@ class HpcgHost(HpcgBase):
 
     @run_after("setup")
     def set_problem(self):
-        """104^3 as HPCG's own default; smaller if a node has few cores or time is limited: the reference solver,
+        """104^3 as HPCG's own default; smaller if a node has few cores or time is limited, since the reference solver,
         which must run first, is serial.
         """
         few = (self.cores or 1) < 8
@@ -73,7 +73,7 @@ class HpcgCuda(HpcgBase):
 @rfm.simple_test
 class HpcgCudaSmall(HpcgBase):
     """One GPU at 104^3, HPCG's default size: limited by launches unless the multigrid cycle is a CUDA graph. A copy in
-    random order is also solved: the solver must find a colouring for it as well (`shuffled`).
+    random order is solved too: the solver must find a colouring for it as well (`shuffled`).
     """
 
     descr = "HPCG on one GPU, 104^3, and a copy in random order"

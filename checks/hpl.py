@@ -62,7 +62,7 @@ class Hpl(HplBase):
             room = f"{self.machine.gpu_memory_gib:.0f} GiB"
             self.waive(f"not supported by the device: N={n} does not fit into {room}; size=full uses what fits")
         wanted = {"backend": "cuda", "nb": str(nb), **({"n": str(n)} if fits else {})}
-        # the library is compared, and energy is measured, where memory and time permit
+        # the library is compared, and energy is measured, only if memory and time permit
         compare = fits and self.tenken_mode != "quick"
         self.arguments = {**self.arguments, "energy-seconds": None if self.tenken_mode == "quick" else 2.5}
         self.arguments = {**self.arguments, **wanted, "gpus": "0", "compare-library": compare, "steps": True}
@@ -92,7 +92,7 @@ class HplNode(HplBase):
         self.set_size(OF_NODE.get(self.num_tasks))
 
     def set_size(self, known: tuple[int, int] | None):
-        """The known best N for this number of GPUs, if it fits; in mode acceptance the N that fills the memory."""
+        """The known best N for this number of GPUs if it fits; in mode acceptance, the N that fills the memory."""
         n, nb = known or (0, 2048)
         memory = self.num_tasks * self.machine.gpu_memory_gib
         room = 0.95 * memory - self.num_tasks * BESIDE_GIB
@@ -117,7 +117,8 @@ class HplNode(HplBase):
 
 @rfm.simple_test
 class HplBetweenNodes(HplNode):
-    """All GPUs of several nodes together, N for 85 % of their memory: two, or by `-S HplBetweenNodes.num_nodes=64`."""
+    """All GPUs of several nodes together, with N for 85 % of their memory: two nodes, or as many as `-S
+    HplBetweenNodes.num_nodes=64` gives."""
 
     descr = "HPL on all GPUs of several nodes"
     tags = {"hpl", "acceptance"}

@@ -12,8 +12,8 @@ from tenken.reframe.links import FIND_NCCL, NEAR_GPU
 
 #: Order of the matrix and columns eliminated together on one GPU; FP32 takes 4 N^2 bytes.
 ONE_GPU = {"quick": (65536, 2048), "nightly": (131072, 4096), "acceptance": (163840, 4096), "published": (163840, 4096)}
-#: The same for all GPUs of a node, by their number: 163840 sqrt(Q) in multiples of the block, so that each GPU has the
-#: same share of its memory filled as a single one (weak scaling).
+#: The same for all GPUs of a node, by their number: 163840 sqrt(Q) in multiples of the block, which fills the same
+#: share of each GPU's memory as on a single one (weak scaling).
 OF_NODE = {2: (229376, 4096), 4: (327680, 4096), 8: (462848, 4096)}
 #: GiB on the GPU in addition to its part of the matrix.
 BESIDE_GIB = 10.0
@@ -37,7 +37,7 @@ class MxpBase(TenkenCheck):
         """Once the partition is known: repetitions and warm-up of the mode."""
         quick = self.tenken_mode == "quick"
         repetitions = {"quick": 1, "acceptance": 2}.get(self.tenken_mode, 3)
-        # mode quick measures no energy: that alone would take longer than the solution
+        # mode quick measures no energy, which alone would take longer than the solution
         timed = {"warmup-seconds": 1, "energy-seconds": 0} if quick else {"warmup-seconds": 5}
         self.arguments = {"repetitions": repetitions, **timed, **self.arguments}
         self.expected_parameters = {"repetitions": repetitions, **self.expected_parameters}

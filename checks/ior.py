@@ -1,4 +1,4 @@
-"""IOR over several nodes: what they write to a shared file system, and read from it, all at once."""
+"""IOR over several nodes: what they write to a shared file system and read from it, all at once."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _TRUE = "every word read is the one written, and every file has its size"
 
 @rfm.simple_test
 class IorBetweenNodes(NamedProgram):
-    """All nodes write at once, then read what another node wrote: two nodes, or by `-S
-    IorBetweenNodes.num_nodes=64`.
+    """All nodes write at once, then read what another node wrote: two nodes, or as many as `-S
+    IorBetweenNodes.num_nodes=64` gives.
 
-    A file for each rank, synced before its time ends. After the timed repetitions one more read is verified.
-    `-S storage_path=DIR` names the file system (default: that of the stage folder), `named_command` or TENKEN_IOR
-    the program or its folder. Waived without it.
+    One file per rank, synced before its time ends. After the timed repetitions, one more read is verified. `-S
+    storage_path=DIR` names the file system (default: that of the stage folder), `named_command` or TENKEN_IOR the
+    program or its folder. Waived without it.
     """
 
     descr = "IOR: a shared file system, all nodes at once"
@@ -49,7 +49,7 @@ class IorBetweenNodes(NamedProgram):
     num_nodes = variable(int, value=2)
     #: Ranks on each.
     ior_ranks = variable(int, value=8)
-    #: What each rank writes, and in what pieces, as IOR reads sizes.
+    #: What each rank writes, and in what pieces, in IOR's notation of sizes.
     ior_block = variable(str, value="1g")
     ior_transfer = variable(str, value="4m")
     #: Timed repetitions.
@@ -71,13 +71,13 @@ class IorBetweenNodes(NamedProgram):
         self.num_tasks = self.num_nodes * self.ior_ranks
 
     def options(self):
-        # reading is shifted by a node, so that nothing comes from the memory of the node that wrote it
+        # reading is shifted by one node, so that nothing comes from the memory of the node that wrote it
         named = shlex.quote(str(Path(self.storage_path, "tenken-ior")))
         return f"-a POSIX -F -C -e -g -b {self.ior_block} -t {self.ior_transfer} -o {named} -f ior.tests"
 
     @run_before("run")
     def write_tests(self):
-        """Just before the job script is written: the two tests, in the words of IOR, in a folder of this run."""
+        """Just before the job script is written: the two tests, as IOR reads them, in a folder of this run."""
         place = shlex.quote(self.storage_path) if self.storage_path else '"$PWD"'
         tests = (
             "IOR START\\ntestFile=%s/data\\nsetTimeStampSignature=%d\\nwriteFile=1\\nreadFile=1\\nkeepFile=1\\n"
@@ -87,7 +87,7 @@ class IorBetweenNodes(NamedProgram):
         self.prerun_cmds = [
             *self.prerun_cmds,
             f"tenken_ior=$(mktemp -d {place}/.tenken-ior-XXXXXX) || exit",
-            # the pattern of the data is that of this run
+            # each run has its own data pattern
             f"printf '{tests}' \"$tenken_ior\" $(( $(date +%s) % 1000000000 )) > ior.tests",
         ]
         self.postrun_cmds = [*self.postrun_cmds, 'rm -rf "$tenken_ior"']

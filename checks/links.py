@@ -142,13 +142,13 @@ class MpiPair(MpiBase):
 
     @run_after("setup")
     def force_the_rail(self):
-        """Once the partition is known: leaves UCX one device."""
+        """Once the partition is known: restricts UCX to one device."""
         if self.rail:
             self.env_vars = {**self.env_vars, "UCX_NET_DEVICES": self.rail}
 
     @run_after("setup")
     def refuse_more_nodes(self):
-        """Once the partition is known: refuses other than two nodes."""
+        """Once the partition is known: rejects any number of nodes but two."""
         if self.num_nodes != 2:
             raise ReframeError(f"{self.unique_name}: num_nodes is {self.num_nodes}; allowed: 2, it measures a pair")
 
@@ -200,8 +200,8 @@ class MpiBetweenNodes(MpiPair):
 @rfm.simple_test
 class MpiAllAtOnce(MpiBase):
     """All nodes at once with a rank each: bisections by the order of the nodes and at random, incast, latency of two
-    nodes while the others send, and which node arrives late in collectives; four nodes, or as many as
-    `-S MpiAllAtOnce.num_nodes=64` gives. With `-S MpiAllAtOnce.minutes=10` each of them lasts ten minutes.
+    nodes while the others send, and which node arrives late in collectives. It uses four nodes, or as many as `-S
+    MpiAllAtOnce.num_nodes=64` gives. With `-S MpiAllAtOnce.minutes=10` each of them lasts ten minutes.
     """
 
     descr = "bisection, incast, a victim under load and late arrivals between several nodes"
@@ -307,7 +307,7 @@ class NcclBetweenNodes(Nccl):
 
     @run_after("init")
     def need_so_many_nodes(self):
-        """At listing: requires that many nodes, or two GPUs that act as nodes."""
+        """At listing: requires that many nodes, or two GPUs that stand in for nodes."""
         if self.as_nodes:
             self.num_nodes = 1
             self.valid_systems = [f"{one} +gpus2" for one in self.valid_systems]

@@ -41,7 +41,7 @@ class MemcopyGpu(MemcopyBase):
 
     @run_after("init")
     def leave_the_larger_to_others(self):
-        """At listing: the large arrays not in mode acceptance."""
+        """At listing: leaves the large arrays out of mode acceptance."""
         if self.array_bytes > 4_000_000_000:
             self.tags = self.tags - {"acceptance"}
 

@@ -116,13 +116,13 @@ class NcclTests(TenkenCheck):
                 made = document(parse_all(text), nodes[0], nodes, self.expected_parameters["gpus"] or 1)
             path.write_text(json.dumps(self.stamp(made)))
         except NcclTestsFormatError as error:
-            path.write_text(str(error))  # not a document: the judgement states this and keeps the text
+            path.write_text(str(error))  # it is not a document; the judgement says so and keeps the text
         return super().judgement()
 
 
 @rfm.simple_test
 class NcclTestsBetweenNodes(NcclTests):
-    """The same between the GPUs of two nodes, or of `nccl_tests_nodes` nodes: binaries built with MPI."""
+    """The same between the GPUs of two nodes, or of `nccl_tests_nodes` nodes, with binaries built with MPI."""
 
     descr = "the site's nccl-tests between the GPUs of several nodes"
     valid_systems = ["+cuda +mpi +nodes"]

@@ -52,7 +52,8 @@ class MpiOsu(MpiBase):
     #: Largest message in bytes.
     osu_max_bytes = variable(int, value=4194304)
 
-    #: Whether they accept options for sizes and iterations; the Python ports accept none and choose both themselves.
+    #: Whether they accept options for sizes and iterations; the Python ports accept neither, and choose both
+    #: themselves.
     osu_takes_sizes = variable(bool, value=True)
 
     #: Longest time of one benchmark in seconds.
@@ -97,7 +98,7 @@ class MpiOsu(MpiBase):
         """Shell lines: the parts of each benchmark (tenken/reframe/locks.py), and how one is launched with its time
         limit.
 
-        The memory of the buffers comes last: the benchmarks ignore options after it.
+        The memory of the buffers comes last, since the benchmarks ignore options after it.
         """
         sizes = parts if self.osu_takes_sizes else lambda *_: []
         of = [f"tenken_parts_{name}='{'|'.join(sizes(name, self.osu_max_bytes))}'" for name in self.osu_benchmarks]
@@ -138,7 +139,7 @@ class MpiOsu(MpiBase):
                 made = document(parse_all(text), nodes[0], self.num_tasks, nodes, buffers)
             path.write_text(json.dumps(self.stamp(made)))
         except OsuFormatError as error:
-            path.write_text(str(error))  # not a document: the judgement states this and keeps the text
+            path.write_text(str(error))  # it is not a document; the judgement says so and keeps the text
         return super().judgement()
 
 
@@ -171,7 +172,7 @@ class MpiOsuPublished(MpiOsuBetweenNodes):
 
 @rfm.simple_test
 class MpiOsuCollectives(MpiOsu):
-    """Collectives of all cores, or with `osu_ranks` of as many ranks per node, on `osu_nodes` nodes."""
+    """Collectives over all cores of `osu_nodes` nodes, or over `osu_ranks` ranks per node."""
 
     descr = "the site's OSU Micro-Benchmarks, collectives of whole nodes"
     tags = {"links", "mpi", "osu", "acceptance"}

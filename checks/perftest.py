@@ -24,7 +24,7 @@ class BetweenTwo(NamedProgram):
     num_tasks = 2
     num_tasks_per_node = 1
     named_by = "TENKEN_PERFTEST"
-    # the file of an earlier attempt would make both of them clients
+    # the file of an earlier attempt would make both nodes clients
     outputs = [RESULT_FILE, "tenken-server"]
 
     #: Options, such as -d mlx5_0 -x 3.

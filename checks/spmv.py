@@ -8,7 +8,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from tenken.reframe.base import TenkenCheck
 from tenken.reframe.matrices import default_folder
 
-#: What a mode measures on a GPU: more than 4 x the L2 of any GPU to date, so that each has a memory limit.
+#: What a mode measures on a GPU: more than 4 x the L2 of any GPU to date, so that each matrix has a memory limit.
 GPU_MATRICES = {
     "quick": "poisson27:128",
     "acceptance": "poisson27:192,fem:88,rmat:22",
@@ -16,7 +16,7 @@ GPU_MATRICES = {
     "published": "poisson27:192,poisson27:256,poisson7:256,fem:88,rmat:22,random:4000000,tridiagonal:30000000,"
     "banded:2000000:20",
 }
-#: The largest of these needs 19 GB on the GPU with its conversions; GPUs with less memory use the smaller ones.
+#: The largest of these needs 19 GB on the GPU, including its conversions; GPUs with less memory use the smaller ones.
 SMALL_GPU_MATRICES = "poisson27:128,poisson7:200,fem:48,rmat:20"
 
 
@@ -43,7 +43,7 @@ class SpmvBase(TenkenCheck):
         self.arguments = {
             **self.arguments,
             "repetitions": 100,
-            "variant-warmup-seconds": 0.05,  # the clocks are already up after the dot product
+            "variant-warmup-seconds": 0.05,  # the dot product has already brought the clocks up
             "files": self.files(),
         }
         self.expected_parameters |= {"repetitions": 100}

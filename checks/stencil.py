@@ -22,16 +22,14 @@ RATES = ["cells", "efficiency", "total", "compute", "pack", "halo_node", "halo_n
 class StencilBase(TenkenCheck):
     """27 points in double, blocks of 4 steps, verified on a small grid divided in the same way and on the last step.
 
-    Metrics: `cells` (Gcell/s) and `efficiency` (% of the same number of times the best slab alone) by exchange,
-    `total` (s, 128 steps; 32 in mode quick), phases of a block in ms and `share` of them; `alone`, `fused` and `copy`
-    of each GPU.
+    Metrics: `cells` (Gcell/s) and `efficiency` (% of as many times the best slab alone) by exchange, `total` (s, 128
+    steps; 32 in mode quick), phases of a block in ms and their `share`; `alone`, `fused` and `copy` of each GPU.
     """
 
     program = "stencil"
 
     def slab(self, gpus: int) -> dict[str, int]:
-        """Cells of one slab: as published with 512 planes per node, otherwise as many as fit on a GPU, at most 17
-        GB."""
+        """Cells of one slab: 512 planes per node as published, otherwise as many as fit on a GPU, at most 17 GB."""
         if self.tenken_mode == "published":
             return {"nx": 2048, "ny": 2048, "nz": 512 // gpus}
         if self.tenken_mode == "quick" or self.machine.gpu_memory_gib < 20:
@@ -42,7 +40,7 @@ class StencilBase(TenkenCheck):
         """The program's arguments, which its document must repeat."""
         asked = {"points": 27, "precision": "double", "repetitions": 100, "steps": 128, **more}
         self.expected_parameters = {**asked, **self.expected_parameters}
-        # A GPU at its power cap slows down within a second. An efficiency is a ratio of rates after that, while a
+        # A GPU at its power cap slows down within a second. An efficiency is a ratio of rates after that, but a
         # kernel's own rate is taken before: after 0.3 s it would include the limiter's first dip (174 instead of 202
         # Gcell/s with two steps per pass on an H200).
         settled = more.get("backend") == "cuda" and more.get("exchange") != "none"
@@ -52,7 +50,7 @@ class StencilBase(TenkenCheck):
 
 @rfm.simple_test
 class Stencil(StencilBase):
-    """One GPU after the other, without neighbours: the cost of a step, with one and with several per pass."""
+    """One GPU after the other, without neighbours: the cost of a step, with one step and with several per pass."""
 
     descr = "stencil on one GPU"
     share = 9
@@ -67,7 +65,7 @@ class Stencil(StencilBase):
 
     @run_after("init")
     def leave_single_precision_to_long_modes(self):
-        """At listing: single precision not in mode acceptance."""
+        """At listing: no single precision in mode acceptance."""
         if self.precision == "single":
             self.tags = self.tags - {"acceptance"}
 
@@ -190,7 +188,7 @@ class StencilNodes(StencilRanksBase):
     tags = {"stencil", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +mpi"]
     valid_prog_environs = ["+cuda +mpi"]
-    #: Methods of halo exchange; the first two run in one job, since the gain of one over the other is a metric.
+    #: Methods of halo exchange; the first two run in one job, since their ratio is a metric.
     way = parameter(["host,p2p", "mpi"])
     #: Nodes; more than two in mode published only.
     num_nodes = parameter([2, 4, 16, 64])
@@ -270,7 +268,7 @@ class StencilHostRanks(StencilBase):
 
 @rfm.simple_test
 class StencilBlocks(StencilBase):
-    """Steps between exchanges, 1 to 16, on the GPUs of a node: which of them takes the minimum time (S1, S3)."""
+    """1 to 16 steps between exchanges on the GPUs of a node, and which number takes the minimum time (S1, S3)."""
 
     descr = "stencil over the GPUs of a node, by steps between exchanges"
     tags = {"stencil", "published"}
@@ -296,7 +294,8 @@ class StencilBlocks(StencilBase):
 
 @rfm.simple_test
 class StencilHostNodes(StencilBase):
-    """The CPUs of 64 nodes, a rank each with 128 GiB in two arrays, blocks of 16 steps (S5's figure of MPI alone)."""
+    """The CPUs of 64 nodes, one rank on each with 128 GiB in two arrays, blocks of 16 steps (S5's figure of MPI
+    alone)."""
 
     descr = "stencil on the CPUs of many nodes, MPI"
     tags = {"stencil", "published"}
@@ -305,7 +304,7 @@ class StencilHostNodes(StencilBase):
     subjects = ["ranks"]
     metrics = RATES
     uses_mpi = True
-    # 100 blocks of 16 steps, a step of 6 s as published
+    # 100 blocks of 16 steps at 6 s per step, as published
     time_limit = "4h"
     env_vars = dict(MpiBase.env_vars)
     #: Nodes, as published.
@@ -333,8 +332,8 @@ class StencilHostNodes(StencilBase):
 
 
 class FormBase(TenkenCheck):
-    """One formulation of the stencil of 27 points in double, as short as its programming model allows, verified like
-    the others: a small grid against one step at a time, and every cell of the last step.
+    """One formulation of the stencil of 27 points in double, as short as its programming model allows. It is verified
+    like the others: a small grid against one step at a time, and every cell of the last step.
 
     Metrics: `cells` (Gcell/s) of all parts; docs/stencil.md has the lines of code of each formulation.
     """

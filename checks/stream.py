@@ -11,8 +11,8 @@ from tenken.reframe.build import BuildFirst
 
 class StreamBase(TenkenCheck):
     """copy, scale, add, triad and dot in double precision; the value is the median of the repetitions. Fewer than 100
-    are not sufficient on a host: in archived H200 sessions the median of 30 differs from that of 100 by 1.4 %, 12 % at
-    the 95th percentile.
+    are not enough on a host: in archived H200 sessions the median of 30 differs from that of 100 by 1.4 %, and by 12 %
+    at the 95th percentile.
 
     Metrics: `copy`, `scale`, `add`, `triad`, `dot` in GB/s per subject. Checked analytically after the timed part.
     """

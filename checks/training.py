@@ -101,7 +101,7 @@ class TrainingStep(TrainingBase):
 
     @run_after("init")
     def choose_precision(self):
-        """At listing: the precision; FP8 in the modes without a limit of time."""
+        """At listing: the precision; FP8 only in the modes without a time limit."""
         self.products = self.precision
         if self.precision == "fp8":
             self.tags = self.tags - {"quick", "acceptance"}
@@ -109,8 +109,8 @@ class TrainingStep(TrainingBase):
 
 @rfm.simple_test
 class TrainingParallel(TrainingBase):
-    """All GPUs of a node train one model: by data, each with its own tokens, or by tensor, each with its part of heads
-    and width. Additional metrics: `alone` by rank, `exposed`, `imbalance`; `scaling` by data.
+    """All GPUs of a node train one model: data-parallel, each with its own tokens, or tensor-parallel, each with its
+    part of heads and width. Additional metrics: `alone` by rank, `exposed`, `imbalance`; `scaling` by data.
     """
 
     descr = "a training step of all GPUs of a node together"
@@ -122,7 +122,7 @@ class TrainingParallel(TrainingBase):
 
     @run_after("init")
     def choose_parallel(self):
-        """At listing: how the model is divided; by tensor in the modes without a limit of time."""
+        """At listing: how the model is divided; tensor-parallel only in the modes without a time limit."""
         self.parallel = self.divided
         if self.divided == "tensor":
             self.tags = self.tags - {"acceptance"}

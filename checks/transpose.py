@@ -28,7 +28,7 @@ class Transpose(TenkenCheck):
 
     @run_after("setup")
     def set_tasks(self):
-        """Once the partition is known: sizes and memories of the mode, the large one where it fits."""
+        """Once the partition is known: sizes and memories of the mode, the large one only if it fits."""
         sizes = "1024,2048" if self.tenken_mode == "quick" else "1024,2048,4096"
         # three GiB and more: not in the memory of a Jetson
         bandwidth = self.kinds == "cuda" and self.machine.gpu_memory_gib >= 12

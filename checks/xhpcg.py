@@ -103,7 +103,7 @@ class HpcgBinary(HpcgBase):
                 made = document(parse(text), nodes[0], nodes, self.command, {"implementation": "xhpcg"})
             path.write_text(json.dumps(self.stamp(made)))
         except HpcgFormatError as error:
-            path.write_text(str(error))  # not a document: the judgement states this and keeps the text
+            path.write_text(str(error))  # it is not a document; the judgement says so and keeps the text
         return super().judgement()
 
 

@@ -3,9 +3,9 @@
     apt-get install likwid; make run; . .venv/bin/activate
     python scripts/compare_stream.py --rounds 9 --stream .build/local-node-host/bin/stream
 
-Neighbours of a virtual machine share its memory, so only rounds of one run are compared: each round runs every
-LIKWID kernel and stream once, and the ratio is taken within the round. Prints per kernel the median and the best
-over the rounds of both, in GB/s, and the median ratio.
+Neighbours of a virtual machine share its memory, so only rounds of one run are compared. Each round runs every LIKWID
+kernel and stream once, and the ratio is taken within the round. Prints, per kernel, the median and the best of both
+over the rounds, in GB/s, and the median ratio.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KERNELS = {
 
 
 def likwid(kernel: str, megabytes: int, cores: int) -> float:
-    """GB/s of one LIKWID kernel over `megabytes` MB of arrays in all; 0 where this CPU cannot run it."""
+    """GB/s of one LIKWID kernel over `megabytes` MB of arrays in all; 0 if this CPU cannot run it."""
     command = ["likwid-bench", "-t", kernel, "-w", f"N:{megabytes}MB:{cores}", "-i", "20"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"MByte/s:\s+([0-9.]+)", done.stdout)

@@ -17,7 +17,7 @@ GROUP = "tenken.commands"
 
 #: What people need first, in this order; `--help` lists all others under "more".
 FIRST = ("systems", "checks", "report", "gate", "acceptance", "node")
-#: Shown below the `--help` of the command that each line names, and of its parent commands that have none.
+#: Examples, shown below the `--help` of the command that each line names, and of its parent commands that have none.
 EXAMPLES = """
 tenken systems describe
 tenken systems list
@@ -133,7 +133,7 @@ def _show_examples(parser: argparse.ArgumentParser) -> None:
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """The parser of all subcommands, or of the named one alone: the others are not imported."""
+    """The parser of all subcommands, or of the named one alone, without importing the others."""
     parser = _Parser(
         prog="tenken",
         description="Describe machines, list checks, judge and report results. The checks are run by ReFrame.",

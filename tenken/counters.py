@@ -5,8 +5,8 @@ this module, which needs the standard library alone.
 
 A counter that is missing, was reset in between, or is at its maximum is unknown (None), never 0. The classic counters
 of InfiniBand ports stop at their maximum (InfiniBand Architecture Specification 1.4, 16.1.3.5, PortCounters), but many
-drivers read them from wider registers; so a value counts as saturated only at exactly the largest value of its width.
-All others are 64 bits wide and wrap, which does not happen within a node's life.
+drivers read them from wider registers. A value therefore counts as saturated only at exactly the largest value of its
+width. All others are 64 bits wide; they would wrap, but not within a node's life.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from pathlib import Path
 FAULT, BER, NOTED = "fault", "ber", "noted"
 #: Maximum bit error rate of every link (InfiniBand Architecture Specification, volume 2).
 MAX_BER = 1e-12
-#: Share by which the bytes of the ports may differ from those of the messages, and what headers, acknowledgements and
-#: the end of a packet add to a message at most.
+#: Share by which the bytes of the ports may differ from those of the messages, and the most that headers,
+#: acknowledgements and the end of a packet add to a message.
 PATH, HEADER_BYTES = 0.10, 256
 #: Key of the changes in the facts of a record's job.
 FACT = "ports"
@@ -37,8 +37,8 @@ FACT = "ports"
 
 @dataclass(frozen=True)
 class Counter:
-    """An error counter: its folder, its width in bits if it stops at its maximum (None: 64 bits, which wrap), the
-    meaning of a rise, and what it counts."""
+    """An error counter: its folder, its width in bits if it stops at its maximum (None: 64 bits, which wrap), what a
+    rise means, and what it counts."""
 
     source: str
     bits: int | None
@@ -266,8 +266,9 @@ def aer(bus: str, root: Path = Path("/")) -> Counters:
 
 # ---- optics and error correction ---------------------------------------------------------------------------------
 
-#: What mlxlink -m -c (NVIDIA's MFT) prints, by the name kept. A value may have its module's own limits, `54 [-5..75]`,
-#: and one of each lane. Error rates are since the counters were cleared last; 15E-255 is none.
+#: What mlxlink -m -c (NVIDIA's MFT) prints, by the name kept. A value may be followed by its module's own limits, `54
+#: [-5..75]`, and there may be one for each lane. Error rates are since the counters were last cleared; 15E-255 means
+#: none.
 OPTICS = {
     "effective_ber": "Effective Physical BER", "effective_errors": "Effective Physical Errors",
     "raw_ber": "Raw Physical BER", "raw_errors": "Raw Physical Errors Per Lane",
@@ -279,8 +280,8 @@ _MODULE = ("temperature_c", "rx_dbm", "tx_dbm")
 
 
 def optics_of(output: str) -> dict[str, str]:
-    """The values of OPTICS in what mlxlink printed, without spaces; what is N/A, or 0 with limits of 0 (a passive
-    cable), is left out."""
+    """The values of OPTICS in the output of mlxlink, without spaces. Left out: N/A, and 0 with limits of 0 (a passive
+    cable)."""
     printed = {}
     for line in output.splitlines():
         name, _, said = re.sub(r"\x1b\[[0-9;]*m", "", line).partition(" : ")
@@ -290,7 +291,7 @@ def optics_of(output: str) -> dict[str, str]:
 
 
 def read_optics(names: Iterable[str]) -> tuple[dict[str, dict[str, str]], str]:
-    """By port (`mlx5_0/1`) what mlxlink shows of its optics and error rates, and why there is nothing."""
+    """By port (`mlx5_0/1`): what mlxlink shows of its optics and error rates, or why there is nothing."""
     tool = shutil.which("mlxlink", path=f"{os.environ.get('PATH', '')}:/usr/bin:/usr/sbin")
     if tool is None:
         return {}, "mlxlink is not installed"
@@ -327,7 +328,7 @@ def _numbers_of(said: str) -> tuple[list[float], tuple[float, float] | None]:
 
 # ---- readings of a job: before and after a measurement -------------------------------------------------------------
 
-#: When a job reads: at rest, before its command (the difference of the two is the idle baseline), and after it.
+#: When a job reads: at rest; before its command, so that the difference is the idle baseline; and after it.
 IDLE, BEFORE, AFTER = "idle", "before", "after"
 _MARK = "TENKEN-PORT"
 #: Printed by a job script if no rank could read them.
@@ -337,7 +338,7 @@ _LOCAL_RANK = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
 
 
 def lines(when: str, root: Path = Path("/")) -> list[str]:
-    """One line for each port that is not known to be down, for the job's output; `?` is unknown."""
+    """One line in the job's output for each port that is not known to be down; `?` is unknown."""
     found = []
     up = [port for port in ports(root) if port.up is not False]
     fibres = [port.name for port in up if port.kind in ("infiniband", "roce")]
@@ -358,8 +359,8 @@ def lines(when: str, root: Path = Path("/")) -> list[str]:
 
 @dataclass(frozen=True)
 class Change:
-    """Counts of a port while a command ran, minus its counts at rest in the same time (`traffic`); None: unknown.
-    `idle`: errors that already rose at rest."""
+    """Counts of a port while a command ran, minus those at rest over the same time (`traffic`); None: unknown. `idle`:
+    errors that already rose at rest."""
 
     node: str
     port: str
@@ -369,13 +370,13 @@ class Change:
     errors: Counters
     traffic: Counters
     idle: Counters = field(default_factory=dict)
-    #: By the names of OPTICS as mlxlink prints them, or `why` there are none.
+    #: By the names of OPTICS as mlxlink prints them; or `why`, the reason for their absence.
     optics: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def bit_error_rate(self) -> float | None:
-        """Effective rate, after error correction: symbol errors over the bits that the link carried in this time, idle
-        patterns included. None: unknown. Repaired errors are not included."""
+        """Effective bit error rate, after error correction: symbol errors over the bits that the link carried in this
+        time, including idle patterns. None: unknown. Repaired errors are not included."""
         errors = self.errors.get("symbol_error")
         if errors is None or self.gbit_s is None or self.seconds <= 0:
             return None
@@ -405,7 +406,7 @@ class Change:
         return found
 
     def unknown(self) -> list[str]:
-        """Counters that exist but carry no information: saturated, or reset in between."""
+        """Counters that exist but say nothing: saturated, or reset in between."""
         return sorted(name for name, rise in self.errors.items() if rise is None and COUNTERS[name].rise != NOTED)
 
     def as_json(self) -> dict[str, object]:
@@ -450,8 +451,8 @@ def changes_of(text: Iterable[str]) -> list[Change]:
 
 
 def since(text: Iterable[str]) -> list[Change]:
-    """The changes of each port between its first reading before a command and its last one after, of several jobs. A
-    counter that was lower at some time in between was reset: unknown."""
+    """The changes of each port over several jobs, from the first reading before a command to the last one after. A
+    counter that was lower in between was reset: unknown."""
     read: dict[tuple[str, str], list[tuple[float, dict[str, str]]]] = {}
     for line in text:
         words = line.split()
@@ -478,7 +479,7 @@ def since(text: Iterable[str]) -> list[Change]:
 
 
 def read(facts: Mapping[str, object]) -> list[Change]:
-    """The changes in the facts of a record's job; anything that is no Change.as_json() is left out."""
+    """The changes stored in the facts of a record's job; what Change.as_json() did not write is left out."""
     found, kept = [], facts.get(FACT)
     for one in kept if isinstance(kept, list) else []:
         with contextlib.suppress(TypeError):
@@ -487,8 +488,8 @@ def read(facts: Mapping[str, object]) -> list[Change]:
 
 
 def below(changes: Iterable[Change], kind: str, rails: int | None, gbit_s: float | None) -> list[str]:
-    """Nodes with fewer ports, or ports of a lower rate, than the system file's fabric; unknown rates are not counted as
-    lower."""
+    """Nodes with fewer ports, or slower ones, than the system file's fabric; ports of unknown rate do not count as
+    slower."""
     found: list[str] = []
     seen: dict[str, set[str]] = {}
     for one in changes:
@@ -506,7 +507,8 @@ def below(changes: Iterable[Change], kind: str, rails: int | None, gbit_s: float
 
 @dataclass(frozen=True)
 class Carried:
-    """What a node's ports show of the path of its messages; `wrong`: they took another one than chosen or stated."""
+    """What a node's ports show about the path of its messages; `wrong`: the messages took another path than chosen or
+    stated."""
 
     node: str
     wrong: bool
@@ -525,11 +527,12 @@ def sent(path: Mapping[str, object]) -> dict[str, tuple[float, float]]:
 
 
 def paths(changes: Iterable[Change], sent: Mapping[str, tuple[float, float]], devices: str = "") -> list[Carried]:
-    """Bytes that the ports of each node sent against those of its messages. `sent`: bytes and messages by node, of
-    exchanges whose bytes no algorithm of a library determines; `devices`: the rails chosen, as for UCX_NET_DEVICES.
+    """Compares the bytes that the ports of each node sent with those of its messages. `sent`: bytes and messages by
+    node, only of exchanges whose bytes do not depend on a library's algorithm; `devices`: the rails chosen, as for
+    UCX_NET_DEVICES.
 
-    RDMA ports count where a node has any, otherwise Ethernet. Ports that count nothing at all (virtual functions) or
-    more than the messages (others' traffic, sent again) prove nothing.
+    RDMA ports count if a node has any, otherwise Ethernet. Ports prove nothing if they count nothing at all (virtual
+    functions), or more than the messages (other traffic, retransmissions).
     """
     found: list[Carried] = []
     chosen = {word.strip().replace(":", "/") for word in devices.split(",") if word.strip() and word.strip() != "all"}
@@ -573,8 +576,8 @@ def main(words: list[str]) -> int:
         sys.stderr.write(f"usage: counters.py line {IDLE}|{BEFORE}|{AFTER} [ROOT]\n")
         return 2
     if any(os.environ.get(name, "0") != "0" for name in _LOCAL_RANK):
-        return 0  # another rank of this node reads them
-    # in one write, since the launcher mixes the lines of all nodes
+        return 0  # another rank of this node reads them and writes all lines at once, since the launcher mixes the
+    # lines of nodes
     sys.stdout.write("".join(f"{line}\n" for line in lines(words[1], Path(*words[2:3] or "/"))))
     return 0
 

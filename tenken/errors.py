@@ -33,7 +33,7 @@ class ResultError(TenkenError):
 
 
 class RecordError(TenkenError):
-    """A record is truncated, not JSON, of an unknown version or misshapen."""
+    """A record is truncated, not JSON, of an unknown version or malformed."""
 
 
 class ArchiveError(TenkenError):

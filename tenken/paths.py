@@ -46,8 +46,7 @@ _USABLE = re.compile(r"[\w./+@%=,-]+")
 def unusable(folder: Path) -> str | None:
     """One line with the reason why nothing can run from a folder of this name; None if it can.
 
-    ReFrame writes paths without quotes into its job scripts, and a colon separates folders in PATH and in Python's
-    search path.
+    ReFrame writes paths without quotes into its job scripts, and PATH and Python's search path are divided at colons.
     """
     odd = sorted({character for character in str(folder) if not _USABLE.fullmatch(character)})
     if not odd:

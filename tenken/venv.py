@@ -1,8 +1,8 @@
 """Lets `reframe -c checks -r --system NAME` find the suite's configuration from the repository root.
 
 ReFrame has no default place for its configuration. `python -m tenken.venv` writes one `.pth` line into the virtual
-environment: when the current folder holds `config/settings.py` and `checks/`, RFM_CONFIG_PATH is set to `config`
-unless the user has set it (or RFM_CONFIG_FILES) already.
+environment. When the current folder holds `config/settings.py` and `checks/`, it sets RFM_CONFIG_PATH to `config`,
+unless the user has already set it (or RFM_CONFIG_FILES).
 """
 
 from __future__ import annotations

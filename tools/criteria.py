@@ -4,17 +4,17 @@
     python -m tools.criteria --reasons SYSTEM ARCHIVE [MORE EVIDENCE]...
     python -m tools.criteria --scatter SYSTEM ARCHIVE [MORE EVIDENCE]...
 
-A floor, a reference or a model counts where the kept value meets it and the same value made 30 % worse misses it; so
-does a comparison with another value of the same run (`relations.of`). A ceiling never counts. The first lines give the
-share over all of ARCHIVE's values, and per class; the table lists each metric with values without a criterion, and why
-no reference was made from them (`tools.references`, over everything that is given).
+A floor, a reference or a model counts if the kept value meets it and the same value made 30 % worse misses it; so does
+a comparison with another value of the same run (`relations.of`). A ceiling never counts. The first lines give the share
+over all of ARCHIVE's values, and per class; the table lists each metric with values without a criterion, and why no
+reference was made from them (`tools.references`, over everything that is given).
 
 --reasons: each key metric of each program with its criterion, or the reason why it has none and its scatter.
 
---scatter: for each metric without a reference because it depends on the host or the storage: how far its values lie
-apart between sessions, as standard deviations of logarithms, as they are and after each run was scaled as a whole to
-the others (no model based on the run's own measurements can do better). A loss of 30 % is found only if this is below
-0.07: the bound of one false alarm in 10,000 is 3.7 standard deviations away, and 30 % are 0.36.
+--scatter: for each metric that has no reference because it depends on the host or the storage, how far its values lie
+apart between sessions, as standard deviations of logarithms. They are given as they are, and after each run was scaled
+as a whole to the others (no model based on the run's own measurements can do better). A loss of 30 % is found only if
+this is below 0.07: the bound for one false alarm in 10,000 is 3.7 standard deviations away, and 30 % are 0.36.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def asked(record: Record, result: Result) -> Request:
 
 
 def in_run(record: Record, metric: MetricValue, judged: JudgedMetric, floor: Criterion, machine: Machine) -> Held:
-    """A value that is checked by comparison within its run, and the same run with only this value 30 % worse, judged as
-    a run is."""
+    """A value that is compared within its run, and the same run with only this value 30 % worse, judged like any
+    run."""
 
     def verdict(one: MetricValue) -> str:
         assert record.result is not None
@@ -220,7 +220,7 @@ def programs() -> list[Program]:
 def reasons(found: Sequence[Held], refused: Counter[str], known: Collection[tuple[str, str]] = ()) -> list[Key]:
     """Each key metric of this suite; `known`: program and metric of the references, including those not measured here.
 
-    Raises ValueError for one without a criterion and without a reason.
+    Raises ValueError for a metric without a criterion and without a reason.
     """
     why, keys = _refusals(refused), []
     for program in programs():
@@ -283,7 +283,8 @@ def scatter(runs: Iterable[references.Run], keys: bool = False) -> list[tuple[st
 
 
 def _left(values: Sequence[tuple[Any, str, float]], scale: bool) -> float | None:
-    """The standard deviation that neither the point nor (where `scale`) the run explains; None: too few values."""
+    """The standard deviation that is explained neither by the point nor (if `scale`) by the run; None: too few
+    values."""
     runs, points = {run for run, _, _ in values}, {point for _, point, _ in values}
     dof = len(values) - len(points) - (len(runs) - 1 if scale else 0)
     if dof < 2:
@@ -321,7 +322,8 @@ def _keys(found: Sequence[Held]) -> list[str]:
 
 
 def key_lines(keys: Sequence[Key], far: Mapping[str, tuple[str, int, int, float, float]]) -> list[str]:
-    """Lines of Markdown: each key metric, and without a criterion its scatter between runs of the same parameters."""
+    """Lines of Markdown: each key metric and, if it has no criterion, its scatter between runs with the same
+    parameters."""
     lines = ["| key metric | with | of | criterion, or why there is none | scatter (runs) |", "|---|---|---|---|---|"]
     for one in keys:
         known = far.get(one.shown)

@@ -2,8 +2,8 @@
 
     python -m tools.faults > table.md
 
-Each fault changes a result as the fault would have, samples and times together, and is applied to every check that it
-fits. It is detected if the run is neither PASS nor RECORDED.
+Each fault changes a result as the real fault would have, samples and times together, and is applied to every check that
+it fits. It is detected if the run is neither PASS nor RECORDED.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def idle(which: Callable[[int], bool]) -> Callable[[Result], Result | None]:
 
 
 def measured_twice(result: Result) -> Result | None:
-    """The values of GPU 0 repeated for GPU 1."""
+    """The values of GPU 0, repeated for GPU 1."""
     first = {(one.name, one.at.id): one for one in result.series if one.subject == Subject("gpu", 0)}
 
     def change(one: Series) -> Series:
@@ -126,7 +126,7 @@ def on_one_cpu(result: Result) -> Result | None:
 
 
 def like(name: str, other: str, factor: float) -> Callable[[Result], Result | None]:
-    """The times of one metric replaced by those of another at the same point: a read from the cache, a write to it."""
+    """The times of one metric, replaced by those of another at the same point: a read from the cache, a write to it."""
 
     def apply(result: Result) -> Result | None:
         others = {(one.subject, one.at.id): one for one in result.series if one.name == other}
@@ -141,7 +141,7 @@ def like(name: str, other: str, factor: float) -> Callable[[Result], Result | No
 
 
 def trained(generation: int, width: int) -> Callable[[Result], Result | None]:
-    """A link slower than both its ends, in programs that read them, on a bare machine."""
+    """A link slower than both of its ends, on a bare machine, in programs that read them."""
 
     def apply(result: Result) -> Result | None:
         if not any(one.name.startswith("htod") for one in result.series):

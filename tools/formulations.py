@@ -1,7 +1,7 @@
 """Lines of code of the stencil's formulations: ``python -m tools.formulations`` prints the table of docs/stencil.md.
 
-A line counts if it contains code. Code shared by two formulations
-counts for both; code shared by all (the grid, the data, the verification) for none.
+A line counts if it contains code. Code shared by two formulations counts for both, code shared by all (the grid, the
+data, the verification) for none.
 """
 
 from __future__ import annotations

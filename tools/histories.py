@@ -5,12 +5,12 @@
         --source https://github.com/pv/numpy-bench
     python -m tools.bench.real numpy-i7.npz
 
-FORMAT is `asv` (result files of airspeed velocity), `lines` (a JSON object a line and a file a case, as mujoco_warp
-has them), `tsv` (a folder a night with a result.tsv, as PHP has them), `action` (the data.js of
-github-action-benchmark, in all of its commits), `google` (a JSON file of google-benchmark a run, as Kokkos has them) or
-`orun` (a file of JSON lines a run, as OCaml's sandmark has them). An entry of a history is one commit or night that was
-measured; it represents a night. The file notes source, commit, SHA-256 of the values and the command. No data of others
-is part of this project: the files stay where you write them.
+FORMAT is `asv` (result files of airspeed velocity), `lines` (one JSON object per line and one file per case, like
+mujoco_warp's), `tsv` (one folder per night with a result.tsv, like PHP's), `action` (the data.js of
+github-action-benchmark, in all of its commits), `google` (one JSON file of google-benchmark per run, like Kokkos's) or
+`orun` (one file of JSON lines per run, like those of OCaml's sandmark). An entry of a history is one commit or night
+that was measured; it represents a night. The file notes source, commit, SHA-256 of the values and the command. No data
+of others is part of this project: the files remain where you write them.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def tsv(repository: Path, commit: str, machine: str) -> Iterator[Value]:
 
 
 def action(repository: Path, commit: str, file: str) -> Iterator[Value]:
-    """Entries of a data.js: each commit contains the newest ones, so every 20th commit and the last one are read."""
+    """Entries of a data.js. Each commit contains the newest ones, so every 20th commit and the last one are read."""
     commits = _git(repository, "log", "--format=%H", commit, "--", file).decode().split()
     for one in [*commits[:1], *commits[1::20]]:
         done = subprocess.run(["git", "-C", str(repository), "show", f"{one}:{file}"], capture_output=True)

@@ -2,8 +2,8 @@
 
     python -m tools.kills [COUNT] [--seed N]
 
-Two writers at once write records to one archive and are killed with SIGKILL within 20 ms, until COUNT (default:
-1000) were. Exit status 1 if a record is lost or damaged. Linux only: a record is synced before it is announced.
+Two writers at a time write records to one archive and are killed with SIGKILL within 20 ms, until COUNT (default: 1000)
+have been. Exit status 1 if a record is lost or damaged. Linux only: a record is synced before it is announced.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def write(folder: Path, first: Record, ready: Connection) -> None:
 def kill(folder: Path, count: int, seed: int) -> Outcome:
     """Kill `count` writers of the archive `folder`, two at a time, and read the archive.
 
-    In every second round both have announced a record when the time to the kill begins; in the others they have only
+    In every second round both have announced a record before the time to the kill begins; in the others they have only
     started.
     """
     rng = random.Random(seed)

@@ -1,6 +1,6 @@
 """The pictures of the documentation: ``make pictures`` draws them from kept records, in light and dark.
 
-Needs a headless Chromium. A digest of the templates is stored with the pictures, so that a test detects without a
+Needs a headless Chromium. A digest of the templates is stored with the pictures, so that a test can tell without a
 browser that one has changed since.
 """
 

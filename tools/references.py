@@ -3,23 +3,23 @@
     python -m tools.references SYSTEM ARCHIVE|DOCUMENT... > fragment.yaml
     python -m tools.references --leave-out SYSTEM ARCHIVE|DOCUMENT...
 
-A point that at least two sessions measured becomes a reference, with the end of a prediction interval as tolerance: one
-value in 10,000 of a further session is beyond it. Two sessions alone contain almost no information about their scatter,
-so the variance of the logarithms is that of all sizes of the metric in the same kind of memory, moderated by a prior:
-four machines' worth of 2 %. A machine counts once, by the median of its sessions, which are closer to each other than
-those of two machines (on one the launch of a kernel took 1.8 us more in every session). The degrees of freedom are at
-most the number of machines less one, since sizes of one machine move together. The required width of the interval is
-rounded up to 10, 15, 20 or 25 %; beyond that a loss of 30 % would pass, and the point is rejected. Ratios have 25 %
-always. A session that failed only by references counts like any other: leaving it out would keep every tolerance as
+A point that at least two sessions measured becomes a reference. Its tolerance is the end of a prediction interval: one
+value in 10,000 of a further session is beyond it. Two sessions alone say almost nothing about their scatter. So the
+variance of the logarithms is that of all sizes of the metric in the same kind of memory, moderated by a prior worth
+four machines of 2 %. A machine counts once, by the median of its sessions, which are closer to each other than to those
+of another machine (on one, the launch of a kernel took 1.8 us more in every session). The degrees of freedom are at
+most the number of machines less one, since the sizes of one machine move together. The required width of the interval
+is rounded up to 10, 15, 20 or 25 %. Beyond that a loss of 30 % would pass, and the point is rejected. Ratios have 25 %
+always. A session that failed only by references counts like any other: without it, every tolerance would remain as
 narrow as it was.
 
-A record in two archives counts once. A session of `local` counts if its GPUs are the system's; a document (.json) that
-a program wrote outside of a session is a separate session. Values of the host, of the CPU's access to a GPU's memory
-and of storage are left out: they depend on the borrowed machine or disk, and differed in later sessions. So are
-accuracy and shares of one total. Sizes between the points of a sweep are included if no kept value misses the value
+A record in two archives counts once. A session of `local` counts if its GPUs are the system's. A document (.json) that
+a program wrote outside of a session is a session of its own. Values of the host, of the CPU's access to a GPU's memory
+and of storage are left out. They depend on the borrowed machine or disk, and differed in later sessions. So are
+accuracies and shares of one total. Sizes between the points of a sweep are included if no kept value misses the value
 between the points (`between`). The rest is reported on standard error, by metric and reason.
 
---leave-out: applies the points of all machines but one to the runs of that one, for each in turn: runs that would fail,
+--leave-out: for each machine in turn, applies the points of all others to its runs. Prints the runs that would fail,
 and the share of values that would fail if they were 10, 15, 20 and 30 % worse. The first archive contains sessions on
 many machines, every other file those of one machine.
 """
@@ -63,10 +63,10 @@ BY_CPU = {
     "hpcg": ("setup", "optimise"),
 }
 STORAGE = ("snapshot_io", "storage_map", "overlap", "data_loading")
-#: Figures that are no speeds: verified, or bounded together by the total that they are shares of.
+#: Figures that are not speeds: they are verified, or are shares of a total that is bounded.
 NO_SPEED = {
     "hpl": {"residual": "accuracy", "difference": "accuracy"},
-    # phases overlap: with an update 6 % faster `ahead` became 40 % longer at the same rate
+    # phases overlap: with an update 6 % faster, `ahead` became 40 % longer at the same rate
     "hpl_mxp": {
         "residual": "accuracy",
         "factor_error": "accuracy",
@@ -184,7 +184,7 @@ def _names(result: Result) -> list[str]:
 
 
 def refusal(program: str, metric: MetricValue, devices: bool = True) -> str:
-    """Why a value cannot be a reference; empty: it can. `devices`: whether the run had a GPU."""
+    """Why a value cannot be a reference; empty if it can. `devices`: whether the run had a GPU."""
     if metric.kind == "host" or not devices or metric.at.get("buffers") == "host":
         return "of the host"
     if program in STORAGE:
@@ -195,7 +195,7 @@ def refusal(program: str, metric: MetricValue, devices: bool = True) -> str:
 
 
 def parameters_of(program: Program, result: Result, metric: MetricValue) -> dict[str, Any]:
-    """What must be equal for a value to be the same quantity on the same kind of machine."""
+    """What must be equal for two values to be the same quantity on the same kind of machine."""
     named = facts.run_of(result, metric)
     wanted = ("ranks",) if metric.kind == "ranks" else ()
     asked = {name: named[name] for name in (*program.identity, *wanted) if named.get(name) is not None}
@@ -304,7 +304,7 @@ def points(values: dict[Key, list[Seen]], refused: Counter[str]) -> dict[tuple[A
 
 
 def sweep_of(head: tuple[Any, ...], found: list[Any], values: dict[Key, list[Seen]]) -> str:
-    """The size over which the points form a curve that no other kept value misses; empty: they do not."""
+    """The size over which the points form a curve that no other kept value misses; empty if they do not."""
     program, metric, kind, partition, environ, unit, direction, statistic, tolerance, _ = head
     sizes = [one[0].get("bytes") for one in found]
     if len(set(sizes)) < 2 or unit not in BETWEEN_UNITS or not all(isinstance(size, int) for size in sizes):

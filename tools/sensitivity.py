@@ -8,8 +8,8 @@ Every rate of a run is multiplied by a factor, and every time divided by it, con
 judged as on a machine that no file describes, without references. The table has, for each program and kind of GPU, the
 largest factor at which it FAILs, for all GPUs and for the second of two alone. `never`: not at 1/50 either.
 
---left-out: how much each floor depends on one session. --values: metrics with values that pass every criterion although
-they alone are slower by 30 %: how many values they have, and how many of them fail a criterion.
+--left-out: how much each floor depends on one session. --values: metrics with values that still pass every criterion if
+they alone are 30 % slower, how many values they have, and how many of these fail a criterion.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FACTORS = (*(one / 100 for one in range(99, 59, -1)), 0.5, 0.1, 0.02)
 #: Units of rates, which a slow GPU lowers, and of times, which it raises; power, shares and counts are unchanged.
 RATES = ("GB/s", "GFLOP/s", "TFLOP/s", "Gcell/s", "samples/s", "messages/s", "GFLOP/s/W", "GB/s/W", "Gcell/s/W")
 TIMES = ("s", "ms", "us", "ns")
-#: What programs report of rates next to their values.
+#: What programs report about rates, next to their values.
 STATED = ("_gbs", "_gcells")
 #: Kept first runs: one and two H100, one and two H200.
 KEPT = ("h100-one-user", "h100-two-runs", "h100-two-v2", "h200-one-user", "h200-two-clean")
@@ -51,7 +51,7 @@ def everything(subject: Subject) -> bool:
 
 
 def second(subject: Subject) -> bool:
-    """The second GPU alone, and what it sends to others: both directions of two are all pairs."""
+    """The second GPU alone, and what it sends to others; with two GPUs, both directions count as all pairs."""
     return subject.first == 1 if subject.kind == "pair" else 1 in subject.gpus
 
 
@@ -151,7 +151,7 @@ def _shown(factors: list[float | None]) -> str:
 
 # ---- each session left out of those that set the thresholds --------------------------------------------------------
 
-#: Programs whose values set floors: of memory and links, of products by precision, of kernels by what they are.
+#: Programs whose values set floors: of memory and links, of products by precision, of kernels by what limits them.
 SET_BY = ("stream", "spmv", "memcopy", "transfer", "p2p", "gemm", "stencil", "transpose")
 
 Margins = dict[tuple[str, str], dict[str, float]]
@@ -211,7 +211,7 @@ def left_out(found: Margins) -> list[str]:
 
 #: A value that alone is slower by 30 % should fail a criterion.
 LOSS = 0.7
-#: Programs of files: the link to the host caps their rates and does not bound them.
+#: Programs of files: the link to the host caps their rates, but is not their limit.
 FILES = ("data_loading", "snapshot_io", "storage_map")
 
 Counts = dict[tuple[str, str], tuple[int, int]]
@@ -219,7 +219,7 @@ Counts = dict[tuple[str, str], tuple[int, int]]
 
 
 def misses(metric: MetricValue, judged: JudgedMetric) -> bool:
-    """Whether a value that alone is slower by 30 % misses its criterion."""
+    """Whether a value that alone is 30 % slower misses its criterion."""
     criterion = judged.criterion
     if criterion is None:
         return False
@@ -256,7 +256,7 @@ def share(counts: Counts, files: bool = False) -> tuple[int, int]:
 
 
 def values_table(kept: Iterable[Record]) -> list[str]:
-    """Lines of Markdown: metrics with values that miss nothing."""
+    """Lines of Markdown: metrics with values that miss no criterion."""
     limited, keys = counted(kept)
     lines = ["| program | metric | key | values | held |", "|---|---|---|---|---|"]
     for place in sorted({*limited, *keys}):

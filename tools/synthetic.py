@@ -102,7 +102,7 @@ def record(
     gpus: list[dict[str, Any]],
     **changes: Any,
 ) -> dict[str, Any]:
-    """A record as archived by a check; `changes` replace its keys."""
+    """A record as a check archives it; `changes` replace its keys."""
     night = time - timedelta(hours=12)
     stamp = f"{time:%Y-%m-%dT%H:%M:%SZ}"
     return {
@@ -133,7 +133,7 @@ def record(
 
 
 def write(archive: Path, record: dict[str, Any], number: int) -> Path:
-    """Archive one record under the name that the suite would use; not synced, because it can be regenerated."""
+    """Archive one record under the name that the suite would use; not synced, because it can be generated again."""
     day, clock = record["time"][:10], record["time"][11:19].replace(":", "")
     check = record["check"].replace(" %", "_").replace("=", "=")
     folder = archive / record["system"] / record["partition"] / day / check

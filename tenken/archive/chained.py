@@ -1,9 +1,9 @@
 """The log of a node's checks: one line per check in the form of a performance log, each with a seal.
 
-A node is checked hundreds of times a day, and each check gives a few numbers: one record per check would be far larger
-than its content. So a line has time, verdict, reason and values (some hundred bytes) and, as its last column, the
-SHA-256 of the previous line (of the header for the first) and its own text: changing, removing or inserting a line
-breaks all seals after it. Uses the standard library alone, as the check itself does.
+A node is checked hundreds of times a day, and each check gives a few numbers; one record per check would be far larger
+than what it holds. So a line has time, verdict, reason and values (some hundred bytes). Its last column is the SHA-256
+of the previous line (for the first, of the header) and of its own text, so a changed, removed or inserted line breaks
+all seals after it. Uses the standard library alone, as the check itself does.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _open(path: Path) -> tuple[int, str]:
 
 
 def sealed(before: bytes, line: str) -> str:
-    """The seal of a line without it, after the whole line before it."""
+    """The seal of a line, given its text without the seal and the whole line before it."""
     return hashlib.sha256(before + b"\n" + line.encode()).hexdigest()
 
 
@@ -91,7 +91,7 @@ def is_one(path: Path) -> bool:
 
 
 def faults(path: Path) -> Iterator[str]:
-    """What is wrong with the first line whose seal is not that of its text and of the line before it."""
+    """What is wrong with the first line whose seal does not match its text and the line before it."""
     with path.open("rb") as stream:
         before = stream.readline().rstrip(b"\n")
         for number, text in enumerate(stream, 2):

@@ -40,8 +40,8 @@ def fullness(error: BaseException | None) -> OSError | None:
 
 
 def patiently(write: Callable[[], T], place: Path | str, sleep: Callable[[float], None] | None = None) -> T:
-    """The return value of `write`, which writes below `place`. Retried while the disk is full; the last exception is
-    raised.
+    """The return value of `write`, which writes below `place`. Retries while the disk is full, then raises the last
+    exception.
     """
     disk = _disk(Path(place))
     again = time.monotonic() >= _given_up.get(disk, 0.0)

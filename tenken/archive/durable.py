@@ -18,13 +18,13 @@ from pathlib import Path
 
 #: How the name of an unfinished file begins.
 TEMPORARY = ".tmp-"
-#: Seconds that a lock is waited for, and after which that is printed.
+#: Seconds to wait for a lock, and to wait before saying so.
 LOCK_S, LOCK_SAID_S = 600.0, 10.0
 
 
 def lock(descriptor: int, path: Path, seconds: float = LOCK_S) -> None:
-    """Lock an open file against other processes. Raises TimeoutError if one of them holds it for `seconds`, and another
-    OSError where the file system has no locks.
+    """Lock an open file against other processes. Raises TimeoutError if another process holds it for `seconds`, and
+    another OSError if the file system has no locks.
     """
     began, said, pause = time.monotonic(), False, 0.005
     while True:
@@ -69,8 +69,8 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def appended(descriptor: int, lines: bytes) -> Iterator[None]:
-    """Appends lines to an open file and syncs it; the lines are removed again if they, or what follows, cannot be
-    written. Raises OSError."""
+    """Appends lines to an open file and syncs it; if they, or what follows, cannot be written, the lines are removed
+    again. Raises OSError."""
     before = os.fstat(descriptor).st_size
     try:
         if os.write(descriptor, lines) != len(lines):

@@ -1,11 +1,11 @@
-"""The archive of fingerprints: what devices computed, to compare a device with when the run has no other.
+"""The archive of fingerprints: what devices computed, for comparison when a run has no other device.
 
     <archive>/.fingerprints/<algorithm>-<digest of the key>/<digest of its versions>/<time>-<digest>-<device>.json
 
-One file is one trace of one device, written whole or not at all under a unique name: any number of processes may write
+One file is one trace of one device, written whole or not at all under a unique name. Any number of processes may write
 at once, a kill loses at most its own file, and no file is ever changed. The digest in the name covers the fingerprints;
-a file that does not match it has no vote. Wrong results are kept like right ones: each device has one vote, by the
-first trace that has a step and tensor, and the majority counts (tenken/model/fingerprint.py). The votes of the first
+a file that does not match it has no vote. Wrong results are kept as well as right ones. Each device has one vote, its
+first trace that has the step and tensor, and the majority counts (tenken/model/fingerprint.py). The votes of the first
 MOST files decide, so that a fleet of thousands does not read as many files.
 """
 

@@ -24,10 +24,10 @@ from tenken.errors import ArchiveError, RecordError
 from tenken.model import files
 from tenken.model.record import MAX_RECORD_BYTES, Record, parse
 
-#: In the names of sessions in which every check must fail.
+#: Part of the names of sessions in which every check must fail.
 DRILL = "drill"
 SESSIONS = seal.SESSIONS
-#: Names of the notes of started runs, in the folder of their session.
+#: Names of the notes about started runs, in the folder of their session.
 BEGUN = "begun-"
 #: The name of a record's file. An exported record has a number in place of the time, and no random part.
 _NAME = re.compile(r"(?P<time>\d{6})-(?P<session>.+)-[0-9a-f]{8}\.json")
@@ -79,8 +79,8 @@ def _write_once(path: Path, content: bytes) -> None:
 
 
 def put(root: Path, session: str, path: Path, content: bytes, instead_of: bytes | None = None) -> None:
-    """Write a file of a session below `root` and its line in the session's manifest, both or neither, with the patience
-    of `write_file`. `instead_of`: the content that is replaced.
+    """Write a file of a session below `root` and its line in the session's manifest: both or neither. A full disk is
+    retried as in `write_file`. `instead_of`: the content that is replaced.
     """
     _patiently(lambda: seal.put(root, safe_name(session), path, content, instead_of), path, len(content))
 
@@ -107,7 +107,7 @@ def write(record: Record, archive: Path, beside: Mapping[str, bytes] | None = No
 
 
 def check_writable(archive: Path) -> None:
-    """Raise ArchiveError unless a small file can be written and renamed in `archive`: checked before a run starts."""
+    """Raise ArchiveError unless a small file can be written and renamed in `archive`; called before a run starts."""
     probe = archive / SESSIONS / f".probe-{secrets.token_hex(4)}"
     try:
         write_file(probe, "x" * 65536)
@@ -117,7 +117,7 @@ def check_writable(archive: Path) -> None:
 
 
 def read(path: Path, figures_only: bool = False) -> Record:
-    """One record; `figures_only`: without the text of its result. Raises ArchiveError with what is wrong with the
+    """One record; `figures_only`: leaves out the text of the result. Raises ArchiveError with what is wrong with the
     file.
     """
     try:
@@ -145,8 +145,8 @@ def records(
     damaged: list[Damaged] | None = None,
     figures_only: bool = False,
 ) -> Iterator[Record]:
-    """All records, optionally of one session or system; `figures_only`: without the texts of their results. Files that
-    are not records are appended to `damaged` and skipped.
+    """All records, optionally of one session or system; `figures_only`: leaves out the texts of their results. Files
+    that are not records are appended to `damaged` and skipped.
     """
     part = f"-{safe_name(session)}" if session else ""
     for path in paths(archive, system):
@@ -165,9 +165,9 @@ def records(
 
 
 def misplaced(record: Record, folders: Sequence[str], name: str) -> str:
-    """Why a record does not belong in this file, whose folders and name repeat its fields; empty: it does.
+    """Why a record does not belong in this file, whose folders and name repeat its fields; empty if it does.
 
-    Files that were put there by hand, or exported without names, are not compared with it.
+    Files that were put there by hand, or exported without names, are not checked.
     """
     named = _NAME.fullmatch(name)
     if named is None:

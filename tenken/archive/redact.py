@@ -30,7 +30,7 @@ _MAC = re.compile(rf"(?<![0-9A-Za-z:.-])(?:{_HEX}{{2}}[:-]){{5,19}}{_HEX}{{2}}(?
 _GUID = re.compile(rf"(?<![0-9A-Za-z:])(?:0x(?!000000){_HEX}{{16}}|(?:{_HEX}{{4}}:){{3}}{_HEX}{{4}})(?![0-9A-Za-z:])")
 _IPV4 = re.compile(r"(?<![0-9A-Za-z.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z]|\.[0-9])")
 _IPV6 = re.compile(rf"(?<![0-9A-Za-z:.])(?:{_HEX}{{0,4}}:){{2,7}}{_HEX}{{0,4}}(?:%\w+)?(?![0-9A-Za-z:])")
-#: Words before four numbers with points that make them a version, of a library for instance.
+#: Words before four numbers with points that make them a version, for instance of a library.
 _VERSION = re.compile(
     r"(?i)(?:\bv|version|release|driver|firmware|vbios|bios|fw|rev(?:ision)?|build|compiler|\bcu[a-z]+|nccl|mpi|ucx|gcc|"
     r"lib[a-z0-9_]*|[a-z]*blas|lapack|mkl|hdf5|nvcc|nvml|nvshmem|hpcx|ofed)[\"' :=(/-]{0,5}$"
@@ -158,7 +158,7 @@ class Redactor:
         return text.replace(_ROOT, "<root>")
 
     def file(self, source: Path, target: Path) -> None:
-        """Write a redacted copy of a text file; that of a record is marked: it has no seal (docs/seal.md)."""
+        """Write a redacted copy of a text file; a record is marked as redacted and has no seal (docs/seal.md)."""
         text = self.text(source.read_text(encoding="utf-8"))
         marked = re.sub(r'\A\{\s*"record":', '{"derived":"names were replaced; unsealed","record":', text)
         target.parent.mkdir(parents=True, exist_ok=True)

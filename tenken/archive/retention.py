@@ -28,7 +28,7 @@ DERIVED = "derived"
 
 @dataclass(frozen=True)
 class Prunable:
-    """A record that still has samples: its content, and the text without them; `sealed`: its manifest lists it."""
+    """A record that still has samples: its content, and its text without them; `sealed`: its manifest lists it."""
 
     path: Path
     session: str
@@ -48,7 +48,7 @@ def prunable(root: Path, days: float, now: datetime, keep: Sequence[str], damage
     limit = f"{now - timedelta(days=days):%Y-%m-%dT%H:%M:%S}"
     manifests = {name: seal.read(path.read_bytes(), name) for name, path in seal.manifests(root).items()}
     for path in archive.paths(root):
-        if path.parent.parent.name > limit[:10]:  # by its day, without reading the file
+        if path.parent.parent.name > limit[:10]:  # by the day in its name, without reading the file
             continue
         try:
             text = files.read_text(path, MAX_RECORD_BYTES)
@@ -84,7 +84,7 @@ def without_samples(text: str, now: datetime) -> str:
 
 
 def prune(one: Prunable, root: Path) -> None:
-    """Replace a record's file by the shorter one, completely or not at all; its manifest lists both. Raises
+    """Replace a record's file by the shorter one, completely or not at all; the manifest keeps both digests. Raises
     ArchiveError.
     """
     if one.sealed:
@@ -111,13 +111,13 @@ def _figures(record: Record) -> list[object]:
 
 
 def export(chosen: Iterable[Record], hosts: Iterable[str], users: Iterable[str], devices: bool) -> dict[str, str]:
-    """Texts of records by their place in an archive, with names of hosts, users, folders and addresses replaced, and
-    with `devices` those of devices too. Raises ArchiveError if a figure changed or a name remains."""
+    """Texts of records by their place in an archive, with names of hosts, users, folders and addresses replaced; with
+    `devices`, also those of devices. Raises ArchiveError if a figure changed or a name remains."""
     found = list(chosen)
     names = {name for r in found for name in (*r.nodes, r.result.host.name if r.result else "") if name}
     names |= {name.split(".")[0] for name in names} | set(hosts)
     redactor = Redactor(sorted(names), sorted(users), devices=devices)
-    # a session's name may be that of a campaign or a person
+    # a session may be named after a campaign or a person
     sessions = {s: f"session{i}" for i, s in enumerate(sorted({r.session for r in found}), 1)}
     # a short name may be part of any word; a longer one must not appear anywhere, not even within a word
     seen_as = [re.escape(n) if len(n) > 4 else _word(n) for n in sorted(names)]
@@ -127,7 +127,7 @@ def export(chosen: Iterable[Record], hosts: Iterable[str], users: Iterable[str],
         raw = json.loads(record.text())
         raw["session"] = sessions[record.session]
         raw.pop(RESULT_BYTES, None)
-        (raw.get("job") or {}).get("facts", {}).pop("sha256", None)  # from texts that still had the names
+        (raw.get("job") or {}).get("facts", {}).pop("sha256", None)  # from texts before names were replaced
         raw[DERIVED] = "exported without the site's names; unsealed"
         text = re.sub(_word(record.session), raw["session"], json.dumps(raw, separators=(",", ":")))
         text = redactor.text(text)

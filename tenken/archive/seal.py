@@ -11,8 +11,8 @@
 A manifest only grows. A file is written in three steps, each synced before the next: its content under a temporary
 name, its line in the manifest, its final name. After a kill between the last two, the line identifies the temporary
 file, and whoever opens the manifest next renames it. In the opposite order, a kill would leave a record that looks as
-if somebody had added it. The lock is held from the line to the name, so at most the last line of a manifest can wait
-for its file.
+if somebody had added it. The lock is held from writing the line to renaming the file, so only the last line of a
+manifest can lack its file.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def manifests(root: Path) -> dict[str, Path]:
 
 
 def read(content: bytes, session: str) -> Manifest:
-    """A manifest's content. A last line without a line end was cut short by a crash and does not count."""
+    """A manifest's content. A last line without a line end was cut short by a crash, and is ignored."""
     files: dict[str, str] = {}
     unsealed, continues, faults = set(), [], []
     pruned: tuple[str, str] | None = None
@@ -133,8 +133,8 @@ def finish(root: Path, session: str) -> None:
 
 def put(root: Path, session: str, path: Path, content: bytes, instead_of: bytes | None = None) -> None:
     """Write a file below `root` and its line in the manifest of its session: both, or neither. `instead_of`: the
-    content that is replaced. Raises OSError; ArchiveError if the file has changed since, or its name belongs to no
-    session.
+    content that is replaced. Raises OSError; ArchiveError if the file has changed since it was listed, or its name
+    belongs to no session.
     """
     below = path.relative_to(root).as_posix()
     if not _belongs(below, session):
@@ -185,7 +185,8 @@ def _opened(root: Path, session: str) -> Iterator[int]:
 
 
 def _heading(root: Path, session: str) -> str:
-    """The first lines: which manifests this one continues, and which files of its session were archived before it."""
+    """The first lines: which manifests this one continues, and which files of its session were already in the
+    archive."""
     there = [path for path in root.glob(f"*/*/*/*/*-{session}-*") if session_of(path.name) == session]
     lines = [
         _HEAD + session,
@@ -196,7 +197,7 @@ def _heading(root: Path, session: str) -> str:
 
 
 def _to_continue(root: Path, session: str) -> dict[str, bytes]:
-    """Manifests of other sessions that no manifest names yet in their present state, by session."""
+    """Manifests of other sessions, by session, whose present state no manifest names yet."""
     texts = {name: whole(path.read_bytes()) for name, path in manifests(root).items() if name != session}
     named: dict[str, int] = {}
     for content in texts.values():

@@ -76,7 +76,8 @@ def check(root: Path, sessions: Collection[str] | None = None) -> Found:
 
 
 def chain(root: Path, about: Collection[str] | None = None) -> Iterator[tuple[str, str]]:
-    """Manifests that differ from what later ones continue, with the reason; `about`: of these sessions alone."""
+    """Manifests that differ from what later ones say they continue, with the reason; `about`: of these sessions
+    alone."""
     contents = {name: path.read_bytes() for name, path in seal.manifests(root).items()}
     chosen = None if about is None else {archive.safe_name(name) for name in about}
     for name, content in contents.items():
@@ -107,7 +108,7 @@ def _differs(path: Path, digest: str) -> str:
 
 
 def _session_within(path: Path) -> str:
-    """The session of a record whose name the suite does not give; empty for any other file."""
+    """The session of a record whose file name was not given by the suite; empty for any other file."""
     if path.suffix != ".json":
         return ""
     try:

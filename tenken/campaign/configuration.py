@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-#: Share that must agree before others are outliers, and share of outliers above which they are a second kind, not a
-#: mistake.
+#: Share that must agree before others count as outliers, and share of outliers above which they are a second kind and
+#: not a mistake.
 _MAJORITY, _ODD = 0.6, 0.1
 #: An item that differs on every device (serial numbers) has about as many values as there are devices.
 _OWN = 0.5
@@ -29,7 +29,7 @@ class Odd:
 
 @dataclass(frozen=True)
 class Mixed:
-    """An item without a clear majority, or in which more than a few differ: listed without reporting a node."""
+    """An item without a clear majority, or in which more than a few differ; it is listed, and no node is reported."""
 
     item: str
     counts: Mapping[str, int]
@@ -40,7 +40,8 @@ class Mixed:
 
 
 def conformity(names: Sequence[str], settings: Sequence[Mapping[str, object]]) -> tuple[list[Odd], list[Mixed]]:
-    """Nodes and devices that differ from the majority, with the item. An item that only others have is `missing`."""
+    """Nodes and devices that differ from the majority, with the item. An item that this one lacks and others have is
+    `missing`."""
     odd: list[Odd] = []
     mixed: list[Mixed] = []
     known = [i for i, one in enumerate(settings) if one]  # a node without a result is unknown

@@ -1,9 +1,9 @@
 """How far the worst of many equal devices may deviate, learned from the devices themselves.
 
-The loss of a device is its distance from the median; larger is worse. Its tail is modelled as Student's t, whose shape
-and scale are fitted to the worse half of all devices: a normal spread gives a large number of degrees of freedom, a
-heavy-tailed one few. The limit is the largest for any shape and scale that the data do not contradict, so that few
-devices, which contain little information about their tail, have a wide one.
+The loss of a device is its distance from the median; larger is worse. Its tail is modelled as Student's t, with shape
+and scale fitted to the worse half of all devices. A normal spread gives many degrees of freedom, a heavy-tailed one
+few. The limit is the largest one for any shape and scale that agree with the data. Few devices say little about their
+tail, so their limit is wide.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ SHAPES = np.array(
 _FEW, _HEAVIEST_OF_FEW = 400, 0.35
 #: Tried scales, relative to that of the median.
 _SCALES = np.geomspace(0.5, 2.4, 48)
-#: Shapes and scales whose log-likelihood is lower by this many nats are contradicted by the data: for few devices, for
-#: many devices with a light tail, and for many with a heavy tail, where a small change of the shape moves the limit
-#: far.
+#: Shapes and scales whose log-likelihood is lower by this many nats contradict the data: for few devices, for many
+#: devices with a light tail, and for many with a heavy tail, where a small change of the shape moves the limit far.
 _NATS, _NATS_OF_MANY, _NATS_OF_HEAVY, _MANY, _HEAVY = 1.5, 1.0, 7.0, 400, 0.09
 #: With fewer devices than this a normal tail may look this heavy by chance.
 _SURE, _HEAVY_IF_UNSURE = 4000, 0.2
-#: The worst devices, this many and this fraction, are only known to be outside, not how far: some may be defective.
+#: Of the worst devices, this many and this fraction count only as outside, since some may be defective.
 _HIDDEN, _HIDDEN_SHARE = 10, 0.003
 _BINS = 192
 
@@ -103,7 +102,7 @@ def limit(losses: np.ndarray, chance: float) -> float:
 
 
 def _beyond(worse: np.ndarray, n: int, usable: np.ndarray, scales: np.ndarray, likelihood: np.ndarray) -> float:
-    """Factor by which the tail itself extends farther than the best fit of the whole."""
+    """Factor by which the tail itself extends farther than the best fit to the whole half."""
     row, column = np.unravel_index(int(likelihood.argmax()), likelihood.shape)
     factor = 1.0
     for share in (0.05, 0.02, 0.01, 0.005):

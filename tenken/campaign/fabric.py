@@ -1,8 +1,8 @@
-"""What a tournament of pairs found, as a record that clauses of a contract are decided by: program `fabric`.
+"""What a tournament of pairs found, as a record (program `fabric`) that clauses of a contract can use.
 
 - `fabric.pair_share` of each pair alone, at {kind: within|across, pair: A+B}: its bandwidth as a share of what the
-  better half of its kind reached; 0 where the pair gave none.
-- `fabric.port_errors` of each port, at {node, port}: errors that name a port, in 24 h. The counters are those of all
+better half of its kind reached, 0 if the pair gave none. - `fabric.port_errors` of each port, at {node, port}: errors
+that name a port, in 24 h. The counters are those of all
   tournaments of the campaign: the second one a day later covers the day. `hours: 24` counts no shorter record.
 """
 
@@ -29,7 +29,7 @@ DAY_S = 86400.0
 _NO_LIMIT = "none: pairs are compared with those of their kind"
 _READ = "a value of each pair, or none"
 
-#: What it means, as a metrics.yaml would say it.
+#: Its meaning, as in a metrics.yaml.
 DECLARED: Mapping[str, Any] = {
     "program": PROGRAM, "title": "Pairs of nodes, and the ports between them", "section": "docs/fabric.md",
     "version": 1, "identity": [], "key": [PAIR, ERRORS], "lasts": "seconds",
@@ -66,7 +66,7 @@ def shares(answers: Sequence[Answer]) -> dict[tuple[str, tuple[str, str]], float
 
 
 def errors_in_a_day(change: Change) -> float | None:
-    """Errors that name a port: those counted, in 24 h of them if it was read over more; None: some are unknown."""
+    """Errors that name a port: the count, scaled to 24 h if the time was longer; None: some are unknown."""
     counts = [rise for name, rise in change.errors.items() if COUNTERS[name].rise != NOTED]
     if None in counts:
         return None

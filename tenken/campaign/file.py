@@ -35,7 +35,7 @@ class CampaignError(TenkenError):
 class Between:
     """Jobs over groups of nodes. `leaf`: the factor whose groups share a switch; empty: by the topology of the system's
     fabric. `launch`: how a rank is started on each of {ranks} nodes, and `launch_pair` on the two {nodes} of a pair, if
-    it differs from the system's launcher. `partners`: nodes that each node is paired with in its own leaf and in
+    it differs from the system's launcher. `partners`: how many nodes each node is paired with in its own leaf and in
     others; `crossing`: isolated pairs of a leaf that may use its uplinks at once."""
 
     leaf: str
@@ -48,7 +48,7 @@ class Between:
     launch_pair: str = ""
     partners: int = 2
     crossing: int = 1
-    #: Network devices as of UCX_NET_DEVICES, for a tournament on each alone; empty: one, as the MPI chooses.
+    #: Network devices as in UCX_NET_DEVICES; a tournament runs on each alone. Empty: one, as the MPI chooses.
     rails: tuple[str, ...] = ()
 
 
@@ -103,7 +103,7 @@ class Campaign:
 
     @property
     def seconds_between_starts(self) -> float:
-        """Time between the starts of two nodes, so that the site's power ramp is not exceeded."""
+        """Seconds between the starts of two nodes that keep the site's power ramp."""
         return 0.0 if self.ramp_kw_per_s is None else self.node_kw / self.ramp_kw_per_s
 
 
@@ -208,7 +208,7 @@ def _between(
                 f"systems/{data['system']}.yaml, or 'between.leaf', a column of 'groups'",
             )
     elif leaf not in groups:
-        if groups or "groups" not in data:  # errors in the groups are already reported
+        if groups or "groups" not in data:  # already reported as errors of the groups
             known = validation.choices(leaf, sorted(groups)) if groups else "'groups' lists no file with such a column"
             wrong(("between", "leaf"), f"'between.leaf' is '{leaf}', which is not a column of 'groups'; {known}")
         return None

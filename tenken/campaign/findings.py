@@ -36,13 +36,13 @@ Device = tuple[str, str]
 
 @dataclass
 class Findings:
-    """`named`: (kind, name) with the suspicions that a second run confirmed; `not_again`: those that it did not
+    """`named`: (kind, name), with the suspicions that a second run confirmed; `not_again`: those that it did not
     confirm; `failed`: missed criteria by node; `lost`: units without a result, with the reason.
     """
 
     named: list[Suspect] = field(default_factory=list)
     not_again: list[Suspect] = field(default_factory=list)
-    #: Those of `not_again` that have no value from a second run.
+    #: Those in `not_again` without a value from a second run.
     unrepeated: list[Suspect] = field(default_factory=list)
     odd: list[configuration.Odd] = field(default_factory=list)
     mixed: list[configuration.Mixed] = field(default_factory=list)
@@ -228,9 +228,9 @@ class Table:
     def conditions(
         self, name: str, devices: Sequence[Device], rounds: int, racks: Mapping[str, str]
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """When a metric was measured on each device, and covariates that are not a fault of the device: under a power
-        cap its leakage, by its idle power, and the air of its rack (of its node if racks are unknown). The device's own
-        temperature is excluded: a GPU that is hot because its cooler is defective must be found."""
+        """When a metric was measured on each device, and covariates that are not a fault of the device. Under a power
+        cap these are its leakage, by its idle power, and the air of its rack (of its node if racks are unknown). The
+        device's own temperature is excluded: a GPU that is hot because its cooler is defective must be found."""
         check, runs = self.check[name], [("round", n + 1) for n in range(rounds)]
         nodes = dict.fromkeys(node for node, _ in devices)
         of_node = {node: _median(self.times.get((check, node, run), math.nan) for run in runs) for node in nodes}
@@ -318,8 +318,8 @@ def _why(record: Record, node: str) -> str:
 
 
 def _of_most(check: str, nodes: Mapping[str, Sequence[str]], what: str, table: Table, found: Findings) -> bool:
-    """Whether the majority of the tested nodes has it, so that the check, the build or the environment is the cause
-    rather than one node; this is then noted."""
+    """Whether the majority of the tested nodes has it. The cause is then the check, the build or the environment, not
+    one node, and this is noted."""
     tested = len(table.nodes)
     if tested <= 2 or len(nodes) < _MAJORITY * tested:
         return False
@@ -425,8 +425,8 @@ def _untold(table: Table) -> Iterator[str]:
 def suspects(table: Table, campaign: Campaign) -> Chosen:
     """Nodes to be run a second time, with the checks that caused it; none: all checks.
 
-    After second runs only nodes that became suspect by them are left: a value that was INVALID in the first run can be
-    compared with the others only once its repetition is valid. Runs are not repeated until a suspicion is confirmed.
+    After second runs only nodes that these made suspect are left: a value that was INVALID in the first run can be
+    compared with the others only after a valid repetition. Runs are not repeated until a suspicion is confirmed.
     """
     found = Findings()
     judge(table, found, campaign)
@@ -466,7 +466,7 @@ def _fleet(devices: Sequence[Device], kind: str, campaign: Campaign) -> Fleet:
 
 
 def _median(values: Iterable[float]) -> float:
-    """Of the existing ones. For one or two numbers, for which numpy takes ten times as long."""
+    """Of the existing ones. The median of few numbers, for which numpy takes ten times as long."""
     kept = sorted(v for v in values if math.isfinite(v))
     if not kept:
         return math.nan
@@ -478,8 +478,8 @@ def _absent(
 ) -> Iterator[str]:
     """Devices that most nodes have and one lacks, and checks with values for most devices and none for one.
 
-    The metrics of one check may differ between nodes, whose best settings differ. The verdict of a record already
-    covers missing metrics that were requested."""
+    The metrics of one check may differ between nodes, whose best settings differ. Requested metrics that are missing
+    are already part of the record's verdict."""
     places = Counter(place for _, place in devices)
     nodes = sorted({node for node, _ in devices})
     here = set(devices)

@@ -119,8 +119,9 @@ def of_pair(text: str, nodes: Sequence[str]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class AllAtOnce:
-    """What all nodes reached together: GB/s of the whole by the halves of a bisection, GB/s into one node, us of two
-    nodes while the others are idle and while they send, and which nodes arrive late in a collective, with the reason.
+    """What all nodes reached together: Rates of bisections (by halves) and into one node in GB/s, the latency of two
+    nodes in us while the others are idle and while they send, and nodes that arrive late in a collective, with the
+    reason.
     Empty: it gave no result."""
 
     bisection: Mapping[str, float] = field(default_factory=dict)
@@ -130,7 +131,7 @@ class AllAtOnce:
 
 
 def all_at_once(text: str, nodes: Sequence[str]) -> AllAtOnce:
-    """From a document of just these nodes. Raises ValueError with the reason why there is nothing in it."""
+    """From a document of exactly these nodes. Raises ValueError with the reason if it has none of these."""
     values = measured(text, nodes)
     program = catalogue.program(PROGRAM)
     run = engine.Run(results.parse(text, "document"), program)
@@ -173,7 +174,7 @@ class GroupJobs:
         assert self.campaign.between is not None
         self.between: Between = self.campaign.between
         self.path = program(self.between, self.folder)
-        #: Time limit of a job of the current round.
+        #: Time limit of the current round's jobs.
         self.seconds = 60.0 * self.between.minutes
 
     def clear(self) -> None:
@@ -317,7 +318,7 @@ LAUNCH_PAIR = {
 }
 #: Maximum time of a pair in seconds; a dead or hanging pair costs this much. Maximum seconds of a healthy pair.
 PAIR_S, USUAL_S = 60, 10
-#: The large message of a pair, and what is in flight of it.
+#: The large message of a pair, and how many of it are in flight.
 PAIR_BYTES, WINDOW_BYTES = "4Mi", "64Mi"
 
 
@@ -326,12 +327,12 @@ class PairJobs(GroupJobs):
     """Runs the meetings of a tournament's round at once, one job each; each pair in it is a separate launch."""
 
     launch_pair: str = ""
-    #: Network device that all launches use; empty: as the MPI chooses.
+    #: Network device of all launches; empty: as the MPI chooses.
     rail: str = ""
     into: ClassVar[str] = "pairs"
 
     def all_at_once(self, leaf_of: Mapping[str, str]) -> AllAtOnce:
-        """Bisections, incast, a victim under load and late arrivals, in one job over all nodes."""
+        """One job over all nodes: bisections, incast, a victim under load and late arrivals."""
         place, nodes = self._next_round(), tuple(leaf_of)
         place.mkdir(parents=True, exist_ok=True)
         document, leaves = place / "0.json", place / "leaves.txt"
@@ -415,7 +416,7 @@ class PairJobs(GroupJobs):
         return found
 
     def since(self) -> list[Change]:
-        """The same since the first tournament of the campaign that is kept."""
+        """The same since the campaign's first kept tournament."""
         lines: list[str] = []
         for output in sorted(self.folder.glob(f"{self.into}*/round-*/*.out")):
             lines += output.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -4,8 +4,8 @@ nodes.
 A job over a group of nodes is as slow as its worst member. Each leaf is in two groups, with different leaves each time;
 all answers together determine which leaves contain bad nodes, and doubtful ones are measured again. Then the most
 informative groups of nodes of a bad leaf are measured. All groups of one round run at once and share no node. Small
-groups are filled up with good nodes, of other leaves first: so all jobs have the same size (noise and value depend on
-it), and each crosses the leaf switch of the nodes in question. The remaining jobs confirm what was found good.
+groups are filled up with good nodes, of other leaves first. So all jobs have the same size, which noise and value
+depend on, and each crosses the leaf switch of the nodes in question. The remaining jobs confirm what was found good.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Leaf = Callable[[int], int]
 _FIRST = 5.0
 #: Number of leaves, or of blocks of several leaves if there are more, whose subsets are weighed.
 _MOST_BLOCKS = 32
-#: Probabilities at which a block is searched, is doubtful, may fill up other groups, and is not measured again; and at
-#: which the report mentions it as open.
+#: Probabilities at which a block is searched, is doubtful, may fill up other groups, is not measured again, and is
+#: reported as open.
 _BAD_BLOCK, _DOUBTFUL, _FILLER, _CLEAR, _OPEN = 0.9, 0.1, 0.02, 0.003, 0.03
-#: When the jobs run out: the probability of this many bad nodes at which further jobs are spent on them.
+#: When the jobs run out: further jobs are spent only on a number of bad nodes with at least this probability.
 _LIKELIER = 0.5
 #: Difference in probability below which good blocks are interchangeable.
 _CERTAIN = 1e-6
@@ -44,16 +44,16 @@ _AT_ONCE = 8
 _JOBS_OF_A_HUNT = 12
 #: With this number of jobs left a search first tests whether there is anything to find.
 _LAST_JOBS = 4
-#: Good answers that a block needs while jobs are left: a single one may be luck if other faults explain the slow ones.
+#: Good answers that a block needs while jobs are left; a single one may be luck if other faults explain the slow ones.
 _GOOD_ANSWERS = 2
-#: Groups of more nodes are halved before the possibilities among them are weighed.
+#: Larger groups are halved before the possibilities within them are weighed.
 _WEIGHED = 96
 #: Maximum number of tests of one slow group.
 _MOST_TESTS = 60
 
 
 def allowed_jobs(bad: int) -> int:
-    """Jobs that may be spent if this many are bad."""
+    """Jobs that may be spent if there are this many bad nodes."""
     return 12 * bad + 24
 
 
@@ -90,7 +90,7 @@ class _Running:
     suspects: Suspects | None = None
 
     def bad(self, sure: float) -> int:
-        """Minimum number of bad ones that it finds with this certainty."""
+        """Minimum number of bad nodes or leaves that it finds with this certainty."""
         return self.suspects.at_least(sure) if self.suspects else 1
 
 
@@ -120,7 +120,7 @@ class _Search:
         self.size = max(len(group) for group in self.plan[0])
         self.most = max(len(nodes) // self.size, 1)
         self.hunts: list[_Running] = []
-        #: Whether all is decided, so that the remaining jobs can confirm it.
+        #: Whether everything is decided, so that the remaining jobs can confirm it.
         self.proving = False
         #: What is known about a block in which a search runs or has run.
         self.whole: dict[int, Question] = {}
@@ -150,7 +150,7 @@ class _Search:
         return found
 
     def _take(self, group: tuple[int, ...], question: Question, value: float | None) -> None:
-        """The answer to a test of a search: it is also evidence about the good nodes of the group."""
+        """The answer to a test of a search; it is also evidence about the good nodes in the group."""
         blocks = self.blocks
         inside = set(group) - set(question.nodes)
         places = {blocks.place[n] for n in inside} - {one.block for one in self.hunts} - self._done()
@@ -383,7 +383,7 @@ def _hunt(
         if not any(q.bad for q in halves):
             again = Question(whole.nodes, NAMED, NAMED)
             yield [again], None
-            if again.bad:  # bad only together, or one of the halves after all
+            if again.bad:  # slow only together, or one of the halves is bad after all
                 halves = [Question(q.nodes, NAMED, WAY) for q in halves]
                 yield halves, None
                 if not any(q.bad for q in halves):
@@ -410,7 +410,7 @@ def _hunt(
         if suspects.decided:
             tests = suspects.proof()
         elif short() and suspects.doubtful:
-            tests = [suspects.nodes]  # first test whether there is one at all; if so, there are jobs to find it
+            tests = [suspects.nodes]  # first test whether there is a bad one at all; if so, the jobs suffice to find it
         else:
             tests = suspects.next_tests(max_rounds - found.rounds, share())
         questions = [Question(nodes, once=True) for nodes in tests]
@@ -436,7 +436,7 @@ def _name(suspects: Suspects, leaves: Mapping[int, Sequence[int]], found: Found)
 
 @dataclass(frozen=True)
 class Pairs:
-    """Coverage of a tournament: number of leaf pairs that met, of all, and bad pairs of leaves."""
+    """Coverage of a tournament: pairs of leaves that met, pairs in all, and bad pairs."""
 
     rounds: int
     jobs: int
@@ -447,7 +447,7 @@ class Pairs:
 
 
 def pairs(members: Mapping[int, Sequence[int]], ask: Ask, rounds: int) -> Pairs:
-    """Leaves against leaves for this many rounds; those that are slow together are measured until it is certain."""
+    """Leaves against leaves for this many rounds; pairs that are slow are measured until the result is certain."""
     level, jobs, spent, met = Level(), 0, 0, 0
     bad: list[tuple[int, int]] = []
     schedule = circle(sorted(members))
@@ -470,7 +470,7 @@ def pairs(members: Mapping[int, Sequence[int]], ask: Ask, rounds: int) -> Pairs:
 def narrow(
     left: Sequence[int], right: Sequence[int], fillers: Sequence[int], ask: Ask, most: int = 60
 ) -> tuple[int, int] | None:
-    """Finds the pair, one node of each side, that is slow together: halves one side, then the other; confirmed by
+    """Finds the two nodes, one of each side, that are slow together: halves one side, then the other. Confirmed by
     testing the two among good nodes, and all others without the two. `fillers`: good nodes of other leaves, as many as
     both sides, so that all jobs have the same size. None: it could not be shown in `most` jobs."""
     level, size, jobs = Level(), len(left) + len(right), 0

@@ -1,9 +1,9 @@
-"""How a node is configured, read by its job before anything is loaded, to find the one in a thousand that differs.
+"""How a node is configured, read by its job before any load, to find the one in a thousand that differs.
 
     python -m tenken.campaign.inventory        prints {"host": {item: value}, "GPU 0": {...}, ...} as JSON
 
-What is missing, or cannot be read without root, has no item: a node that lacks what others have is reported. Nothing is
-changed. Runs with the standard library alone.
+What is missing, or needs root, has no item: a node that lacks what others have is reported. Nothing is changed. Runs
+with the standard library alone.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _text(path: Path) -> str:
 
 
 def _listed(values: Iterable[str]) -> str:
-    """Equal items once, with their number: the same on each node in any order of detection."""
+    """Equal items once, with their number, so that the order of detection does not matter."""
     counts = Counter(v for v in values if v)
     return ", ".join(f"{n} x {v}" if n > 1 else v for v, n in sorted(counts.items()))
 
@@ -172,7 +172,7 @@ def _drives(root: Path) -> dict[str, str]:
 
 
 def _pci(root: Path) -> dict[str, str]:
-    """Width and maximum speed of the relevant devices; the present speed of an idle link is lower."""
+    """Width and maximum speed of the relevant devices; an idle link runs at a lower speed."""
     kinds = {"0x0302": "GPU", "0x0207": "InfiniBand", "0x0108": "NVMe"}
     found: dict[str, list[str]] = {}
     for device in sorted((root / "sys/bus/pci/devices").glob("*")):
@@ -184,7 +184,7 @@ def _pci(root: Path) -> dict[str, str]:
 
 
 class _Timex(ctypes.Structure):
-    """struct timex of Linux; only `status` is read."""
+    """struct timex of Linux, of which only `status` is read."""
 
     _fields_ = [
         ("modes", ctypes.c_uint), ("offset", ctypes.c_long), ("freq", ctypes.c_long), ("maxerror", ctypes.c_long),

@@ -62,8 +62,8 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Nodes to be run a second time, with the checks that caused it (none: all of them). `void`: some measurement was
-    INVALID, so that its repetition is the first one to be compared with the other nodes.
+    """Nodes to be run a second time, with the checks that caused it (none: all of them). `void`: a measurement was
+    INVALID, so its repetition is the first one that can be compared with other nodes.
     """
 
     checks: Mapping[str, Sequence[str]]
@@ -158,7 +158,7 @@ class Journal:
             self._stream = None
 
     def note(self, event: str, **words: Any) -> None:
-        """Appends one event, which is on the disk on return. Raises CampaignError if the disk is full."""
+        """Appends one event and syncs it before returning. Raises CampaignError if the disk is full."""
         line = {"event": event, "time": round(self.clock(), 3), **words}
         text = (json.dumps(line, separators=(",", ":")) + "\n").encode()
 

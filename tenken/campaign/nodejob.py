@@ -66,7 +66,7 @@ def commands(
         "begin=$(date +%s.%N)",
         f"export PATH={q(str(python))}:$PATH TENKEN_ROOT={q(str(ROOT))} PYTHONPATH={q(str(ROOT))}",
         f"export TENKEN_ON_NODE=$node TENKEN_BUILT={q(str(built))}",
-        # if the job's end interrupts it, all records of the node are lost: second attempts stop well before
+        # when the job ends, all unfinished records of the node are lost: second attempts stop well before
         f"export TENKEN_UNTIL=$(( ${{begin%.*}} + {campaign.seconds:.0f} ))",
         f"export TENKEN_SESSION={q(session(begun, campaign.name, unit))}",
         f'export TENKEN_ARCHIVE="$here/{archive_name}" RFM_STAGE_DIR="$here/stage" RFM_OUTPUT_DIR="$here/output"',

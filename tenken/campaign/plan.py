@@ -70,7 +70,7 @@ def plan(campaign: Campaign, limits: Limits) -> Plan:
 
 
 def delay(campaign: Campaign, place: int, together: int, jitter: float) -> float:
-    """Seconds that the job at `place` waits before it loads its node: even if all of a wave start at one moment, the
+    """Seconds that the job at `place` waits before it loads its node. Even if a whole wave starts at one moment, the
     power ramp is kept, and no two jobs begin in phase. `jitter`: 0 to 1."""
     if campaign.in_phase or together <= 1:
         return 0.0

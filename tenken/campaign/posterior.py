@@ -28,16 +28,15 @@ ENOUGH = 0.9
 _PAIRED, _IN_THREES = 128, 40
 #: Prior probabilities of a bad node, of a bad leaf, and of a fault that appears only if all nodes run together.
 NODE, LEAF, TOGETHER = 1 / 300, 1 / 100, 1e-4
-#: Weight at which a possibility is accepted; at which it is accepted if no more can be measured; at which no node is
-#: bad; at which a node is certainly bad.
+#: Weights at which a possibility is accepted; is accepted if nothing more can be measured; says that no node is bad;
+#: makes a node certainly bad.
 _DECIDED, NEARLY, _NOBODY, _CERTAIN = 0.999, 0.98, 0.995, 0.995
 #: Weight above which no further test is run, although jobs are left.
 _PROVED = 0.9999
-#: Maximum evidence of one result for a good and for a bad group: jobs slowed down by other work are far below the rest,
-#: which a few results cannot show.
+#: Maximum evidence of one result for a good and for a bad group: other work can slow down a job, which a few results
+#: cannot show.
 _ONE_GOOD, _ONE_BAD = 6.0, 4.5
-#: An answer that is lower than a bad group by more than this many scales, with no other near it, is rather a disturbed
-#: job than a larger fault.
+#: A value this many scales below a bad group, with no other near it, is a disturbed job rather than a larger fault.
 _ALONE, _ONE_ALONE = 4.0, 2.5
 #: While more bits than this are open, two or three tests of a slow group run concurrently: rounds cost more than jobs.
 _BITS_FOR_TWO, _BITS_FOR_THREE = 1.5, 7.0
@@ -47,8 +46,8 @@ _ROUNDS_TO_PROVE = 3
 _SHARES = np.array([0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875])
 #: Number of single nodes of a leaf that must be slow to prove a bad leaf.
 _OF_A_LEAF = 2
-#: Smaller differences count as equal, in nats of a probability and in bits of a test, and the lowest index wins:
-#: equally informative answers make many probabilities equal, and processors round them differently.
+#: Smaller differences count as equal, in nats of a probability and in bits of a test, and the lowest index wins.
+#: Equally informative answers make many probabilities equal, and processors round them differently.
 _ALIKE, _ALIKE_BITS = 1e-4, 1e-6
 #: Rounding error of a sum of probabilities, so that a bound that is met exactly is met.
 _ROUNDING = 1e-9
@@ -60,7 +59,7 @@ MAX_ROUNDS = 14
 
 @dataclass
 class Question:
-    """Whether one of `nodes` is bad: the evidence in nats, and the amount required for either decision."""
+    """Whether one of `nodes` is bad: the evidence in nats, and the evidence that either decision requires."""
 
     nodes: tuple[int, ...]
     good_at: float = WAY
@@ -109,7 +108,7 @@ class Question:
 
 
 def beside(evidence: float, chance: float) -> float:
-    """Evidence of a result for a part of a group whose rest is bad with this probability."""
+    """Evidence of a result for one part of a group, if the rest is bad with this probability."""
     return evidence - math.log(chance * math.exp(evidence) + 1 - chance)
 
 
@@ -134,8 +133,8 @@ class Level:
 
     def evidence(self, value: float) -> float:
         """Evidence in nats for a bad group (a value lower by EFFECT) against a good one, by Student's t with 3 degrees
-        of freedom. A value below that of a bad group is just as bad; one far above that of a good group indicates large
-        noise."""
+        of freedom. A value below that of a bad group counts as bad as that; one far above that of a good group
+        indicates large noise."""
         centre, scale = self.good()
         off, bad = math.log(max(value, 1e-9 * centre) / centre), math.log(1 - EFFECT)
         from_good, from_bad = off, max(off - bad, 0.0)
@@ -163,7 +162,7 @@ class Level:
         logs = self._logs = np.sort(np.log(np.maximum(self.answers, 1e-300)))
         half = -math.log(1 - EFFECT) / 2
         counts = np.searchsorted(logs, logs + half, "right") - np.searchsorted(logs, logs - half)
-        # the highest level that many results share: there may be as many bad groups, but a lucky answer is alone
+        # the highest level that many results share: bad groups may be as many, but a lucky answer is alone
         centre = float(logs[np.flatnonzero(counts >= 0.45 * counts.max())[-1]])
         for _ in range(4):
             near = logs[np.abs(logs - centre) <= half]
@@ -174,7 +173,7 @@ class Level:
 
 @cache
 def _sets(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For this many blocks: all sets of up to MOST_BAD_BLOCKS as bits, for each two blocks those that are slow only
+    """For this many blocks: all sets of up to MOST_BAD_BLOCKS as bits, the sets in which two blocks are slow only
     together, and the sets as an array (sets, blocks)."""
     ones = np.left_shift(np.uint64(1), np.arange(count, dtype=np.uint64))
     sets = [np.zeros(1, dtype=np.uint64)]
@@ -207,8 +206,8 @@ class Blocks:
         self.prior = np.where(self.both > 0, together, 0.0)
         for odds, inside in zip(self.odds, self.holds.T, strict=True):
             self.prior += odds * inside
-        #: The answer to each mask, with the probability that something else in the group is bad, or evidence from
-        #: elsewhere (no probability).
+        #: The answer to each mask, with the probability that something else in the group is bad; without a probability
+        #: it is evidence from elsewhere.
         self.said: list[tuple[int, float, float | None]] = []
         self.hits = np.zeros((0, len(self.bad)), dtype=bool)
 
@@ -270,9 +269,8 @@ def _threes(count: int) -> tuple[np.ndarray, ...]:
 
 class Suspects:
     """What may be wrong among the nodes of one slow group, each possibility with its weight after all answers: no node,
-    one node, two, three if there are few, a leaf, a leaf and a node, two leaves, or a fault that appears only with all
-    nodes together. Nearly certain nodes (`sure`) belong to every possibility from then on, so that further ones are
-    found."""
+    one, two, three if there are few, a leaf, a leaf and a node, two leaves, or a fault that appears only with all nodes
+    together. Nearly certain nodes (`sure`) belong to every possibility from then on, so that others are found too."""
 
     def __init__(
         self, whole: Question, leaf_of: Callable[[int], int], leaves: Mapping[int, Sequence[int]], level: Level
@@ -293,7 +291,7 @@ class Suspects:
         self._possibilities()
 
     def _possibilities(self) -> None:
-        """Which nodes and leaves each possibility considers bad; 0 is none but the certain ones, 1 is a fault that
+        """Which nodes and leaves each possibility considers bad. Row 0 has only the certain ones; row 1 is a fault that
         appears only with all nodes together."""
         free = np.flatnonzero(~(self.sure | self.inside[self.sure_leaves].any(axis=0)))
         open_leaves = np.flatnonzero(~self.sure_leaves)
@@ -353,7 +351,7 @@ class Suspects:
             self._possibilities()
 
     def reopen(self) -> None:
-        """Weighs again whether the nearly certain ones are bad, before further tests prove it. With three and more, not
+        """Weighs again whether the nearly certain ones are bad, before further tests prove it. With three or more, not
         all possibilities can be kept."""
         self.certain = _PROVED
         if self.sure.sum() + self.sure_leaves.sum() <= 2:
@@ -370,8 +368,8 @@ class Suspects:
 
     @property
     def proved(self) -> bool:
-        """Whether more than one result would have to be wrong: each bad node was slow without the others, and so were
-        single nodes of each bad leaf; three bad nodes resemble a leaf until one of its other nodes is tested.
+        """Whether more than one result would have to be wrong. Each bad node was slow without the others, and so were
+        single nodes of each bad leaf: three bad nodes resemble a leaf until another of its nodes is tested.
         """
         nodes, leaves = self.best()
         alone = self._slow_alone()
@@ -388,7 +386,7 @@ class Suspects:
 
     @property
     def doubtful(self) -> bool:
-        """Whether it is uncertain that any node is bad."""
+        """Whether it is still open that any node is bad."""
         return bool(self.weight[0] > 1 - NEARLY) and not self.sure.any() and not self.sure_leaves.any()
 
     @property
@@ -453,8 +451,8 @@ class Suspects:
         return [*((n,) for n in nodes), *([others] if others else [])]
 
     def _candidates(self, chance: np.ndarray) -> np.ndarray:
-        """(candidates, nodes): from all nodes, from the most doubtful ones, from each leaf and from the unknown rest,
-        the nodes that together hold a fraction of the probability of being bad, and their complements."""
+        """(candidates, nodes): nodes that together hold a fraction of the probability of being bad, and their
+        complements; chosen from all nodes, the most doubtful ones, each leaf and the unknown rest."""
         every = np.ones(len(self.nodes), dtype=bool)
         known = self.sure | self.inside[self.sure_leaves].any(axis=0)
         likely = ranked(chance)

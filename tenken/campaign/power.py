@@ -1,7 +1,7 @@
-"""The power that nodes draw while their checks run: read from their BMCs meanwhile, and a record of each node.
+"""The power that nodes draw while their checks run, read from their BMCs, as a record of each node.
 
-The series is a file of lines, one for each node and reading. After the checks their times select the readings, so that
-a clause can name the check under which a node must stay below its power: metric `bmc.power`, at {during: CHECK}.
+The series is a file of lines, one for each node and reading. Readings are assigned to checks by the checks' times, so
+that a clause can limit the power of a node during one check: metric `bmc.power`, at {during: CHECK}.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from tenken.model.request import Request
 from tenken.parsers.foreign import document, sampled_metric
 
 PROGRAM, METRIC, CHECK, DURING = "bmc", "power", "NodePower", "during"
-#: Readings of a node during a check below which nothing is known of its power.
+#: With fewer readings of a node during a check, nothing is known of its power.
 LEAST = 3
-#: Seconds between two readings of a node, and at most of one.
+#: Seconds between two readings of a node, and maximum duration of one.
 PERIOD_S, ONE_S = 10.0, 20.0
 _AT_ONCE = 32
 _NO_LIMIT = "none: power supplies are redundant; what a node may draw is agreed"
 _READ = f"at least {LEAST} readings during each check"
 
-#: What it means, as a metrics.yaml would say it.
+#: Its meaning, as in a metrics.yaml.
 DECLARED: Mapping[str, Any] = {
     "program": PROGRAM, "title": "What the BMC of a node reports", "section": "docs/campaign.md", "version": 1,
     "identity": [], "key": [METRIC],
@@ -109,7 +109,7 @@ class Watch:
 
 
 def series(file: Path) -> dict[str, list[tuple[float, float]]]:
-    """The readings by node (its short name): seconds since 1970 and W. A line that is none is left out."""
+    """The readings by node (its short name): seconds since 1970 and W. Lines that are not readings are left out."""
     found: dict[str, list[tuple[float, float]]] = {}
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -128,7 +128,8 @@ def _seconds(moment: str) -> float:
 
 
 def archived(root: Path, sessions: Iterable[str], file: Path) -> int:
-    """Archive a record of each node of the sessions that was read during a check and has none; returns their number.
+    """Archive a record of each node of the sessions that was read during a check and has none yet; returns their
+    number.
 
     Raises ArchiveError where the archive cannot be written.
     """
@@ -146,7 +147,7 @@ def archived(root: Path, sessions: Iterable[str], file: Path) -> int:
 def _of_session(
     kept: Sequence[Record], read: Mapping[str, list[tuple[float, float]]], done: set[str]
 ) -> Iterator[Record]:
-    """A record of each node that is not `done` and was read during a check, by the times of the checks' results."""
+    """A record of each node that is not in `done` and was read during a check, by the times in the checks' results."""
     during: dict[str, dict[str, list[float]]] = {}
     of: dict[str, tuple[str, Record]] = {}
     for one in sorted(kept, key=lambda record: record.time):

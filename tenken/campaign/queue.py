@@ -10,8 +10,9 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Seen:
-    """The present state of a job. `dead`: it waits and will never run; `blocked`: it waits for its node, which takes no
-    jobs; `held`: for something else that somebody must fix, such as its partition; `why`: the scheduler's reason.
+    """The present state of a job. `dead`: it waits and will never run; `blocked`: it waits for its node, which accepts
+    no jobs; `held`: it waits for something else that somebody must fix, such as its partition; `why`: the scheduler's
+    reason.
     """
 
     running: bool = False

@@ -39,7 +39,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _SHORT_SECONDS = 20.0
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _ROOT = "/redfish/v1"
-#: Parts by label: their place below a chassis since 2020, and the list that contains them in older BMCs.
+#: Parts by label: their place below a chassis since 2020, and the list that has them on older BMCs.
 _PARTS = {
     "power supply": (("PowerSubsystem", "PowerSupplies"), ("Power", "PowerSupplies")),
     "fan": (("ThermalSubsystem", "Fans"), ("Thermal", "Fans")),
@@ -65,7 +65,7 @@ class RedfishError(TenkenError):
 
 
 class BmcError(Exception):
-    """A BMC, or a resource of it, that cannot be read, in one line."""
+    """One line for a BMC, or a resource of it, that cannot be read."""
 
 
 class _TimeUpError(BmcError):
@@ -197,7 +197,7 @@ class Bmc:
             return None
         try:
             asked, there = urlsplit(self.address), urlsplit(urljoin(self.address + path, location))
-            # asked for by our own scheme and port, whatever a BMC behind a proxy writes for its own
+            # requested with our own scheme and port, whatever a BMC behind a proxy reports as its own
             same = asked.hostname == there.hostname and there.port in (None, asked.port, 443)
         except ValueError:
             return None
@@ -224,7 +224,7 @@ class Bmc:
             collection = self.follow({"@odata.id": following})
 
     def follow(self, link: Any) -> dict[str, Any] | None:
-        """The target of a link; None if it has none, or is unreadable, which is added to `unread`."""
+        """The target of a link; None if it has none, or if it is unreadable, which is added to `unread`."""
         path = link.get("@odata.id") if isinstance(link, dict) else None
         try:
             return self.get(path) if isinstance(path, str) else None
@@ -267,7 +267,7 @@ def read(bmc: Bmc) -> Hardware:
 
 
 def power(bmc: Bmc, places: Sequence[str] = ()) -> tuple[float, tuple[str, ...]]:
-    """The power of a node in W, and the resources that state it, for the next reading. Raises BmcError."""
+    """The power of a node in W, and the resources that gave it, for the next reading. Raises BmcError."""
     if places:
         found = [(place, list(_watts_in(bmc.get(place) or {}))) for place in places]
     else:
@@ -285,10 +285,11 @@ def power(bmc: Bmc, places: Sequence[str] = ()) -> tuple[float, tuple[str, ...]]
 
 
 def _watts(bmc: Bmc, chassis: Mapping[str, Any]) -> Iterator[float]:
-    """Power that a chassis draws, in W. The node's reading is that of its largest chassis: parts report separately."""
+    """Power that a chassis draws, in W. The node's reading is that of its largest chassis, since parts report
+    separately."""
     now = bmc.follow(chassis.get("EnvironmentMetrics")) or {}
     stated = list(_watts_in(now))
-    # metrics of a chassis may have temperatures alone
+    # the metrics of a chassis may contain only temperatures
     yield from stated or _watts_in(bmc.follow(chassis.get("Power")) or {})
 
 
@@ -308,7 +309,7 @@ def _supplied(bmc: Bmc, supply: Mapping[str, Any]) -> float | None:
 
 
 def _number(reading: Any) -> float | None:
-    """A power in W, or the `Reading` of an excerpt of a sensor; some BMCs write it as text. None: there is none."""
+    """A power in W, or the `Reading` of a sensor excerpt; some BMCs write it as text. None: there is none."""
     value = reading.get("Reading") if isinstance(reading, dict) else reading
     if isinstance(value, str) and re.fullmatch(r"\s*\d{1,6}(\.\d{1,9})?\s*", value):
         value = float(value)

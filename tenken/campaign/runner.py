@@ -22,7 +22,7 @@ PROGRESS_S = 8.0
 LATE_S = 60.0
 #: Seconds without a submission after the queue refused one.
 _FULL_S = 30.0
-#: Seconds that a job may wait for a node that needs a repair, and run beyond its time limit.
+#: Seconds that a job may wait for a node that needs a repair, and that it may run beyond its time limit.
 BLOCKED_S, OVERRUN_S = 1800.0, 900.0
 #: Number of submissions between two queries of the queue.
 _BATCH = 100
@@ -185,7 +185,7 @@ class Runner:
         return self._chosen() and not self.state.open() and not self.to_do()
 
     def _chosen(self) -> bool:
-        """Whether the suspects were chosen, and no second run can add another one."""
+        """Whether the suspects were chosen, and no second run can add any."""
         phases = self.state.phases
         return bool(phases) and not (len(phases) < _CHOICES and phases[-1].get("void"))
 
@@ -205,7 +205,7 @@ class Runner:
         return [*self._rounds, *self.state.retests]
 
     def to_do(self) -> list[Unit]:
-        """Units that have neither an open attempt nor a result, and have not used up their attempts or the budget."""
+        """Units without an open attempt or a result that have attempts and budget left."""
         left, each = self._left_of_budget(), self.campaign.seconds / 3600
         if left < each:
             return []
@@ -233,7 +233,7 @@ class Runner:
         return [unit for unit in self.units() if not self.state.done(unit)]
 
     def spent_hours(self) -> float:
-        """Node hours of gathered results, plus the maximum of jobs in flight."""
+        """Node hours of gathered results, plus the maximum for jobs in flight."""
         return (self.state.seconds + len(self.state.open()) * self.campaign.seconds) / 3600
 
     def _left_of_budget(self) -> float:
@@ -358,7 +358,7 @@ class Runner:
             if attempt.gathered is not None:
                 spool.put_away(self.spool, token)
                 continue
-            if self.state.done(attempt.unit):  # it was given up too soon: the node has its result, which counts once
+            if self.state.done(attempt.unit):  # given up too soon: the node has its result, which counts once
                 if attempt.open:
                     self.journal.note("ended", token=token, why="its node had already been tested")
                 continue
@@ -458,7 +458,7 @@ class Runner:
     # -- telling --
 
     def tick(self) -> None:
-        """During long work: prints a line of progress if it is due."""
+        """Prints a line of progress during long work, if one is due."""
         if not 0 <= self.clock() - self.said_at < PROGRESS_S:
             self._progress()
 

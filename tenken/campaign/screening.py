@@ -3,7 +3,8 @@
 Metrics become losses (logarithms, larger is worse). Variation over time (a running median over the runs), effects of
 lot, rack, switch, slot and firmware (medians of groups) and what temperature or power explains are subtracted first;
 the remainder is compared with `extreme_value.limit`. The probability of any report in a healthy fleet is controlled for
-all metrics of a campaign together. `screen` finds suspects; `confirm` reports what a second, independent run confirms.
+all metrics of a campaign together. `screen` finds suspects; `confirm` reports only what a second, independent run
+confirms.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ def screen(fleet: Fleet, figures: Sequence[Figure]) -> Screened:
 
 
 def device_name(fleet: Fleet, index: int) -> str:
-    """`node slot`, or only the node if it is the device."""
+    """`node slot`, or the node alone if it is the device."""
     return f"{fleet.nodes[index]} {fleet.slots[index]}" if fleet.slots is not None else str(fleet.nodes[index])
 
 
@@ -175,7 +176,7 @@ def drift(rest: np.ndarray, times: np.ndarray | None) -> np.ndarray:
     found = np.zeros(len(rest))
     level = np.array([float(np.median(p)) for p in parts])
     if np.ptp(level) < 4 * _scale(rest[order]) / np.sqrt(window):
-        return found  # no larger than chance: a median of so few would only add noise
+        return found  # the effect is no larger than chance: a median of so few would only add noise
     at = np.interp(np.arange(len(order)), middles, level)
     # the first and last lines are extrapolated
     first = (level[1] - level[0]) / (middles[1] - middles[0])
@@ -269,8 +270,8 @@ def _groups(fleet: Fleet, figure: Figure, rest: np.ndarray, count: int, result: 
 
 
 def _cause(odd: Sequence[tuple[_Medians, int, float]], rest: np.ndarray) -> tuple[_Medians, int, float]:
-    """If groups of several factors deviate, the worst one is reported; or a wider one, if its members outside of that
-    one deviate too: a switch with one slow and one good rack is not at fault.
+    """If groups of several factors deviate, the worst one is reported; or a wider one if its members outside of that
+    one deviate too. A switch with one slow and one good rack is not at fault.
     """
     cause = max(odd, key=lambda o: float(o[0].offsets[o[1]]))
     for other in sorted(odd, key=lambda o: o[0].sizes[o[1]]):
@@ -347,8 +348,8 @@ def slow_in_general(
 ) -> tuple[list[Suspect], list[Suspect]]:
     """(confirmed, not confirmed) nodes of a small fleet whose ranks in all checks are worse than chance allows.
 
-    The limit of a single metric is wide for few devices, and wider with more metrics. Ranks have no tail: a healthy
-    node has each of the n ranks in a check with the same probability, if n nodes have a value. `check_of`: the check of
+    The limit of a single metric is wide for few devices, and wider with more metrics. Ranks have no tail: if n nodes
+    have a value, a healthy node has each of the n ranks in a check with the same probability. `check_of`: the check of
     each metric."""
     names, codes = np.unique(fleet.nodes, return_inverse=True)
     n = len(names)
@@ -447,7 +448,7 @@ def _student(chance: float, degrees: float) -> float:
 
 
 def _scale(sample: np.ndarray) -> float:
-    """MAD as a standard deviation; if the majority is identical, from the remaining deviations."""
+    """The MAD as a standard deviation; if most values are identical, computed from those that differ."""
     if len(sample) < 2:
         return 0.0
     found = 1.4826 * float(np.median(np.abs(sample - np.median(sample))))

@@ -1,5 +1,5 @@
-"""Moves results from the spool into the archive, once: a node's file is gathered by the names of its records, whatever
-happened before."""
+"""Moves results from the spool into the archive. A node's file is recognised by the names of its records and gathered
+once, whatever happened before."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def there(spool: Path) -> list[str]:
 
 
 def put_away(spool: Path, token: str) -> None:
-    """Moves a gathered file away, so that it is not seen again; one that cannot be moved stays."""
+    """Moves a gathered file away, so that it is not seen again; if it cannot be moved it stays."""
     with contextlib.suppress(OSError):
         (spool / GATHERED).mkdir(exist_ok=True)
         (spool / f"{token}.tar").rename(spool / GATHERED / f"{token}.tar")
@@ -62,7 +62,7 @@ def gather(spool: Path, token: str, node: str, session: str, root: Path) -> Gath
     """Adds the records of one file to the archive. Gathering it again changes nothing, since the names are the records'
     own.
 
-    A file does not count if it is of another node or token, has no record, or has one that the node's manifest does not
+    A file is refused if it is of another node or token, has no record, or has one that the node's manifest does not
     list. Raises ArchiveError if the archive cannot be written.
     """
     path = spool / f"{token}.tar"
@@ -113,8 +113,8 @@ def gather(spool: Path, token: str, node: str, session: str, root: Path) -> Gath
 
 
 def _unlisted(session: str, manifest: bytes | None, sealed: Mapping[str, bytes]) -> str | None:
-    """The first file with a name of another session, or that differs from the node's manifest; jobs of earlier releases
-    wrote none.
+    """The first file named after another session or different from the node's manifest; jobs of earlier releases wrote
+    no manifest.
     """
     folder = archive.safe_name(session)
     for name in sealed:
@@ -129,8 +129,8 @@ def _unlisted(session: str, manifest: bytes | None, sealed: Mapping[str, bytes])
 
 
 def _put(root: Path, session: str, sealed: Mapping[str, bytes]) -> str | None:
-    """Archive files that do not exist yet; and the first existing one that differs, if any. A file that was pruned
-    since counts as the same.
+    """Adds files to the archive that do not exist yet; returns the first existing one that differs, if any. A file that
+    was pruned since counts as the same.
     """
     path = archive.session_folder(root, session) / seal.MANIFEST
     known = path.read_bytes() if path.is_file() else b""

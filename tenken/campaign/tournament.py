@@ -18,10 +18,10 @@ from statistics import median
 WITHIN, ACROSS, LOADED = "within", "across", "loaded"
 #: Partners of each node.
 PARTNERS = 2
-#: A pair is slow this far below the better half of its kind, or beyond this many of its standard deviations.
+#: A pair is slow if it is this far below the better half of its kind, and beyond this many of its standard deviations.
 SLOW, SIGMAS = {"bandwidth": 0.10, "latency": 0.20}, 6.0
-#: Of a normal distribution, in standard deviations: the median of the better half is this far from that of all, and
-#: half of the better half is within this of it.
+#: Of a normal distribution, in standard deviations: distance between the median of the better half and that of all, and
+#: the distance from the former that covers half of the better half.
 _BETTER, _NEAR = 0.674, 0.40
 #: Minimum number of slow pairs of a node, with partners that are not named, for the node to be named.
 _LEAST, _SHARE = 2, 0.75
@@ -44,7 +44,7 @@ class Meeting:
 def plan(leaf_of: Mapping[str, str], partners: int = PARTNERS, crossing: int = 1) -> list[list[Meeting]]:
     """Rounds of meetings that share no node; each node meets about `partners` others of its leaf and of other leaves.
 
-    `crossing`: pairs of a leaf that may use its uplinks at once in isolated rounds. One is always right; with more than
+    `crossing`: pairs of a leaf that may use its uplinks at once in isolated rounds. One is always right. With more than
     the uplinks carry (a leaf's nodes over the tapering), or with static routes that collide, healthy pairs are slow.
     """
     leaves: dict[str, list[str]] = {}
@@ -53,7 +53,7 @@ def plan(leaf_of: Mapping[str, str], partners: int = PARTNERS, crossing: int = 1
     rounds = [[m for leaf, nodes in sorted(leaves.items()) if (m := _inside(leaf, nodes, partners)) is not None]]
     names = sorted(leaves)
     meetings = circle(range(len(names)))
-    # of an odd number one leaf rests in each round; of few leaves the same two meet again, in other pairs
+    # with an odd number one leaf rests in each round; with few leaves the same two meet again, in other pairs
     most = min(partners + len(names) % 2, len(meetings) * max(map(len, leaves.values())))
     for number in range(most if meetings else 0):
         pairs = meetings[number % len(meetings)]
@@ -86,7 +86,7 @@ def _inside(leaf: str, nodes: Sequence[str], partners: int) -> Meeting | None:
 def _across(a: str, left: Sequence[str], b: str, right: Sequence[str], shift: int, crossing: int) -> Meeting:
     if len(left) < len(right):
         a, b, left, right = b, a, right, left
-    # nodes of the smaller leaf meet several; pairs are disjoint as long as a step is not longer than that leaf
+    # nodes of the smaller leaf meet several others; pairs are disjoint if a step is no longer than that leaf
     pairs = [(node, right[(i + shift) % len(right)]) for i, node in enumerate(left)]
     step = max(1, min(crossing, len(right)))
     steps = tuple(tuple(pairs[i : i + step]) for i in range(0, len(pairs), step))
@@ -122,8 +122,9 @@ class Verdict:
 
 
 def slow(answers: Iterable[Answer], references: Mapping[str, float] | None = None) -> dict[Answer, str]:
-    """Isolated answers that are missing or below their kind, with the reason. `references`: GB/s by kind of the system
-    file, in place of what the better half of this tournament reached; latency is compared with that alone."""
+    """Isolated answers that are missing or below their kind, with the reason. `references`: GB/s by kind, from the
+    system file, used instead of what the better half of this tournament reached; latency is always compared with that
+    half."""
     found: dict[Answer, str] = {}
     by_kind: dict[str, list[Answer]] = {}
     for one in answers:
@@ -151,8 +152,8 @@ def slow(answers: Iterable[Answer], references: Mapping[str, float] | None = Non
 
 
 def usual(values: Sequence[float], higher: bool) -> tuple[float, float]:
-    """What healthy ones reach, and their standard deviation: median of the better half, and its distances from that.
-    In a fabric of few nodes half of the pairs may have the faulty node in them."""
+    """What healthy pairs reach, and their standard deviation: median of the better half, and the distances from it. In
+    a fabric of few nodes, the faulty node may be in half of the pairs."""
     ranked = sorted(values, reverse=higher)
     half = ranked[: (len(ranked) + 1) // 2]
     level = median(half)
@@ -163,7 +164,7 @@ def repeated(
     answers: Sequence[Answer], leaf_of: Mapping[str, str], references: Mapping[str, float] | None = None,
     crossing: int = 1,
 ) -> list[Meeting]:  # fmt: skip
-    """A job for each kind that measures its slow pairs once more, as isolated as before."""
+    """One job for each kind, which measures its slow pairs once more, as isolated as before."""
     found = []
     bad = slow(answers, references)
     for kind in dict.fromkeys(one.kind for one in bad):
@@ -188,7 +189,7 @@ def _fits(pair: Pair, step: Sequence[Pair], leaf_of: Mapping[str, str], crossing
 
 
 def better(first: Sequence[Answer], second: Iterable[Answer]) -> list[Answer]:
-    """The answers of which the pairs that were measured twice have the better figures of both."""
+    """The answers, with the better figures of pairs that were measured twice."""
     again = {(one.kind, one.pair): one for one in second}
     found = []
     for one in first:
@@ -205,8 +206,8 @@ def better(first: Sequence[Answer], second: Iterable[Answer]) -> list[Answer]:
 def accuse(
     answers: Sequence[Answer], leaf_of: Mapping[str, str], references: Mapping[str, float] | None = None
 ) -> Verdict:
-    """Which nodes explain the slow pairs. The node with most of them comes first: no other node is named for pairs that
-    it explains."""
+    """Which nodes explain the slow pairs. The node with most slow pairs comes first: no other node is named for pairs
+    that it explains."""
     bad = slow(answers, references)
     verdict = Verdict(levels=dict(_levels(answers)))
     of_node: dict[str, list[Answer]] = {}
@@ -237,7 +238,7 @@ def accuse(
 
 
 def _against(node: str, mine: Sequence[Answer], bad: set[Answer], named: Mapping[str, str]) -> tuple[int, float]:
-    """Number and share of a node's pairs with partners that are not named that are slow."""
+    """Number and share of a node's slow pairs, counting only partners that are not named."""
     fair = [one for one in mine if not any(n in named for n in one.pair if n != node)]
     count = sum(one in bad for one in fair)
     return count, count / len(fair) if fair else 0.0

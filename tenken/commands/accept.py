@@ -194,8 +194,8 @@ def decide(contract: Contract, files: Files, sessions: tuple[str, ...], sealed: 
 def write(
     contract: Contract, root: Path, sessions: tuple[str, ...], folder: Path, written: str, with_pdf: bool
 ) -> tuple[Acceptance, Path, str | None]:
-    """Write report, answer, evidence and tar into `folder`. Returns the answer, the path of the tar, and why there is
-    no PDF.
+    """Write report, answer, evidence and tar into `folder`. Returns the answer, the path of the tar, and the reason if
+    there is no PDF.
     """
     files = files_of(root, sessions)
     found = decide(contract, files, sessions)
@@ -324,7 +324,7 @@ def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
         try:
             read = contracts.load(str(agreed), load_catalogue(), [*systems(), str(said.get("system"))])
             contract = replace(read, name=name)
-            # a fault of this installation, not of the file, must not look like a modification: it is reported as such
+            # a fault of this installation and not of the file; reported as such, not as a modification
             files = files_of(root / bundle.ARCHIVE, sessions)
             # a report from before there were seals: that its records are unsealed did not count
             again = decide(contract, files, sessions, sealed="unsealed" in said)
@@ -338,7 +338,7 @@ def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
         yield f"report.html does not contain {json.loads(text)['statement']}"
 
 
-#: Keys of an answer that decide nothing: the release that wrote it, and texts, which releases may word differently.
+#: Keys of an answer that decide nothing: the release that wrote it, and texts that releases may word differently.
 _EXPLAIN = ("release", "why", "stability_why")
 _SENTENCES = ("reasons", "damaged", "missing", "unlisted")
 

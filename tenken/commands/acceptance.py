@@ -42,7 +42,7 @@ class State:
     file: Path
     contract: str
     sessions: list[str] = field(default_factory=list)
-    #: Seconds of the longest round so far.
+    #: Duration of the longest round so far, in seconds.
     longest: float = 0.0
     #: Campaigns over single nodes, in order.
     campaigns: list[str] = field(default_factory=list)
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def begun(file: Path, agreed: Contract) -> State:
     """The state left by an earlier run of this contract. Raises RunError if the contract was changed since."""
-    # exchanged GPUs, the punch list and exclusions are agreed while it runs; the targets are not
+    # exchanged GPUs, the punch list and exclusions may be agreed while it runs; the targets may not
     must = (agreed.system, agreed.clauses, agreed.modes, agreed.confidence)
     digest = hashlib.sha256(repr(must).encode()).hexdigest()
     try:
@@ -135,7 +135,7 @@ def begun(file: Path, agreed: Contract) -> State:
 
 
 def decided(agreed: Contract, root: Path, sessions: Sequence[str]) -> Acceptance:
-    """The decision from the sessions so far; sessions without files do not count."""
+    """The decision from the sessions so far; sessions without files are ignored."""
     files = accept.files_of(root, tuple(sessions)) if root.is_dir() else accept.Files(root)
     return accept.decide(agreed, files, tuple(sessions))
 
@@ -156,8 +156,8 @@ def rounds(
     agreed: Contract, found: Acceptance, offered: Sequence[Offered], mode: str, checks: Sequence[Path], state: State,
     until: float, root: Path, cluster: bool = False,
 ) -> Acceptance:  # fmt: skip
-    """Runs sessions until every clause has its runs, or the decision cannot change any more. For a cluster only those
-    over several nodes: single nodes have campaigns.
+    """Runs sessions until every clause has its runs, or the decision cannot change any more. On a cluster, only clauses
+    over several nodes; single nodes are tested by campaigns.
     """
     most = max(c.repetitions + (remaining.RETESTS if c.retests is None else c.retests) for c in agreed.clauses)
     began = len(state.sessions)
@@ -180,7 +180,7 @@ def rounds(
         for batch in batches:
             name = archive.new_session()
             state.sessions.append(name)
-            state.keep()  # before the next one: results left by a kill count
+            state.keep()  # before the next one, so that results left by a kill count
             session(agreed.system, batch.mode or mode, checks, batch, name)
             power.archived(root, [name], state.file.parent / redfish.READINGS)
         state.longest = max(state.longest, time.monotonic() - start)
@@ -197,7 +197,7 @@ def rounds(
 
 
 def session(system: str, mode: str, checks: Sequence[Path], batch: remaining.Batch, name: str) -> None:
-    """Runs one session of ReFrame; its status does not matter, since the archive has its results. A signal ends all."""
+    """Runs one session of ReFrame; its exit status is ignored, since the archive has the results. A signal ends all."""
     command = [*contract.reframe_of(checks), "-r", "--system", system, "--mode", mode]
     command += [word for pattern in batch.patterns for word in ("-n", pattern)]
     command += [word for variable, value in batch.variables.items() for word in ("-S", f"{variable}={value}")]
@@ -248,8 +248,8 @@ def campaigns(
     agreed: Contract, offered: Sequence[Offered], mode: str, nodes: Sequence[str], state: State, root: Path,
     checks: Sequence[Path] = contract.CHECKS,
 ) -> Acceptance:  # fmt: skip
-    """Campaigns over single nodes: one of all, then of those that lack runs (INVALID, lost, a part that was exchanged),
-    as often as INVALID runs may be repeated; later one more round for stability.
+    """Campaigns over single nodes: one of all, then of those that lack runs (INVALID, lost, an exchanged part), as
+    often as INVALID runs may be repeated. Later one more round for stability.
     """
     from tenken.campaign import file
 
@@ -270,7 +270,7 @@ def campaigns(
                 run_campaign(name, state)
         found = decided(agreed, root, state.sessions)
         if before[0] == state.sessions or before[1] == remaining.open_clauses(found):
-            break  # what measured nothing is not measured again
+            break  # a check that measured nothing is not run again
     return found
 
 
@@ -278,8 +278,7 @@ def campaign_file(
     agreed: Contract, batch: remaining.Batch, lacking: Mapping[str, int], state: State,
     checks: Sequence[Path] = contract.CHECKS,
 ) -> str:  # fmt: skip
-    """Writes the next campaign of a batch: the nodes that lack runs, with as many rounds as the node that lacks most
-    needs."""
+    """Writes the next campaign of a batch: the nodes that lack runs, with as many rounds as the neediest of them."""
     from tenken.campaign import file
 
     partitions = {clause.partition for clause in agreed.clauses if clause.partition}

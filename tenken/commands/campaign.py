@@ -25,7 +25,7 @@ from tenken.campaign.queue import Queue, Refused
 from tenken.machines import loader, topology
 from tenken.report import campaign as pages
 
-#: In the folder of a tournament: its nodes that were not named.
+#: File in the folder of a tournament: its nodes that were not named.
 GOOD = "good.json"
 #: Checks over several nodes, in the order in which they run.
 TOGETHER = ("NcclBetweenNodes", "MpiAllAtOnce", "HplBetweenNodes", "HpcgBetweenNodes")
@@ -126,13 +126,13 @@ def _run(campaign: Campaign, folder: Path, arguments: argparse.Namespace, fresh:
 
 
 def _sessions(state: State) -> list[str]:
-    """Of all nodes' jobs that left records."""
+    """Counts the jobs of all nodes that left records."""
     return [str(a.gathered["session"]) for a in state.attempts.values() if a.gathered]
 
 
 @contextlib.contextmanager
 def _power(campaign: Campaign, folder: Path, one: runner.Runner) -> Iterator[None]:
-    """Reads the power of nodes whose jobs are in the queue or running, where the file names their BMCs."""
+    """Reads the power of nodes whose jobs are in the queue or running, if the campaign file names their BMCs."""
     try:
         connect = redfish.connector(campaign.bmc, campaign.bmc_ca, campaign.bmc_verify) if campaign.bmc else None
     except redfish.RedfishError as error:
@@ -269,7 +269,7 @@ def _pairs(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> i
             for rail in between.rails or ("",):
                 jobs.rail = rail
                 told = [answer for meetings in rounds for answer in jobs.play(meetings)]
-                # what is slow once may be noise: a node is named by what is slow twice
+                # a single slow value may be noise: a node is named only if it is slow twice
                 for meeting in tournament.repeated(told, of_leaf, references, between.crossing):
                     told = tournament.better(told, jobs.play([meeting]))
                 answers[rail] = told
@@ -319,7 +319,7 @@ def _pairs(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> i
 
 
 def _together(campaign: Campaign, folder: Path) -> int:
-    """One session of ReFrame, in which each check over several nodes runs over all good ones."""
+    """One session of ReFrame, in which each check over several nodes uses all good ones."""
     state, _ = _between(campaign, folder)
     places = sorted(folder.glob(f"pairs-*[0-9]/{GOOD}"), key=lambda p: int(p.parent.name.removeprefix("pairs-")))
     if not places:

@@ -61,7 +61,7 @@ def _read(parse: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _pinned_to_bad(pinned: Mapping[str, str], nodes: Mapping[str, str]) -> dict[str, str]:
-    """The state of its node by job, for jobs that wait for one node which takes no jobs. `nodes`: states by name."""
+    """By job, the state of its node, for jobs that wait for one node which accepts no jobs. `nodes`: states by name."""
     bad = {node: state for node, state in nodes.items() if state.lower().startswith(slurm.NODE_BROKEN)}
     return {job: f"{node} is {bad[node]}" for job, node in pinned.items() if node in bad}
 
@@ -178,7 +178,8 @@ class SlurmQueue(_Base):
         return {number: one for number, one in found.items() if number in wanted}
 
     def _bad_nodes(self, found: Mapping[str, Seen | None]) -> dict[str, str]:
-        """For jobs that wait for one node: which node, and its state if it takes no jobs; empty without an answer."""
+        """For jobs that wait for one node: which node, and its state if it accepts no jobs; empty if there is no
+        answer."""
         try:
             pending = _ask(["squeue", "-h", "-t", "PD", "-u", getpass.getuser(), "-O", "JobID:|,ReqNodes:|"])
             nodes = _ask(["sinfo", "-h", "-N", "-o", "%N|%T|%E"])
@@ -254,7 +255,7 @@ class PbsQueue(_Base):
         found = {job: _seen(pbs.seen(living[job])) for job in jobs if job in living}
         missing = [job for job in jobs if job not in living]
         for job in missing[:_ALONE]:
-            # ended, and the history shows how; or the output of other programs hid it
+            # ended, and the history shows how; or other output hid the answer
             one = self._alone(job)
             found |= {job: _seen(pbs.seen(one))} if one else {}
         found |= dict.fromkeys(missing[_ALONE:])
@@ -270,7 +271,7 @@ class PbsQueue(_Base):
             raise
 
     def _bad_nodes(self, waiting: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-        """As for Slurm; the node is that of the job's chunk."""
+        """As for Slurm; the node is the one in the job's chunk."""
         chunks = {
             job: re.findall(r"\bhost=([\w.-]+)", str(info.get("Resource_List", ""))) for job, info in waiting.items()
         }
@@ -358,7 +359,7 @@ class GridEngineQueue(_Base):
 
 
 def _by_name(rows: Any) -> dict[str, str]:
-    """Jobs that can only be found by name (`tk` and the first letters of the token)."""
+    """Jobs can be found only by name (`tk` and the first letters of the token)."""
     found = {}
     for row in rows:
         if len(row) == 2 and (match := re.fullmatch(r"tk([0-9a-f]{8})", row[1])):

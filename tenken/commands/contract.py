@@ -94,10 +94,10 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 
 def checked(name: str, mode: str = "", checks: Sequence[Path] = CHECKS) -> Machine:
-    """A system with the checks that ReFrame selects on it, as a mode has them.
+    """A system, with the checks that ReFrame selects on it as a mode configures them.
 
-    Without a folder of them (a report is written far from the machine) clauses are not compared with checks, and a line
-    states it. Raises ContractError where ReFrame fails.
+    Without a folder of checks (a report may be written far from the machine) clauses are not compared with checks, and
+    a line states it. Raises ContractError where ReFrame fails.
     """
     missing = next((folder for folder in checks if not (paths.ROOT / folder).exists()), None)
     if missing is not None:
@@ -107,7 +107,7 @@ def checked(name: str, mode: str = "", checks: Sequence[Path] = CHECKS) -> Machi
         )
         return known(name)
     command = [*reframe_of(checks), "--system", name, "--describe"]
-    # at the sizes of the mode, but with the checks of the others: a burn-in belongs to a contract too
+    # at the sizes of the mode, but with the checks of the other modes: a burn-in can belong to a contract too
     command += ["-S", f"tenken_mode={mode}"] if mode else []
     paths.archive_root().mkdir(parents=True, exist_ok=True)  # the third-party programs are recorded there
     done = subprocess.run(with_mpi(command), cwd=paths.ROOT, capture_output=True, text=True, check=False)
@@ -120,8 +120,8 @@ def checked(name: str, mode: str = "", checks: Sequence[Path] = CHECKS) -> Machi
 
 
 def with_mpi(command: Sequence[str]) -> list[str]:
-    """A command with the MPI that `make run` brought, where no other can build programs: a shell in which the virtual
-    environment was activated before that, or not at all, does not have it.
+    """A command with the MPI that `make run` built, if no other MPI can build programs. A shell in which the virtual
+    environment was activated earlier, or not at all, does not have it.
     """
     own = shlex.quote(str(Path(sys.prefix) / "bin" / "tenken-mpi.env"))
     there = "{ command -v mpirun && echo '#include <mpi.h>' | mpicxx -E -x c++ -; } > /dev/null 2>&1"
@@ -136,7 +136,7 @@ def reframe_of(checks: Sequence[Path]) -> list[str]:
 def _offered(one: Mapping[str, Any]) -> Offered:
     """A check as ReFrame describes it."""
     metrics, lasting = one.get("metrics"), f"{one['program']}_seconds"
-    # num_nodes of most, nccl_tests_nodes and the like of the field's programs
+    # num_nodes for most; nccl_tests_nodes and the like for programs of the field
     sized = [name for name, value in one.items() if name.endswith("_nodes") and type(value) is int and value > 0]
     spread = min(sized, key=lambda name: (name != "num_nodes", name), default="")
     return Offered(

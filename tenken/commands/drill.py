@@ -66,7 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def rehearse(system: str, mode: str, names: Sequence[str], checks: Path, session: str, log: Path) -> None:
-    """Run ReFrame with a fault in every program. Its exit status 1 is expected: the archive contains the reasons."""
+    """Run ReFrame with a fault injected into every program. Its exit status 1 is expected; the archive has the
+    reasons."""
     command = ["reframe", "-c", str(checks), "-r", "--system", system, "--mode", mode]
     command += [word for name in names for word in ("-n", name)]
     environment = {

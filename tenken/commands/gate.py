@@ -91,7 +91,7 @@ def run_rebase(arguments: argparse.Namespace) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `tenken gate`; returns its exit status. Anything that prevents judging gives 3, never 0."""
+    """Runs `tenken gate`; returns its exit status. Whatever prevents judging gives 3, never 0."""
     from tenken.report import notices  # draws plots, and takes time to load
 
     try:

@@ -131,8 +131,8 @@ def _facts(said: dict[str, str], record: Record | None) -> rejudge.JobFacts:
 
 
 def machine_of(system: str | None, record: Record | None) -> Machine | None:
-    """The machine by name, otherwise that of the record; None if its file is missing: then the record's own limits
-    apply. Raises JudgeError if a requested system does not exist.
+    """The machine of that name, otherwise that of the record; None if its file is missing: then the limits in the
+    record apply. Raises JudgeError if a requested system does not exist.
     """
     name, _, place = (system or (record.system if record else "")).partition(":")
     partition, _, environ = place.partition("+")

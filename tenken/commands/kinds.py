@@ -1,4 +1,4 @@
-"""`tenken kinds`: what devices of one model reached, and how a site adds its devices to systems/kinds.yaml."""
+"""`tenken kinds`: what devices of one model reached, and how a site adds its own devices to systems/kinds.yaml."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def _records(path: Path) -> list[Record]:
 
 
 def figures(groups: Iterable[Sequence[Record]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """By GPU and figure: the unit and, by machine, one value per device; each group's nodes are separate machines."""
+    """By GPU and figure: the unit and, by machine, one value per device. The nodes of each group are separate
+    machines."""
     catalogue = load_catalogue()
     units: dict[tuple[str, str], str] = {}
     runs: dict[tuple[str, str], dict[tuple[int, str], dict[tuple[str, ...], list[float]]]] = defaultdict(

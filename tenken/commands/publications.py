@@ -27,7 +27,7 @@ from tenken.paths import ROOT, archive_root
 from tenken.reframe import plan
 
 MODE = "published"
-#: Precedes the name of what a machine lacked that measured a row another way.
+#: Precedes what a machine lacked that measured a row in another way.
 LACKS = "lacks "
 #: Archives that a checkout contains.
 KEPT = ROOT / "tests" / "data"
@@ -49,7 +49,7 @@ class Listed:
 
     @property
     def state(self) -> str:
-        """measured, runnable, or described, if nothing more is known."""
+        """measured or runnable; described if nothing more is known."""
         if self.measured and not self.measured.startswith(LACKS):
             return "measured"
         return "runnable" if self.row.run and self.selectable else "described"
@@ -156,7 +156,7 @@ def _in_words(one: Listed, known: Publications) -> str:
 
 
 def with_records(listed: Sequence[Listed], archives: Iterable[Path]) -> list[Listed]:
-    """The rows with the first kept record of each, preferably a complete one."""
+    """The rows, with the first kept record of each; a complete record is preferred."""
     from tenken.archive import packed, records
     from tenken.report import published
 
@@ -257,7 +257,7 @@ def _kinds(row: Row) -> set[str]:
 
 def unmet(run: Run, cases: Iterable[Mapping[str, Any]], kinds: Collection[str] = ()) -> str:
     """Empty if each job of `run` is among the cases of a dry run and requests values of one of `kinds`; otherwise the
-    first that is not, with the reason.
+    first job that is not, with the reason.
     """
     jobs = [case for case in cases if case["display_name"].split(" ")[0] == run.check]
     if not jobs:

@@ -17,9 +17,9 @@ def history(
 ) -> pandas.DataFrame:
     """All values of an archive, oldest first: time, night, machine, node, GPU, value, unit, fingerprint and more.
 
-    Keywords name columns: `history(system="h200", metric="triad")`; a list means any of them. `fresh=False` does not
-    read the archive and answers from the store. Raises ValueError for an unknown column, TenkenError for an archive or
-    a store that cannot be read.
+    Keywords name columns: `history(system="h200", metric="triad")`; a list means any of them. `fresh=False` answers
+    from the store without reading the archive. Raises ValueError for an unknown column, TenkenError for an archive or a
+    store that cannot be read.
     """
     from tenken.history import frames
 

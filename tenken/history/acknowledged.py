@@ -71,7 +71,7 @@ class Entry(_Named):
     until: date | None = None
 
     def covers(self, history: History, finding: Finding) -> bool:
-        """Whether a finding is this accepted shift and has not moved since."""
+        """Whether a finding is this accepted shift, with no further move since."""
         if self.until is not None and history.nights[-1] > self.until:
             return False
         same = self.kind in (None, finding.kind) or {self.kind, finding.kind} == set(SHIFTS)
@@ -109,7 +109,8 @@ class Rebase(_Named):
     start: date
 
     def covers(self, history: History, finding: Finding) -> bool:
-        """Whether a finding is a level shift of this change; an outlier among its siblings and noise are not."""
+        """Whether a finding is a level shift of this change; outliers among siblings and noise are never part of
+        one."""
         if self.system != history.system or finding.kind in ("outlier", "noisy"):
             return False
         if abs(self.start - history.nights[finding.night]) > _NEAR:

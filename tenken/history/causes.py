@@ -26,15 +26,15 @@ NEAR = 2
 COVERED, MOVED = 0.8, 0.5
 #: This many regressions of one series within this many nights, each recovered, are flapping.
 FLAPS, FLAP_NIGHTS = 2, 30
-#: An event of one sibling belongs to an event of all siblings if it began within this many nights, or this many later
-#: (detection on one takes longer), and is at most this factor larger. A component that moves again after this many
-#: nights is drifting.
+#: An event of one sibling belongs to an event of all siblings if it began within this many nights of it (or this many
+#: later, since detection on one takes longer) and is at most this factor larger. A component that moves again after
+#: this many nights is drifting.
 SAME, LATER, TWICE = 3, 12, 2.0
 #: Kinds of findings that are shifts of a level.
 SHIFTS = ("step", "drift")
 #: Uncertainty of the night on which noise began.
 UNSURE = 5
-#: A sibling is an outlier finding if it was an outlier on this many of the last nights on which it ran.
+#: A sibling is reported if it was an outlier on this many of the last nights on which it ran.
 OUTLIER_NIGHTS, OUTLIER_OF = 2, 3
 
 
@@ -100,8 +100,8 @@ def findings(
     """All findings, open ones first, then improvements and recovered ones; includes outliers of the last night.
 
     Every event is a member of one finding: each event opened by the detector is reported. Changes of siblings,
-    `together`, include the events of their members, so that one cause is reported once; a series in `drifts` that falls
-    behind its siblings is reported unless it was reported already.
+    `together`, include the events of their members, so that one cause is reported once. A series in `drifts`, which
+    falls behind its siblings, is reported unless it already was.
     """
     out, taken = _together(history, together, found.events)
     slow = [e for e in drifts if not any(_known(e, other) for other in found.events)]
@@ -132,7 +132,7 @@ def _ordered(found: Sequence[Finding]) -> list[Finding]:
 
 
 def _aligned(events: Sequence[Event]) -> list[Event]:
-    """The first of several noise events in close succession: the night is an estimate."""
+    """The first of several noise events in close succession, since the night is an estimate."""
     out: list[Event] = []
     previous, first = 0, 0
     for one in sorted(events, key=lambda e: e.change_night):
@@ -256,7 +256,7 @@ def joined(history: History, found: Sequence[Finding]) -> list[Finding]:
         checks[series.partition].add(series.check)
         where[series.measure].add(series.node)
     groups: list[_Group] = []
-    while waiting:  # two findings with nothing in common may each share something with a third one
+    while waiting:  # two findings with nothing in common may each share something with a third
         waiting.sort(key=lambda g: -len(g.rows))
         group, *rest = waiting
         same = [g for g in rest if group.near(g) and group.one_cause(g, checks, where)]
@@ -302,7 +302,7 @@ class _Group:
         )  # fmt: skip
 
     def near(self, other: _Group) -> bool:
-        """Whether the others, at most as many, have this kind, direction and state, and the same begin and end."""
+        """Whether the others, at most as many, agree in kind, direction, state, begin and end."""
         first, one = self.members[0], other.members[0]
         if (first.kind == "noisy", first.worse, first.withdrawn) != (one.kind == "noisy", one.worse, one.withdrawn):
             return False
@@ -318,8 +318,8 @@ class _Group:
         return -(LATER if with_it else SAME) <= later <= SAME
 
     def one_cause(self, other: _Group, checks: Mapping[str, set[str]], where: Mapping[str, set[str]]) -> bool:
-        """Whether findings that began together have one cause, by the benchmarks of each partition and the nodes of
-        each measurement.
+        """Whether findings that began together have one cause, judged by the benchmarks of each partition and the nodes
+        of each measurement.
         """
         both = self.nodes & other.nodes
         if len(self.nodes) == len(other.nodes) == 1 and both:
@@ -341,7 +341,7 @@ class _Group:
 
 
 def _far(size: float) -> float:
-    """Magnitude of a relative change, as a logarithm; infinite for a series with zeros that lost its usual size."""
+    """Magnitude of a relative change, as a logarithm; infinite if a series with zeros lost its usual level."""
     return abs(math.log1p(size)) if size > -1 else math.inf
 
 
@@ -377,7 +377,8 @@ def _as_one(history: History, group: Sequence[Finding]) -> Finding:
 
 
 def _of(history: History, rows: Sequence[int]) -> int:
-    """Number of series that these are a part of: those of their node, or of their measurements on their partitions."""
+    """Number of series in the set that these belong to: those of their node, or of their measurements on their
+    partitions."""
     nodes = nodes_of(history, rows)
     if len(nodes) == 1:
         return len(_rows_of(history, nodes))
@@ -391,7 +392,7 @@ def _rows_of(history: History, nodes: set[str]) -> list[int]:
 
 def _merged(history: History, found: list[Finding]) -> list[Finding]:
     """Successive unrecovered changes of one component in one direction are one finding: a drift is detected in steps.
-    For a node or a GPU, half of the series that moved before may show the next step.
+    For a node or a GPU, half of the series that moved before are enough to show the next step.
     """
     out: list[Finding] = []
     for one in sorted(found, key=lambda f: f.night):
@@ -415,8 +416,8 @@ def _moves_again(history: History, first: Finding, one: Finding) -> bool:
 
 
 def _flaps(history: History, events: Sequence[Event]) -> list[Event]:
-    """Events of intermittent series. If it moved together with others, half of these must be intermittent: one
-    coincidental loss before a loss of the whole machine is not enough.
+    """Events of intermittent series. If it moved together with others, half of these must be intermittent: one chance
+    loss before a loss of the whole machine is not enough.
     """
     flaps = {id(e) for e in events if _flapping(e, events, len(history.nights))}
     if flaps:
@@ -471,7 +472,7 @@ def causes(history: History, rows: Sequence[int], night: int) -> list[Cause]:
     """Fields of the environment that changed with a shift of these series and explain it.
 
     A field explains the shift if nearly all series that moved had the same change within NEAR nights, and at least half
-    of the siblings with that change moved: a kernel that changed everywhere does not explain one slow GPU.
+    of the siblings with that change moved. A kernel that changed everywhere does not explain one slow GPU.
     """
     changed = {row: changes(history, row, night) for row in rows}
     kinds = {history.series[row].siblings for row in rows}
@@ -512,9 +513,9 @@ def changes(history: History, row: int, night: int) -> set[tuple[str, str, str]]
 def outliers(history: History, false_chance: float = 0.01) -> list[Finding]:
     """Nodes and GPUs behind their siblings in the last campaign, worst first; one finding per node or GPU.
 
-    `false_chance` is divided among all groups of siblings. A single occurrence does not count: it must have been an
-    outlier on OUTLIER_NIGHTS of the last OUTLIER_OF nights. The finding starts with the first of those nights and was
-    detected on the second.
+    `false_chance` is divided among all groups of siblings. A single occurrence does not count: the sibling must have
+    been an outlier on OUTLIER_NIGHTS of the last OUTLIER_OF nights. The finding starts with the first of those nights
+    and was detected on the second.
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, series in enumerate(history.series):
@@ -562,7 +563,7 @@ def outliers(history: History, false_chance: float = 0.01) -> list[Finding]:
 
 
 def _whole_nodes(history: History, by_place: dict[tuple[str, str], list[int]]) -> list[list[int]]:
-    """Locations; those of one node are combined if they are the majority of its GPUs."""
+    """Locations; those on one node are combined if they are the majority of its GPUs."""
     nodes: dict[str, list[list[int]]] = defaultdict(list)
     for (node, _), rows in by_place.items():
         nodes[node].append(rows)

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from tenken.history.detect import Findings
     from tenken.history.nights import History
 
-#: A series with this many values is in the inventory: it must run as often as usual, until it is retired.
+#: A series with this many values is expected to run as often as usual until it is retired.
 INVENTORY = 5
 #: Maximum number of listed names of missing nodes or measurements.
 SHOWN = 5
 #: A finding is folded after it was shown on this many nights.
 FOLDED = 3
-#: It is missing if its gap exceeds this many of its usual gaps, or one night for a nightly series.
+#: It is missing if its gap exceeds this many of its usual gaps; for a nightly series, one night.
 GAPS = 2
 #: Number of nights that determine which series ran recently.
 SILENT = 14
@@ -47,7 +47,7 @@ class Judged:
     history: History
     found: Findings
     findings: list[Finding]
-    #: rows of series that did not run on the last night, or only under invalid conditions
+    #: series that did not run on the last night, or only under invalid conditions
     missing: list[int] = field(default_factory=list)
     void: list[int] = field(default_factory=list)
     retired: list[int] = field(default_factory=list)
@@ -111,7 +111,8 @@ class Gate:
     archive: Path
     systems: list[Judged]
     ingested: Ingested
-    least: int
+    #: values that a series needs before it is judged (settings.judged_from)
+    judged_from: int
     #: reasons for an incomplete answer, one sentence each
     incomplete: list[str] = field(default_factory=list)
 
@@ -156,7 +157,7 @@ def judge(arguments: argparse.Namespace) -> Gate:
         ]
         refused = store.rows("SELECT reason, count(*), max(time) FROM refused GROUP BY reason ORDER BY 2 DESC")
     groups = {} if arguments.groups is None else node_groups.read(arguments.groups)
-    gate = Gate(archive, [], ingested, settings.min_baseline)
+    gate = Gate(archive, [], ingested, settings.judged_from)
     decisions = acknowledged.read_all(arguments.acknowledged or acknowledged.FILE)
     for history in histories:
         if not history.nights:
@@ -171,7 +172,7 @@ def judge(arguments: argparse.Namespace) -> Gate:
         one.findings = causes.joined(history, one.findings)
         acknowledged.apply(decisions, history, one.findings)
         gate.systems.append(one)
-        gate.incomplete += _incomplete(one, settings.min_baseline, 0 if arguments.night else arguments.max_age)
+        gate.incomplete += _incomplete(one, settings.judged_from, 0 if arguments.night else arguments.max_age)
     if not gate.systems:
         gate.incomplete.append(f"the archive {archive} contains no values yet: no series was judged")
     newest = max((one.night for one in gate.systems), default=None)
@@ -225,16 +226,16 @@ def _overdue(ran: np.ndarray) -> bool:
     return len(ran) - 1 - int(nights[-1]) > GAPS * (usual - 1)
 
 
-def _incomplete(one: Judged, least: int, max_age: int) -> list[str]:
+def _incomplete(one: Judged, judged_from: int, max_age: int) -> list[str]:
     history, out = one.history, []
     if not one.found.judged:
         out.append(
-            f"{history.system}: no series has {least} nights of baseline yet, which requires {least * 3 // 2} nights "
-            f"(available: {len(history.nights)}): no series was judged"
+            f"{history.system}: no series was judged: each is from its {judged_from}th night on "
+            f"(available: {len(history.nights)})"
         )
     elif len(one.learning) > (1 - JUDGED) * (len(history.series) - len(one.retired)):
         out.append(
-            f"{history.system}: only {one.share}: the others have fewer than {least * 3 // 2} values (not nights) "
+            f"{history.system}: only {one.share}: the others have fewer than {judged_from} values (not nights) "
             f"and cannot be judged"
         )
     age = (datetime.now(timezone.utc) - timedelta(hours=12)).date() - one.night
@@ -252,7 +253,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _missing(one: Judged) -> list[str]:
-    """One line per cause: whole nodes, and measurements with the nodes on which they are missing, by their last
+    """One line per cause: whole nodes; and measurements, with the nodes on which they are missing, by their last
     night."""
     import numpy as np
 
@@ -292,7 +293,7 @@ def _missing(one: Judged) -> list[str]:
 
 
 def _changed(history: History, rows: Sequence[int], night: int) -> list[str]:
-    """What changed in the environment of most of these series when others stopped; these still run."""
+    """What changed in the environment of most of these series, which still run, when others stopped."""
     from tenken.history.causes import COVERED, changes
 
     counts = Counter(change for row in rows for change in changes(history, row, night))

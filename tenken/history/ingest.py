@@ -1,7 +1,7 @@
 """`tenken ingest`: adds new records of the archive to the store; unreadable files are listed and do not stop it.
 
-Nothing is read twice: a folder with its recorded modification time has nothing new, folders of old dates are not
-examined, and reading of a performance log continues from the last position.
+Nothing is read twice: a folder whose modification time is known has nothing new, folders of old dates are skipped, and
+a performance log is read on from the last position.
 """
 
 from __future__ import annotations
@@ -181,8 +181,8 @@ class _Pass:
         self._flush()
 
     def _known(self, folder: str) -> set[str]:
-        """Names in a folder that were read before; for a folder without a mark this is queried only after an
-        interrupted pass."""
+        """Names in a folder that were read before; queried for a folder without a mark only after an interrupted
+        pass."""
         if folder in self._marks:
             return {row[0] for row in self.store.rows("SELECT name FROM files WHERE folder = ?", [folder])}
         return self._unmarked.get(folder, set())
@@ -214,7 +214,7 @@ class _Pass:
         ]
 
     def _bad_again(self) -> None:
-        """Replacing an unreadable file in place does not change its folder's time: each such file is examined."""
+        """Replacing an unreadable file in place does not change its folder's time, so each such file is examined."""
         gone = []
         for folder, name, size, mtime in self.store.rows(
             "SELECT folder, name, size, mtime FROM files WHERE status = 'bad'"
@@ -365,8 +365,8 @@ class _Pass:
 
 @contextlib.contextmanager
 def _no_cycles() -> Iterator[None]:
-    """Without the cyclic garbage collector: records contain no cycles, and it would scan everything that was read. It
-    took a tenth of the time.
+    """Runs without the cyclic garbage collector: records contain no cycles, and it would scan everything that was read.
+    It took ten times as long with it.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -387,7 +387,7 @@ def _folders(path: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
 
 
 def _older(name: str, newest: str) -> bool:
-    """Whether a folder's date is so far before the newest that nothing more is expected there."""
+    """Whether a folder's date is so old that nothing more is expected there."""
     try:
         return date.fromisoformat(name) < date.fromisoformat(newest) - timedelta(days=OPEN_DAYS)
     except ValueError:

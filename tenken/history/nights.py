@@ -46,13 +46,13 @@ class Series:
 
     @property
     def measure(self) -> str:
-        """The measurement without its location, as siblings share it."""
+        """The measurement without its location; siblings share it."""
         at = ", ".join(f"{k} {v}" for k, v in _pairs(self.coordinates))
         return f"{self.check} {self.metric}" + (f" ({at})" if at else "")
 
     @property
     def across(self) -> bool:
-        """Whether siblings are compared by this metric; true for an unknown program."""
+        """Whether siblings are compared by this metric; yes for an unknown program."""
         known = known_program(self.program)
         about = known.metrics.get(self.metric) if known else None
         return about is None or about.across
@@ -65,7 +65,7 @@ class Series:
 
     @property
     def siblings(self) -> tuple[str, ...]:
-        """Series that share these should be equal."""
+        """Series for which these are the same should have equal values."""
         return (
             self.partition, self.environ, self.check, self.program, str(self.version), self.parameters, self.metric,
             self.coordinates, self.kind, self.unit,
@@ -82,8 +82,8 @@ def _pairs(coordinates: str) -> list[tuple[str, str]]:
 class History:
     """All series of one system: arrays have shape (series, nights).
 
-    `values` is the median of a night's valid values, NaN if there is none; `fingerprints` the index of the last
-    fingerprint of a night, -1 for none; `invalid` whether a night had invalid values.
+    `values` is the median of a night's valid values, NaN if there is none; `fingerprints`: the index of the last
+    fingerprint of a night, -1 if there is none; `invalid` whether a night had invalid values.
     """
 
     system: str
@@ -155,16 +155,16 @@ def load(store: Store, system: str, until: date | None = None) -> History:
 def judge(history: History, settings: Settings, kept: Path | None = None, notices: list[str] | None = None) -> Findings:
     """Judges every night of every series; with `kept`, only those that are newer than the state stored there.
 
-    The state is that before the last night, so that an unfinished night is judged again. A file for other series, other
-    nights or another version of the detector is not used; neither is one that is damaged or writable by others, which
-    `notices` reports.
+    The state is that before the last night, so that an unfinished night is judged again. A file is not used if it is
+    for other series, other nights or another version of the detector. Nor is one that is damaged or writable by others;
+    `notices` reports those.
     """
     last = len(history.nights) - 1
     detector, done = _recall(history, settings, kept, last, [] if notices is None else notices)
     for night in range(done, last):
         detector.advance(history.values[:, night], _errors(history, night))
     if kept is not None and done < last:
-        with contextlib.suppress(OSError):  # without a stored state the next run is only slower
+        with contextlib.suppress(OSError):  # without a stored state the next run only takes longer
             state.write(kept, _mark(history, settings, last), last, detector)
     if last >= 0:
         detector.advance(history.values[:, last], _errors(history, last))

@@ -1,4 +1,4 @@
-"""The narrowest part that all series of a finding share, by which it is named and acknowledged.
+"""The narrowest part that all series of a finding share; it names the finding and is acknowledged.
 
 A link, a GPU, a program on a node, a node, a leaf (switch, rack), a measurement, a benchmark, a partition, everything.
 """

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 LEAST_NIGHTS = 5
 #: Minimum number of runs of one day for a provisional reference.
 LEAST_RUNS = 3
-#: Tolerance of a provisional one, likewise: a day shows less of a machine's variation than several nights, and few runs
-#: show less of their spread.
+#: Tolerance of a provisional one, likewise: one day shows less of a machine's variation than several nights, and few
+#: runs show less of their spread.
 PROVISIONAL_DEVIATIONS, LEAST_PROVISIONAL = 8.0, 0.05
 #: Tolerance: this many robust standard deviations of single values, at least LEAST_TOLERANCE.
 DEVIATIONS, LEAST_TOLERANCE = 4.0, 0.02
@@ -169,7 +169,7 @@ def _runs_of_last_day(store: Store, history: History) -> dict[Group, list[list[f
 
 
 def _or_provisional(one: Proposal, runs: dict[Group, list[list[float]]], history: History) -> Proposal:
-    """Replaces a proposal rejected for too few nights by one from the runs of the last day."""
+    """Replaces a proposal that has too few nights by one from the runs of the last day."""
     import numpy as np
 
     if not one.too_few_nights:
@@ -263,8 +263,8 @@ def _proposal(history: History, rows: list[int], good: list[int], window: slice,
     )  # fmt: skip
 
 
-#: Parameters for the effort of a measurement or its devices; all others identify the measurement. One missing here
-#: makes a reference narrower than necessary, never wrong.
+#: Parameters that set the effort of a measurement or select its devices; all others identify the measurement. One that
+#: is missing here makes a reference narrower than necessary, never wrong.
 _MANNER = frozenset(
     (
         *("repetitions", "trials", "warmup_seconds", "variant_warmup_seconds", "target_seconds", "patience_seconds"),
@@ -315,7 +315,7 @@ def patch(file: Path, proposals: list[Proposal]) -> str:
 
 
 def _end(lines: list[str], start: int) -> int:
-    """The line after the block that contains `start`: the next one without indentation."""
+    """The line after the block that begins at `start`: the next one without indentation."""
     for number in range(start + 1, len(lines)):
         if lines[number][:1] not in (" ", "\n", "#", "-", "\r"):
             return number

@@ -25,7 +25,7 @@ from tenken.model.result import MetricValue, Result
 from tenken.model.subject import Coordinates, Subject, split_metric_id
 from tenken.model.verdicts import INVALID, VERDICTS
 
-#: Fields of the environment to which a change of a metric may be attributed; an empty one is unknown.
+#: Fields of the environment that can explain a change of a metric; an empty one is unknown.
 FINGERPRINT = ("driver", "cuda", "kernel", "firmware", "clocks", "revision", "compiler", "device", "options")
 
 #: A record must not be older than the time in its session's name, nor much newer: otherwise a clock jumped.
@@ -47,7 +47,7 @@ class SeriesKey(NamedTuple):
     """The identity of a series: metric x machine x identity, by slot.
 
     `version` is the program's in the catalogue, `parameters` those of its identity. A slot is a node and, for a GPU or
-    a pair, its index: a replaced GPU is a mark on the series (`device` of the fingerprint).
+    a pair, its index. A replaced GPU is a mark on the series (`device` of the fingerprint).
     """
 
     system: str
@@ -125,7 +125,7 @@ def identity(*parts: object) -> int:
 
 def record(text: str, now: datetime, folder: str, name: str) -> Parsed:
     """One record of the archive: the file `name` in `folder`, which is <system>/<partition>/<date>/<check>. Raises
-    Unreadable; `now` (UTC, naive): the maximum valid time.
+    Unreadable; `now` (UTC, naive): the latest valid time.
     """
     try:
         found = parse(text, figures_only=True)
@@ -197,7 +197,7 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
 
 
 def _refused(metric: MetricValue) -> str:
-    """Why a value cannot be a row; empty: it can. A value that a column cannot hold would block all others."""
+    """Why a value cannot be a row; empty if it can. A value that does not fit its column would block all others."""
     if not math.isfinite(metric.value):
         return f"value {metric.value!r} is not a finite number"
     if not 1 <= metric.count <= MAX_INTEGER:
@@ -208,7 +208,7 @@ def _refused(metric: MetricValue) -> str:
 def _slot(
     subject: Subject, marks: Mapping[int, tuple[str, ...]], whole: tuple[str, ...]
 ) -> tuple[str, str, str, str, tuple[str, ...]]:
-    """For a series its kind, place, GPU and peer, and the fingerprint of its values."""
+    """For a series: its kind, place, GPU and peer, and the fingerprint of its values."""
     kind, place, gpus = subject.kind, subject.place, subject.gpus
     gpu, peer = (*map(str, gpus), "", "")[:2]
     return place if kind == "ranks" else kind, place, gpu, peer, marks.get(subject.first, whole) if gpus else whole
@@ -236,7 +236,7 @@ _REMEMBERED = 4096
 
 
 def _of_parameters(result: Result, program: Program | None) -> tuple[bool, str, str]:
-    """Whether a fault was injected, the conditions and the identity."""
+    """Whether a fault was injected, with the conditions and the identity."""
     key = (result.program, repr(result.parameters))  # 1, 1.0 and true are equal in Python, but not as texts
     known = _PARAMETERS.get(key)
     if known is not None and known[0] is program:
@@ -315,7 +315,7 @@ def moment(text: str, now: datetime) -> datetime:
 
 
 def _hold_against_session(time: datetime, session: str) -> None:
-    """Sessions are named by their time: a record from long before its own session was stamped by a clock that
+    """Sessions are named by their time; a record from long before its own session was stamped by a clock that
     jumped."""
     begun = _begun(session)
     if begun is not None and not begun - _BEFORE_SESSION <= time <= begun + _AFTER_SESSION:
@@ -469,7 +469,7 @@ class LogReader:
         system, partition = system or self._where[0], partition or self._where[1]
         failed = result.lower() not in ("pass", "p", "")
         verdict = verdict if verdict in VERDICTS else ("FAIL" if failed else "PASS")
-        # A value outside its bounds counts; a value of a run that failed earlier does not.
+        # A value outside its bounds counts; a value of a run that failed before it does not.
         sound = verdict != "INVALID" and not (failed and not self._own and phase not in ("", "performance"))
         run = Run(
             identity("perflog", system, partition, environ, check, when, job, nodes, session),
@@ -498,7 +498,7 @@ class LogReader:
 
 
 def _getter(columns: Sequence[int]) -> Callable[[list[str]], Any]:
-    """Cells of the existing columns that show whether a line belongs to the same run as the previous one."""
+    """Cells of those columns that show whether a line belongs to the same run as the previous line."""
     there = [c for c in columns if c >= 0]
     return operator.itemgetter(*there)
 
@@ -520,7 +520,7 @@ def plain_parameters(text: str) -> str:
 
 
 def _direction(unit: str, low: str, high: str) -> str:
-    """A plain log does not state the direction: a single bound determines it, otherwise the unit (for times, lower is
+    """A plain log does not state the direction. A single bound determines it, otherwise the unit (for times, lower is
     better)."""
     if low and not high:
         return "higher"

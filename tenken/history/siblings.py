@@ -1,8 +1,8 @@
 """Judges siblings together: a change too small to be detected on one GPU is obvious on thirty-two, and a check that
-runs on a different node each night is still one measurement.
+runs on another node each night is still one measurement.
 
-The siblings of a measurement, and those of them whose environment changed on the same night, are each combined into one
-series: the mean of the middle half of their deviations from their own levels. It is judged like any other series. Each
+The siblings of a measurement are combined into one series, and so are those whose environment changed on the same
+night: the mean of the middle half of their deviations from their own levels. It is judged like any other series. Each
 sibling is also compared with their median, night by night, so that a change of all of them cancels: a level that falls
 behind a little every night is a drift.
 """
@@ -25,15 +25,15 @@ AT_LEAST = 3
 ANEW, LAG = 20, 15
 #: Minimum reported change of the combined series, and its minimum noise.
 SMALLEST, FLOOR = 0.006, 0.001
-#: A few combined series show little of their usual behaviour: their changes must be larger by this factor.
+#: A few combined series show little of their usual behaviour, so their changes must be larger by this factor.
 FARTHER = 1.07
 #: For a common change, at least this fraction of the siblings must have moved by half of the combined change.
 SHARE = 0.5
 #: Number of nights after a change that determine which siblings moved.
 AFTER = 10
-#: A sibling drifts if the mean of its newest RECENT nights is below that of at least FROM and at most BASE nights that
-#: are older than BACK, by SLOW and by FAR of the standard deviations of the difference. With fewer siblings than
-#: LEAST_SIBLINGS their median is not reliable.
+#: A sibling drifts if the mean of its newest RECENT nights is below that of FROM to BASE nights that are older than
+#: BACK, by SLOW and by FAR standard deviations of the difference. With fewer siblings than LEAST_SIBLINGS their median
+#: is not reliable.
 RECENT, BACK, FROM, BASE, SLOW, FAR = 10, 25, 10, 60, 0.015, 4.5
 
 
@@ -56,7 +56,7 @@ class Pooled:
 
 
 def groups(history: History) -> list[tuple[int, ...]]:
-    """Rows of siblings, and of the subset whose environment changed on one night while that of the others did not."""
+    """Rows of siblings, and of each subset whose environment changed on one night while that of the others did not."""
     by_measure: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, series in enumerate(history.series):
         by_measure[series.siblings].append(row)
@@ -102,7 +102,7 @@ def pooled(history: History, settings: Settings) -> Pooled:
 
 
 def drifts(history: History) -> list[Event]:
-    """Siblings that gradually fell behind the others, each with the night on which it was detectable."""
+    """Siblings that gradually fell behind the others, each with the night on which this was detectable."""
     by_measure: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, series in enumerate(history.series):
         if series.across:
@@ -118,7 +118,7 @@ def drifts(history: History) -> list[Event]:
         far = (behind >= SLOW) & (behind > FAR * error)
         for index in np.flatnonzero(far.any(axis=1)).tolist():
             nights = np.flatnonzero(far[index])
-            # most of the newest nights must confirm it: a single far one moves their mean
+            # most of the newest nights must confirm it: a single far one moves the mean
             sure = [n for n in nights.tolist() if 2 * _middle_of(own[index], behind[index], n) >= behind[index, n]]
             if sure:
                 out.append(_drift(history, rows[index], own[index], sure[0], behind[index], error[index]))
@@ -219,7 +219,7 @@ def _middle(off: np.ndarray) -> np.ndarray:
 
 
 def _moved(off: np.ndarray, rows: tuple[int, ...], event: Event) -> tuple[int, ...]:
-    """Siblings that moved by at least half of the change, from their values just before and since."""
+    """Siblings that moved by at least half of the change, by their values just before and since."""
     shift = np.log1p(event.size)
     night = event.change_night
     own = off[list(rows)]

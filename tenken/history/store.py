@@ -1,8 +1,8 @@
 """The store: one DuckDB file with one row per metric value, derived from the archive and reproducible at any time.
 
 The store is an index of the archive: samples remain there, and a lost store is recreated by
-`tenken ingest`. One process writes at a time (a lock next to the file; others wait), in transactions, so that after
-a kill everything committed before remains.
+`tenken ingest`. One process writes at a time (a lock next to the file; others wait), in transactions, so that a kill
+loses nothing that was committed.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Store:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing, including the caches in memory. Raises StoreError (such as for a full disk)."""
+        """All or nothing; this includes the caches in memory. Raises StoreError (such as for a full disk)."""
         with _errors(self.path):
             self.connection.execute("BEGIN")
             try:
@@ -160,7 +160,7 @@ class Store:
                 raise
 
     def series_of(self, key: SeriesKey, unit: str, direction: str, statistic: str) -> tuple[int, str]:
-        """Number of a series, and why a value in this unit cannot be added to it (empty: it can)."""
+        """Number of a series, and why a value in this unit cannot be added to it (empty if it can)."""
         known = self.series.get(key)
         if known is None:
             number = len(self.series)

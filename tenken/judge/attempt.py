@@ -15,10 +15,10 @@ from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.result import Device, Result
 
-#: Seconds by which a program's times may lie outside of the lines that its job script printed around it. The clock is
-#: the same one; a result holds whole seconds, and a time server may step it.
+#: Seconds by which a program's times may be outside of the lines that its job script printed around it. Both use the
+#: same clock, but a result holds whole seconds, and a time server may step the clock.
 SAME_CLOCK_S = 5.0
-#: The same if the result was written on another node than the script: clocks of nodes differ.
+#: The same, if the result was written on another node than the script: clocks of nodes differ.
 OTHER_CLOCK_S = 60.0
 
 #: How programs must be built: a debug build measures the compiler.
@@ -28,7 +28,7 @@ _SPOILING = re.compile(r"(?:^|\s)(-fsanitize\S*|--coverage|-pg|-fprofile-arcs)")
 
 
 def another(result: Result, program: Program, request: Request) -> list[str]:
-    """Why it is the result of another attempt, or none."""
+    """Why it is the result of another attempt, or of none."""
     if result.program != program.name:
         return [f"the result is of program {result.program!r}; expected {program.name!r}"]
     if request.token is not None and result.token != request.token:
@@ -47,7 +47,7 @@ def ended(result: Result, exit_status: int | None) -> list[str]:
 
 
 def injected(result: Result, program: Program, request: Request) -> Iterator[str]:
-    """A fault of a test that was not requested."""
+    """A fault was injected that was not requested."""
     fault = program.parameters_today(result.parameters).get(INJECTED)
     if fault not in NOTHING and INJECTED not in request.parameters:
         yield f"parameter {INJECTED} is {fault!r}: a fault was injected that was not requested"
@@ -58,7 +58,7 @@ def wrong(result: Result, request: Request, machine: Machine, job: JobAccount | 
     found = [*_times(result, job), *_nodes(result, request, job)]
     if not request.foreign and not result.by_others:
         found += [*_build(result, request), *_command(result, request)]
-    # for programs that this suite built: others cannot know all of it
+    # only for programs that this suite built: others cannot know all of it
     built = request.revision is not None and not request.foreign
     if built:
         found += [*_host(result, job)]
@@ -73,7 +73,7 @@ def wrong(result: Result, request: Request, machine: Machine, job: JobAccount | 
     return found
 
 
-#: A container may be shown somewhat less memory than its host has.
+#: A container may see somewhat less memory than its host has.
 MEMORY_APART = 0.02
 #: Caches of GPUs of one model differ by their disabled parts.
 CACHE_APART = 0.25
@@ -167,7 +167,7 @@ def without_files(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _distinct(result: Result) -> list[str]:
-    """Ranks that share a GPU slow each other down, and none of them measures the GPU that was requested."""
+    """Ranks that share a GPU slow each other down, and none of them measures the requested GPU."""
     indices = [d.index for d in result.devices]
     wrong = [f"GPU {i} is listed twice" for i in sorted({i for i in indices if indices.count(i) > 1})]
     for name, known in (
@@ -198,8 +198,8 @@ def _devices(result: Result, machine: Machine, job: JobAccount | None) -> Iterat
 
 
 def _against_sheet(device: Device, place: str, machine: Machine) -> Iterator[str]:
-    """Compares cache, multiprocessors, clocks, memory and links of a whole GPU with its data sheet, capabilities with
-    the system file."""
+    """Compares cache, multiprocessors, clocks, memory and links of a whole GPU with its data sheet, and capabilities
+    with the system file."""
     peak, memory, link = (
         found.value if (found := machine.limits.get(key)) else None
         for key in (("fp64_tensor", "gpu"), ("memory", "gpu"), ("gpu_link", "pair"))
@@ -222,8 +222,8 @@ def _against_sheet(device: Device, place: str, machine: Machine) -> Iterator[str
 
 
 def _against_reading(device: Device, job: JobAccount | None, nvml: bool) -> Iterator[str]:
-    """Compares a GPU with nvidia-smi's description in the job script, without what nvidia-smi did not report and what a
-    program without NVML cannot know."""
+    """Compares a GPU with nvidia-smi's description in the job script, leaving out what nvidia-smi did not report and
+    what a program without NVML cannot know."""
     card = next((card for card in job.cards if card.uuid == device.uuid), None) if job is not None else None
     if card is None:
         return

@@ -28,27 +28,27 @@ HOST_LINK = "host_link"
 LINKS = (HOST_LINK, "gpu_link")
 #: Kinds of findings: one that decides nothing; one after which a run cannot pass.
 NOTE, LIMITED_BY_OPERATOR = "note", "limited"
-#: The kind of a finding on a value that misses its reference because it varies within its run.
+#: The kind of a finding on a value that misses its reference because of the variation within its run.
 UNSTEADY = "unsteady"
-#: A GPU whose power limit is below this share of the delivered one is limited; clocks closer together than this are
+#: A GPU is limited if its power limit is below this share of the delivered one; clocks closer together than this are
 #: equal.
 LIMITED = 0.98
-#: An idle GPU runs at 0.06 to 0.2 of its highest clock before, during and after a run; this does not mean that the
-#: clock of a working GPU is locked.
+#: An idle GPU runs at 0.06 to 0.2 of its highest clock before, during and after a run; this does not mean that its
+#: clock is locked.
 CLOCK_SET = 0.3
 #: If at least this share of the samples is within a quarter of a reference's tolerance, a miss counts as noise: 9 or 10
 #: of 20 in three runs on H200 whose 16 MiB copies to the GPU became a third slower after the tenth. If a clock falls
-#: under load, only 2 of 44 samples are: that value is slow.
+#: under load, only 2 of 44 samples are; that value is slow.
 MEETING = 0.25
-#: Minimum number of samples for this share.
+#: Minimum number of samples for using this share.
 ENOUGH = 8
 
 
 def say(
     verdict: str, result: Result, text: str, of: MetricValue | Subject | None = None, kind: str | None = None
 ) -> Finding:
-    """A finding on a result, or with `of` on a value or subject; the text is preceded by node and place. Without `kind`
-    a finding with verdict RECORDED is a note."""
+    """A finding on a result, or with `of` on a value or subject; the text is preceded by node and place. A finding with
+    verdict RECORDED and no `kind` is a note."""
     subject, metric = (of.subject, of.id) if isinstance(of, MetricValue) else (of, None)
     where = f"{result.node} {subject.place}" if subject else result.node
     note = NOTE if verdict == RECORDED else ""
@@ -66,7 +66,7 @@ def _limits(
     sheet = sheets.get((declared.data_sheet or "", metric.kind))
     if sheet is None or sheet.value is None or (claim.value is not None and claim.unit != sheet.unit):
         return claim, claim.value
-    # for a link to the host the driver reports what both ends support: an A100 in a Gen3 host is still an A100
+    # for a link to the host, the driver reports what both ends support: an A100 in a Gen3 host is still an A100
     far = declared.data_sheet != HOST_LINK and abs((claim.value or 0) - sheet.value) > OF_ANOTHER * sheet.value
     if claim.value is None or claim.said_by != DEVICE or far:
         return sheet, sheet.value
@@ -77,8 +77,8 @@ def _limits(
 
 
 def notes(run: Run, machine: Machine, judged: Mapping[str, JudgedMetric]) -> list[Finding]:
-    """One note for each: limits for which device and data sheet differ; values without a criterion because a limit of
-    the machine is unknown; GPUs without a floor, for which other values cannot make a run pass."""
+    """One note for each limit in which device and data sheet differ, and one for the values without a criterion because
+    a limit of the machine is unknown; GPUs without a floor; other values cannot make a run pass for them."""
     found: dict[str, Finding] = {}
     for metric in run.result.metrics:
         declared, claim = run.program.metrics[metric.name], run.result.limits[metric.id]
@@ -119,8 +119,8 @@ def floor_of(run: Run, metric: MetricValue, declared: Metric, machine: Machine) 
 
 
 def limited(result: Result, metric: MetricValue, declared: Metric, machine: Machine) -> str:
-    """How power or clock of a GPU are limited below what was delivered; empty: they are not, or no floor of the value
-    depends on them (links).
+    """Why a GPU's power or clock is limited below what was delivered; empty if it is not, or if no floor of the value
+    depends on it (links).
     """
     rule = declared.floors.get(metric.kind)
     floored = rule is not None or bool(declared.floor.get(metric.kind))
@@ -139,7 +139,8 @@ def limited(result: Result, metric: MetricValue, declared: Metric, machine: Mach
 
 
 def locked(entry: DeviceHealth, device: Device) -> float | None:
-    """The clock of a GPU that is below its maximum before, during and after the run: a setting, not throttling."""
+    """The clock of a GPU that is below its maximum before, during and after the run; this is a setting, not
+    throttling."""
     clocks = [one.sm_clock_mhz for one in (entry.before, entry.worst, entry.after)]
     known, top = [clock for clock in clocks if clock], device.sm_clock_max_mhz
     same = len(known) == len(clocks) and min(known) >= LIMITED * max(known)
@@ -158,7 +159,7 @@ def hold(
 ) -> tuple[JudgedMetric, list[Finding]]:  # fmt: skip
     """Compare one value with its physical limit and its criterion (otherwise the floor). `reach`: factor by which the
     limit itself may be exceeded (`yardstick`). `floor`: the minimum efficiency (`floor_of`) and its source. `kind`:
-    what other devices of the model reached, used if it is stricter than the floor.
+    what other devices of the model reached; used if it is stricter than the floor.
     """
     limit, highest = _limits(result, metric, declared, sheets)
     for unit, name in ((limit.unit or metric.unit, "limit"), (known.unit if known else metric.unit, "reference")):
@@ -215,10 +216,10 @@ def _held(result: Result, metric: MetricValue, criterion: Criterion, number: flo
 
 
 def _unless_unsteady(finding: Finding, metric: MetricValue, criterion: Criterion, statistic: str) -> Finding:
-    """A median that misses a reference is INVALID, and measured again, if the run varies by more than the reference's
-    tolerance and a quarter of its samples meets the reference.
+    """A median that misses a reference is INVALID, and is measured again, if the run varies by more than the
+    reference's tolerance and a quarter of its samples meets the reference.
 
-    Only for values without a maximum spread; the others are INVALID for exceeding it.
+    Only for values without a maximum spread; the others are INVALID when they exceed it.
     """
     bound, reference = finding.bound, criterion.value
     if criterion.kind != REFERENCE or statistic != "median" or bound is None or not reference:
@@ -236,7 +237,7 @@ def _unless_unsteady(finding: Finding, metric: MetricValue, criterion: Criterion
 
 
 def below_kind(known: Known | None, result: Result, metric: MetricValue, name: str) -> list[Finding]:
-    """A note on a value below all known devices if these are too few for a criterion."""
+    """A note on a value below all known devices, if these are too few for a criterion."""
     if known is None or known.decides or not metric.value < (1 - NEAREST) * min(known.values):
         return []
     below = 100 * (1 - metric.value / known.middle)
@@ -255,9 +256,9 @@ def miss(result: Result, metric: MetricValue, text: str, number: float, bound: f
 
 
 def yardstick(result: Result, metric: MetricValue, program: Program, sheets: Mapping[tuple[str, str], Limit]) -> float:
-    """For a ratio (`of_run: device_copy`): the attainable value of its denominator over the measured one.
+    """For a ratio (`of_run: device_copy`): the attainable value of its denominator divided by the measured one.
 
-    A ratio of two copies exceeds 1 if the other one had the better placement in memory (H200: 0.98 to 1.021 in 14
+    A ratio of two copies exceeds 1 if the other copy had the better placement in memory (H200: 0.98 to 1.021 in 14
     runs); it is impossible only above this factor. 1: not such a ratio, or the limit is unknown.
     """
     of_run = program.metrics[metric.name].of_run

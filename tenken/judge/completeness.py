@@ -1,7 +1,7 @@
 """Whether everything requested is present, and nothing else: arguments, points of sweeps, verifications, choices.
 
 metrics.yaml declares what a program reports (tenken/model/contract.py), and the request states what this run must
-contain: the program's own statements decide nothing here. All functions are pure and return sentences.
+contain. The program's own statements decide nothing here. All functions are pure and return sentences.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tenken.model.result import MetricValue, Result
 from tenken.model.subject import Subject
 from tenken.model.verification import Check
 
-#: A key of `where` that names no parameter but kinds of subject: some metric must be reported for one of them.
+#: A key of `where` that names kinds of subject instead of a parameter: some metric must be reported for one of them.
 SUBJECT = "subject"
 #: Maximum number of missing points in one message.
 NAMED = 4
@@ -49,7 +49,7 @@ def asked(arguments: tuple[str, ...], contract: Contract) -> dict[str, Any]:
 
 
 def stated(result: Result, contract: Contract) -> dict[str, Any]:
-    """The parameters of a result; those with a former name also under the current one."""
+    """The parameters of a result; those with a former name also appear under the current one."""
     was = contract.was_options
     return {**{was[name]: value for name, value in result.parameters.items() if name in was}, **result.parameters}
 
@@ -67,7 +67,8 @@ def _same(said: object, asked: object) -> bool:
 
 
 def arguments(result: Result, program: Program, request: Request) -> Iterator[str]:
-    """Options that are missing in the result or differ from the request, and others that differ from their default."""
+    """Options that are missing from the result or differ from the request, and others that differ from their
+    default."""
     contract = program.contract
     wanted, said = asked(request.arguments, contract), stated(result, contract)
     for name, value in wanted.items():
@@ -136,7 +137,7 @@ def _today(metric: MetricValue, contract: Contract) -> dict[str, Any]:
 
 
 def _subjects(result: Result, program: Program, request: Request) -> Iterator[str]:
-    """Metrics of another number of ranks than ran, or of a host with another index."""
+    """Metrics from another number of ranks than ran, or from a host with another index."""
     # a rank, or a GPU of a process that drives several, or a part of the host
     allowed = {request.ranks, request.gpus, len(result.devices) or None}
     allowed |= {result.parameters.get(name) for name in program.contract.counts if result.parameters.get(name)}
@@ -218,8 +219,8 @@ def _on_grid(result: Result, contract: Contract, what: str, found: set[At], entr
 
 
 def _alike(entry: Points, have: Mapping[tuple[str, str], Mapping[str, set[At]]]) -> Iterator[str]:
-    """Metrics of one entry must have the same points: each metric that is reported or, with `together`, all if one
-    is."""
+    """Metrics of one entry must have the same points: each metric that is reported or, with `together`, all of them if
+    one is."""
     by_place: dict[tuple[str, str], dict[str, set[At]]] = {}
     for (name, kind), by_subject in have.items():
         if name in entry.metrics:
@@ -242,7 +243,7 @@ def _of_metrics(name: str) -> bool:
 
 
 def verifications(result: Result, program: Program) -> Iterator[str]:
-    """Verifications that are not declared, are missing, or have another tolerance than declared."""
+    """Verifications that are not declared, are missing, or have another tolerance than the declared one."""
     declared = program.contract.verifications
     if not declared:
         return
@@ -293,7 +294,7 @@ def must_come(result: Result, program: Program) -> Iterator[str]:
     """Optional metrics that the parameters of this run require."""
     for name, metric in program.metrics.items():
         said = stated(result, program.contract)
-        # a program of this suite that does not state the parameter does not report its metrics
+        # a program of this suite that does not state the parameter does not report these metrics
         if metric.required_if and all(
             _brings(said[parameter], values) if parameter in said else not result.by_others
             for parameter, values in metric.required_if.items()

@@ -24,34 +24,34 @@ SLOWDOWN_REASONS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdo
 #: Reasons that are only recorded. NVML has no others; an unlisted one is a finding.
 RECORDED_REASONS = ("gpu_idle", "applications_clocks_setting", "sw_power_cap", "sync_boost", "display_clock_setting")
 
-#: A memory clock below this fraction of the maximum during the timed part is a wrong clock. GeForce under CUDA stays in
-#: P2, at 0.909 (GTX 1080 Ti, 5005 of 5505 MHz) to 0.976 (RTX 4090, 10251 of 10501) of it; its rate has a separate
+#: During the timed part, a memory clock below this fraction of the maximum is wrong. GeForce GPUs stay in P2 under
+#: CUDA, at 0.909 (GTX 1080 Ti, 5005 of 5505 MHz) to 0.976 (RTX 4090, 10251 of 10501) of it; their rate has a separate
 #: floor.
 MEMORY_CLOCK_FLOOR = 0.90
-#: Other processes that are idle on a GPU before the run (a desktop, an MPS server, a monitor) are a note: at most this
-#: utilization in percent (3 on 277 GPUs kept idle, 1.1 GiB in use), and this share of its memory, or these bytes.
+#: Other processes that are idle on a GPU before the run (a desktop, an MPS server, a monitor) are only a note: at most
+#: this utilisation in percent (3 on 277 GPUs kept idle, 1.1 GiB in use), and this share of its memory, or these bytes.
 IDLE_PERCENT, HELD_SHARE, HELD_BYTES = 5, 0.05, 2 * 2**30
 #: A GPU below this share of its highest clock is throttled if its driver gives a reason: a software power cap, a clock
 #: that was set. 380 results of H200 without a reason stay at the highest clock.
 CLOCK_WITHOUT_REASON = 0.6
-#: If there is a reason, this is the lower bound of a GPU under load; idle clocks are 0.058 (180 of 3,090 MHz, RTX PRO
-#: 6000) to 0.2 of the highest.
+#: With a reason, this is the lower bound of a GPU under load; idle clocks are 0.058 (180 of 3,090 MHz, RTX PRO 6000) to
+#: 0.2 of the highest.
 CLOCK_WITH_REASON, CLOCK_IDLE = 0.10, 0.04
 
 #: Corrected memory errors that a run may have: one for any duration (a single environmental event), and this many per
-#: hour. More of them indicate failing memory, and each one costs time.
+#: hour. More errors indicate failing memory, and each one costs time.
 CORRECTED_OF_RUN = 1
 CORRECTED_PER_HOUR = 4.0
 
-#: A value in a contract: only the first rank monitors GPUs; those of other ranks are read before and after the run.
+#: A value in a contract: only the first rank monitors GPUs, and those of other ranks are read before and after the run.
 FIRST_RANK = "first rank"
 #: The option for the number of threads.
 THREADS = "--threads"
-#: Threads on fewer CPUs than this share of their number were not spread; all 1,283 kept runs but one have one thread
-#: per CPU.
+#: Threads on fewer CPUs than this share of their number were not spread; in all of 1,283 kept runs but one, each thread
+#: has its own CPU.
 TOGETHER = 0.5
-#: A GPU that worked draws this many W more than before, or was busy at one of the readings (all of 990 kept entries of
-#: healthy GPUs that worked show one or the other).
+#: A GPU that worked draws this many W more than before, or was busy at one of the readings (each of 990 kept entries of
+#: healthy GPUs that worked shows one or the other).
 RISE_W = 15.0
 #: Other processes that use fewer CPUs than this are not named: system daemons.
 CPUS_NAMED = 0.2
@@ -134,7 +134,7 @@ def _links(result: Result, machine: Machine) -> Iterator[Finding]:
 
 
 def _idle(entry: DeviceHealth) -> bool:
-    """Whether a GPU was idle, by utilization and power as far as its driver reports them."""
+    """Whether a GPU was idle, by utilisation and power if its driver reports them."""
     powers = [one.power_w for one in (entry.before, entry.worst, entry.after) if one.power_w is not None]
     busy = [one for one in (entry.worst.utilization_percent, entry.after.utilization_percent) if one is not None]
     known = len(powers) == 3 and len(busy) == 2 and entry.samples > 0
@@ -158,7 +158,7 @@ def _others(entry: DeviceHealth, device: Device | None) -> Iterator[tuple[str, s
 
 
 def _clocks(entry: DeviceHealth, device: Device | None) -> Iterator[tuple[str, str]]:
-    """A throttled GPU, whatever reason its driver gives, and the clock of its memory."""
+    """A throttled GPU, for whatever reason its driver gives, and a GPU whose memory clock is low."""
     worst = entry.worst
     slow = [r for r in worst.reasons or () if r in SLOWDOWN_REASONS]
     if slow:
@@ -188,10 +188,10 @@ def _clocks(entry: DeviceHealth, device: Device | None) -> Iterator[tuple[str, s
 
 
 def _pcie(entry: DeviceHealth, device: Device | None, by_pcie: bool, virtual: str | None) -> Iterator[tuple[str, str]]:
-    """A link slower than both ends support is a fault; a link slower than the driver expects invalidates the values
-    measured over it.
+    """A link slower than both ends support is a fault. A link slower than the driver expects voids the values measured
+    over it.
 
-    The bridge of a guest is emulated and does not describe the real one. Includes NVLinks that failed during the run.
+    A guest's bridge is emulated and does not describe the real one. Includes NVLinks that failed during the run.
     """
     if device is None:
         return
@@ -217,14 +217,14 @@ def _pcie(entry: DeviceHealth, device: Device | None, by_pcie: bool, virtual: st
 
 
 #: Minimum ratio of the last to the first quarter of a run's rates. Kept runs of H100 and H200 reach at least 0.971 if
-#: the driver gives no reason; at least 0.761 if it does (power), or if a product's reasons cannot be read.
+#: the driver gives no reason. They reach at least 0.761 if it does (power), or if a product's reasons cannot be read.
 FALLS, FALLS_CAPPED = 0.92, 0.70
 #: Minimum number of samples for quarters.
 QUARTERS = 12
 
 
 def _falls(result: Result, program: Program) -> Iterator[Finding]:
-    """GPUs whose rates fall during the run as throttled clocks do, whatever the driver reports."""
+    """GPUs whose rates fall during the run as those of a throttled GPU do, whatever the driver reports."""
     entries = {entry.index: entry for entry in result.health.devices}
     for metric in result.metrics:
         declared, samples = program.metrics[metric.name], metric.samples
@@ -253,7 +253,7 @@ _ALWAYS = ("memory_clock_mhz", "temperature_c", "reasons", "other_processes")
 
 
 def _unread(entry: DeviceHealth, device: Device | None, during: bool) -> Iterator[tuple[str, str]]:
-    """The values of a GPU without readings prove nothing; what its driver or sensors do not report is a note."""
+    """Without readings, the values of a GPU prove nothing; what only its driver or sensors do not report is a note."""
     if during and entry.samples < 1:
         yield INVALID, "health was not sampled during the timed part (samples is 0)"
         return
@@ -276,8 +276,8 @@ _SENSIBLE = (("temperature_c", -20, 150), ("power_w", 0, 5000), ("utilization_pe
 
 
 def _threads(result: Result, request: Request) -> Iterator[str]:
-    """Findings on threads: a launcher started more than there are CPUs, or moved them to other CPUs; an environment
-    variable limited their number although none was requested; ranks share cores."""
+    """Findings on threads: more threads than CPUs, threads moved to other CPUs, a number limited by an environment
+    variable although none was requested, ranks that share cores."""
     place, cpus = result.placement, result.host.logical_cpus
     if cpus is not None and place.threads > cpus:
         yield f"placement.threads: {place.threads}; the host has {cpus} logical CPUs"
@@ -294,7 +294,7 @@ def _threads(result: Result, request: Request) -> Iterator[str]:
 
 
 def _errors(entry: DeviceHealth, seconds: float) -> Iterator[tuple[str, str]]:
-    """Memory errors and replaced rows: counts that rise during the run, replacements that failed or are pending."""
+    """Memory errors and replaced rows: counts that rise during the run, and replacements that failed or are pending."""
     samples = (entry.before, entry.worst, entry.after)
     for name, verdict, what in (
         ("ecc_corrected", INVALID, "corrected ECC errors during the run"),
@@ -318,7 +318,7 @@ def _errors(entry: DeviceHealth, seconds: float) -> Iterator[tuple[str, str]]:
 
 
 def _xids(xids: tuple[int, ...]) -> Iterator[tuple[str, str]]:
-    """Errors in the driver's log; one of unknown kind makes the run undecided."""
+    """Errors in the driver's log; one of unknown kind leaves the run undecided."""
     groups: dict[tuple[str, str], list[str]] = {}
     for xid in sorted(events(xids), key=lambda xid: (xid not in HARDWARE_XIDS, xid not in PROGRAM_XIDS)):
         known = {**UNDECIDED_XIDS, **PROGRAM_XIDS, **HARDWARE_XIDS}.get(xid)
@@ -352,7 +352,7 @@ def _locks(result: Result, request: Request) -> Iterator[Condition]:
         text = f"no lock against other measurements could be taken: {locks.none_because}; set TENKEN_LOCKS to a folder "
         yield INVALID, None, f"{text}that all users of the node may write to"
     else:
-        # with several ranks reported by the first one, for a third-party program by the script of the first node
+        # with several ranks the first one reports it; for a third-party program, the script of the first node
         all_gpus = result.placement.ranks == 1 and not request.foreign
         wanted = ["host", *(device.uuid for device in result.devices if device.uuid and all_gpus)]
         missing = ", ".join(name for name in wanted if name not in locks.held)
@@ -374,23 +374,23 @@ def named(result: Result, found: Sequence[Finding]) -> list[Finding]:
 
 #: Units that are times, in seconds.
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-#: Samples of a metric may take this much longer than the run: older results round to seconds, others to milliseconds.
+#: A metric's samples may take this much longer than the run: older results round to seconds, others to milliseconds.
 ROUNDED_S, SLACK_S = 1.0, 0.1
-#: Maximum ratio of all device times of a GPU to its timed part; kernels of two streams overlap (kept runs: 0.9).
+#: Maximum ratio of all device times of a GPU to its timed part, since kernels of two streams overlap (kept runs: 0.9).
 OF_TIMED = 1.5
-#: Minimum share of the timed part that is measured: kept runs have 0.38 (HPL, which verifies in between) to 2.2
-#: (Himeno, two clocks) of readings times their interval of 0.05 s, which a slow NVML lengthens.
+#: Minimum share of the timed part that is measured. Kept runs have 0.38 (HPL, which verifies in between) to 2.2
+#: (Himeno, two clocks), with the timed part as readings times their interval of 0.05 s, which a slow NVML lengthens.
 OF_READINGS, READING_S, ENOUGH_READINGS = 0.1, 0.05, 5
-#: Minimum share of the whole run that is measured: kept runs have 0.08 (a stencil with a second of warm-up) to 1.5. For
-#: one process: launchers may take minutes.
+#: Minimum share of the whole run that is measured: kept runs have 0.08 (a stencil with a second of warm-up) to 1.5.
+#: Only for a single process: launchers may take minutes.
 OF_RUN = 0.002
 #: The clock of what a GPU executes.
 BY_DEVICE = "device"
 
 
 def times(result: Result, program: Program) -> Iterator[str]:
-    """Messages on times that do not fit the run or its timed part as other clocks measured them (the run's, the health
-    readings'). A wrong clock or repetition count shows as a factor."""
+    """Messages on times that disagree with the run or its timed part as other clocks measured them (the run's, the
+    health readings'). A wrong clock or repetition count shows as a factor."""
     begin, end = result.moments
     if begin is None or end is None:
         return
@@ -444,10 +444,10 @@ def _spans(result: Result) -> Iterator[tuple[str, float, int]]:
 
 #: This many samples that are all equal, or repeat in the same order, were not measured.
 TRAIN = 5
-#: A GPU's events have steps of 32 ns and are accurate to 0.5 us (cudaEventElapsedTime): below this many seconds a few
+#: A GPU's events have steps of 32 ns and are accurate to 0.5 us (cudaEventElapsedTime). Below this many seconds a few
 #: samples may be equal (measured: five of 8.864 us), but not this many.
 SHORT_SECONDS, LONG_TRAIN = 50e-6, 20
-#: Samples of a GPU's events are copies if at most this many results would contain such equal ones by chance.
+#: Samples from a GPU's events count as copies if at most this many results would have so many equal ones by chance.
 BY_CHANCE = 1e-4
 
 
@@ -472,7 +472,7 @@ def samples(result: Result, program: Program) -> list[Finding]:
 
 
 def _trains(result: Result, program: Program) -> list[Finding]:
-    """Samples that were not measured: all equal, two equal halves, or those of another metric."""
+    """Samples that were not measured: all equal, two equal halves, or equal to those of another metric."""
     found: list[Finding] = []
     # a ratio of exactly 1 to another rate has that rate's samples
     seen: dict[tuple[tuple[float, ...], bool], MetricValue] = {}
@@ -503,8 +503,9 @@ def _may_be_alike(metric: MetricValue) -> bool:
 
 
 def _by_chance(metric: MetricValue, samples: tuple[float, ...], result: Result) -> bool:
-    """Whether samples of two metrics may be equal by chance: the events of a short kernel have few distinct values.
-    Measured: two kernels of 5.952 us, five samples each, all but the fourth on the same step.
+    """Whether samples of two metrics may be equal by chance: the event times of a short kernel have few distinct
+    values.
+    Measured: two kernels of 5.952 us, five samples each; all but the fourth were on the same step.
     """
     if metric.clock != "device":
         return False

@@ -22,8 +22,8 @@ from tenken.model.result import WAIVER_REASONS, MetricValue, Result
 class JobFacts:
     """Data on the job in addition to the result; None or empty: unknown.
 
-    `state` and `exit_code` are the scheduler's, `marked` is the exit status that the job's own output ends with, and
-    `account` its other data. `nodes` are the scheduler's, `hosts` are other names for them.
+    `state` and `exit_code` come from the scheduler, `marked` is the exit status at the end of the job's own output, and
+    `account` the scheduler's other data. `nodes` are named by the scheduler, `hosts` are other names for them.
     """
 
     state: str | None = None
@@ -48,7 +48,7 @@ def job_of(record: Record) -> JobFacts:
 
 
 def of_record(record: Record, machine: Machine | None = None, job: JobFacts | None = None) -> Judgement:
-    """Judge a record again. `machine` None: uses the limits and references with which it was compared when archived."""
+    """Judge a record again. `machine` None: uses the limits and references that were used when it was archived."""
     job = job or job_of(record)
     where = ",".join(job.nodes) or record.where
     if how := job_exit.lost(record.job.facts):
@@ -89,7 +89,7 @@ def of_result(result: Result, request: Request | None, machine: Machine, job: Jo
     bare = Request(None, result.program, subjects=_kinds(result), arguments=attempt.without_files(result.command[1:]))
     judgement = verdict.judge(result, declared, request or bare, machine, job.marked, job.held())
     judgement = judgement if request is not None else verdict.unrequested(judgement)
-    # it was built with another catalogue, as were the programs of every older record
+    # it was built with another catalogue, as were the programs of all older records
     stale = engine.stale(result, declared)
     return verdict.extended(judgement, [say(verdicts.RECORDED, result, stale)] if stale else [])
 
@@ -119,8 +119,8 @@ def as_archived(record: Record) -> Machine:
     for metric in record.result.metrics if record.result else ():
         one, of = judged.get(metric.id), declared.get(metric.name)
         if one is not None and one.limit.value is not None and one.limit.basis.startswith("data sheet: "):
-            # which figure of the data sheet: a GPU's metrics are compared with its memory, its link to the host or its
-            # peaks
+            # which figure of the data sheet applies: a GPU's metrics are compared with its memory, its link to the host
+            # or its peaks
             sheet = (of.data_sheet if of else None) or ""
             limits.setdefault((sheet, metric.kind), replace(one.limit, said_by=DATA_SHEET))
 

@@ -24,7 +24,7 @@ from tenken.model.request import Request
 from tenken.model.result import Link, MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID, RECORDED
 
-#: The median of the pairs is outside the reported interval, at either end, with this probability.
+#: The median of the pairs is beyond either end of the reported interval with this probability.
 OPEN = 0.005
 #: Minimum number of pairs in a class for comparison with its median.
 CLASS = 3
@@ -34,7 +34,7 @@ DIRECTION, OPPOSITE = 0.6, "the other direction"
 
 
 def of(run: Run, request: Request, machine: Machine) -> tuple[list[Finding], dict[str, Criterion]]:
-    """Findings, and the bounds of the compared values by id. For a value that misses several bounds, only proven
+    """Findings, and the bounds of the compared values by their ids. For a value that misses several bounds, only proven
     findings are reported."""
     findings = _siblings(run)
     criteria: dict[str, Criterion] = {}
@@ -145,7 +145,7 @@ def _missed(
 
 
 def _undecided(metric: MetricValue, expected: Expectation, bound: float, least: bool) -> str:
-    """Why the samples do not prove a miss: noise neither passes nor fails; empty if they prove it."""
+    """Why the samples do not prove a miss; empty if they do. Noise neither passes nor fails."""
     if expected.proof == "rounds":
         good = sum((sample >= bound) if least else (sample <= bound) for sample in metric.samples)
         return f"undecided: {good} of {metric.count} rounds reach it" if good else ""
@@ -227,8 +227,8 @@ def _class(run: Run, metric: MetricValue, links: Mapping[tuple[int, int], Link])
 
 
 def fingerprints(result: Result) -> Iterator[Finding]:
-    """With the same seed, devices of one kind must give the same bits, or one of them is wrong; also notes which cannot
-    be compared."""
+    """With the same seed, devices of one kind must give the same bits, or one of them is wrong. A note names those that
+    cannot be compared."""
     try:
         groups = by_key(stated(result.path))
     except ResultError as error:
@@ -237,7 +237,8 @@ def fingerprints(result: Result) -> Iterator[Finding]:
     versions: dict[object, list[Key]] = {}
     for key, members in groups:
         versions.setdefault(key.but_versions, []).append(key)
-        # in one step devices may state different tensors, their own shards: one that stopped early lacks a whole step
+        # in one step devices may state different tensors, their own shards; a device that stopped early lacks a whole
+        # step
         steps = {step for one in members for step, _, _ in one.prints}
         for one in members:
             if lacking := sorted(steps - {step for step, _, _ in one.prints}):
@@ -254,7 +255,7 @@ def fingerprints(result: Result) -> Iterator[Finding]:
 
 def differing(key: Key, comparison: Comparison) -> list[Finding]:
     """A finding for each device of this run that differs, or that may be wrong if there is no majority; archived
-    devices may be wrong as well. An archived device in the minority was wrong then."""
+    devices may be wrong too. An archived device in the minority was wrong then."""
     what = f"fingerprints of {key.algorithm}, seed {key.seed}, differ between devices of the kind {key.kind}"
     return [
         Finding(FAIL, f"{one.trace.node}: {what}: {one.text()}", node=one.trace.node)

@@ -46,12 +46,12 @@ def judge(
     result: Result, program: Program, request: Request, machine: Machine, exit_status: int | None,
     job: JobAccount | None = None,
 ) -> Judgement:  # fmt: skip
-    """Judge one run. Total: any result leads to a judgement.
+    """Judge one run. Total: every result leads to a judgement.
 
-    Order of precedence: what makes the numbers meaningless (another attempt's token, wrong program, failed
-    verification, missing metric, wrong unit, not finite, statistics that do not follow from the samples) is FAIL;
-    hardware at fault is FAIL; conditions that void the measurement are INVALID and never counted as a regression; a
-    number outside its criterion or above 1.02 of its limit is FAIL; a waiver of a claimed capability is FAIL.
+    Order of precedence. What makes the numbers meaningless is FAIL: another attempt's token, wrong program, failed
+    verification, missing metric, wrong unit, not finite, statistics that do not follow from the samples. Hardware at
+    fault is FAIL. Conditions that void the measurement are INVALID and never counted as a regression. A number outside
+    its criterion or above 1.02 of its limit is FAIL. A waiver of a claimed capability is FAIL.
     """
     if result.series and not result.metrics:
         result = engine.completed(result, program)
@@ -111,7 +111,8 @@ def _judge(
 def _in_run(
     judged: Mapping[str, JudgedMetric], floors: Mapping[str, Criterion], misses: Sequence[Finding]
 ) -> dict[str, JudgedMetric]:
-    """Values that are compared only with others of the same run; one below the bound without proof is unchanged."""
+    """Values that are compared only with others of the same run; one below its bound without proof keeps its
+    verdict."""
     proven = {finding.metric for finding in misses if finding.verdict == FAIL}
     return {
         name: replace(judged[name], criterion=floor, verdict=PASS)
@@ -126,8 +127,8 @@ def _within(value: float, criterion: Criterion) -> bool:
 
 
 def _unmatched(result: Result, machine: Machine, judged: Mapping[str, JudgedMetric]) -> list[Finding]:
-    """Metrics for which the machine has references, none of which applies to the value: reported, since they have no
-    effect."""
+    """Metrics for which the machine has references, but none that applies to the value; reported because such
+    references have no effect."""
     first: dict[tuple[str, str], MetricValue] = {}
     for metric in result.metrics:
         first.setdefault((metric.name, metric.kind), metric)
@@ -146,10 +147,10 @@ def _unmatched(result: Result, machine: Machine, judged: Mapping[str, JudgedMetr
 
 
 def _verdict(found: Sequence[Finding], misses: Sequence[Finding], judged: Mapping[str, JudgedMetric]) -> str:
-    """Hardware faults decide first, then conditions: values of an invalid run are not misses."""
+    """Hardware faults decide first, then conditions, since values of an invalid run cannot miss."""
     if any(f.verdict == FAIL for f in found):
         return FAIL
-    # a value that varies too much does not cancel the misses of others
+    # a value that varies too much does not excuse the misses of others
     if any(f.verdict == INVALID and f.kind != UNSTEADY for f in (*found, *misses)):
         return INVALID
     if misses:
@@ -161,7 +162,7 @@ def _verdict(found: Sequence[Finding], misses: Sequence[Finding], judged: Mappin
 
 
 def extended(judgement: Judgement, further: Sequence[Finding]) -> Judgement:
-    """A judgement with further findings; notes do not change the verdict, and a run that failed or was waived stays
+    """A judgement with further findings; notes do not change the verdict, and a run that failed or was waived remains
     so."""
     if not further:
         return judgement
@@ -172,7 +173,7 @@ def extended(judgement: Judgement, further: Sequence[Finding]) -> Judgement:
 
 
 def of_ports(changes: Iterable[Change], unread: bool = False) -> Iterator[Finding]:
-    """Errors that the ports of a job's nodes counted during the run are FAIL; counters that are missing, were reset or
+    """Errors that the ports of a job's nodes counted during the run are FAIL. Counters that are missing, were reset or
     are at their maximum are a note. `unread`: why the job could not read them at some point."""
     waived: dict[str, list[str]] = {}
     for one in changes:
@@ -195,7 +196,7 @@ def of_ports(changes: Iterable[Change], unread: bool = False) -> Iterator[Findin
 
 
 def of_path(result: Result, changes: Iterable[Change]) -> Iterator[Finding]:
-    """Whether the messages between the nodes of a result took the ports, and the rail, that they should have."""
+    """Whether the messages between the nodes of a result took the ports, and the rail, that they should."""
     for one in counters.paths(changes, counters.sent(result.path), str(result.path.get("net_devices") or "")):
         text = f"{one.node}: {one.text}"
         if one.wrong:
@@ -205,7 +206,7 @@ def of_path(result: Result, changes: Iterable[Change]) -> Iterator[Finding]:
 
 
 def unrequested(judgement: Judgement) -> Judgement:
-    """A result without its request is judged by itself: it may not be the requested one, so it cannot be PASS."""
+    """A result without its request is judged by itself; it may not be the requested one, so it cannot be PASS."""
     if judgement.verdict != PASS:
         return judgement
     finding = Finding(RECORDED, "judged without its request: completeness and attempt cannot be verified")

@@ -27,7 +27,7 @@ def judge(result: Result, program: Program, request: Request, machine: Machine) 
 
 
 def _against(result: Result, program: Program, request: Request, machine: Machine) -> str:
-    """What is wrong with a waiver; empty: nothing."""
+    """What is wrong with a waiver; empty if nothing is."""
     reason, _, detail = (part.strip() for part in result.reason.partition(":"))
     if reason not in WAIVER_REASONS:
         allowed = ", ".join(WAIVER_REASONS)
@@ -45,7 +45,7 @@ def _against(result: Result, program: Program, request: Request, machine: Machin
 
 
 def _proof(reason: str, detail: str, result: Result, program: Program, request: Request, machine: Machine) -> str:
-    """What in result, request or system file contradicts the reason; empty: nothing."""
+    """What in result, request or system file contradicts the reason; empty if nothing does."""
     if attribute := _LACKING.get(reason):
         if result.devices and all(getattr(device, attribute) is True for device in result.devices):
             return f"{attribute} of {', '.join(f'GPU {device.index}' for device in result.devices)} is true"

@@ -1,6 +1,6 @@
-"""A machine with every feature, on which every check can be listed with the features it selects on.
+"""A machine with every feature, on which every check is listed with the features it requires.
 
-ReFrame silently drops a check whose feature is not met, and with --skip-system-check it discards what the check
+ReFrame silently drops a check whose feature is missing, and with --skip-system-check it discards what the check
 requires. Therefore the plan lists the checks on this system, which cannot run jobs.
 """
 
@@ -14,8 +14,8 @@ VARIABLE = "TENKEN_EVERYTHING"
 
 
 def describe() -> System:
-    """A partition with all features and one with a single GPU, for checks that exclude several, and the environments
-    that checks may name.
+    """A partition with all features, one with a single GPU for checks that exclude several, and the environments that
+    checks may name.
     """
     features = frozenset(FEATURES) | frozenset(NODE_COUNTS.values()) | frozenset(OF_MODE.values())
     environments = {name: Environment(name, features, "gcc", "g++", cuda="nvcc") for name in ("host", "cuda")}

@@ -107,7 +107,8 @@ def slurm_gpus(gres: str) -> tuple[str | None, int]:
 
 
 def slurm_instances(gres: str) -> int:
-    """MIG instances: `gpu:h100:2,gpu:h100_4g.40gb:2` -> 2. They are not counted as GPUs: programs see at most one."""
+    """MIG instances: `gpu:h100:2,gpu:h100_4g.40gb:2` -> 2. They are not counted as GPUs, since programs see at most
+    one."""
     return sum(count for kind, count in _gpus_of(gres).items() if _MIG.search(kind or ""))
 
 
@@ -177,7 +178,7 @@ def pbs_nodes(run: Runner, unread: list[str] | None = None) -> dict[str, Mapping
 
 
 def pbs_hosts(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
-    """Vnodes by the host that they are parts of, which is where a job runs: `uv[0]`, `uv[1]` are one node."""
+    """Vnodes by host, which is where a job runs: `uv[0]`, `uv[1]` are one node."""
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
     for name, node in nodes.items():
         host = _dict(node.get("resources_available")).get("host") or re.sub(r"\[\d+\]$", "", name)
@@ -248,7 +249,7 @@ def queue_of(options: Iterable[str], scheduler: str) -> str | None:
 
 
 def node_count(partition: Partition, run: Runner = run_command, which: Which = shutil.which) -> int | None:
-    """Number of nodes that the scheduler has for jobs of a partition with its GPUs per node; None: not reported."""
+    """Number of nodes of a partition, with its GPUs per node, that the scheduler has for jobs; None: not reported."""
     ask = {"slurm": ("sinfo", slurm_queues), "squeue": ("sinfo", slurm_queues), "pbs": ("pbsnodes", pbs_queues)}
     command, queues = ask.get(partition.scheduler, (None, None))
     if command is None or queues is None or which(command) is None:
@@ -259,12 +260,12 @@ def node_count(partition: Partition, run: Runner = run_command, which: Which = s
         for queue in queues(run)
         if (wanted is None or queue.name in wanted.split(",")) and queue.gpus >= (partition.node.gpu_count or 0)
     ]
-    # without a queue in the options the default one is used, and the largest is the best guess at it
+    # if the options name no queue the default one is used, and the largest is the best guess at it
     return max((queue.nodes for queue in fitting), default=None)
 
 
 def with_node_counts(system: System, run: Runner = run_command, which: Which = shutil.which) -> System:
-    """The system with the node counts omitted in its file, as far as the scheduler reports them."""
+    """The system, with node counts that its file omits taken from the scheduler where it reports them."""
     expanded = system.expand(os.environ, strict=False)
     partitions = dict(system.partitions)
     for name, partition in expanded.partitions.items():

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from tenken.machines.model import Node
 
-#: Fraction by which the visible memory may be less than in the system file: firmware and the kernel reserve some.
+#: Fraction by which the visible memory may be below the system file's: firmware and the kernel reserve some.
 _MEMORY_KEPT = 0.08
 
 
@@ -56,7 +56,7 @@ def differences(said: Node, seen: Node) -> list[str]:
 
 
 def _links(cells: Mapping[str, str]) -> str:
-    """For pairs whose links differ or that have none: `none`, or the most common value and the GPUs with another
+    """For pairs that have no link, or links that differ: `none`, or the most common value and the GPUs with another
     one."""
     if not cells:
         return ""

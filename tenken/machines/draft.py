@@ -28,7 +28,7 @@ _RANK = "TENKEN-RANK"
 
 
 class NothingSeenError(SystemsError):
-    """The scheduler does not respond here; the message names the query."""
+    """The scheduler does not respond here; the message names the command that was tried."""
 
 
 @dataclass
@@ -159,7 +159,7 @@ def _partition(
     described = None if sheet else _described(queue, scheduler, here)
     known = [one for one in environments if one == "host" or sheet or described]
     lines.append(f"    environments: [{', '.join(known)}]")
-    # a feature that no environment builds is refused: without nvcc here, GPUs are described, and checked later
+    # a feature that no environment builds is rejected: without nvcc here, GPUs are described now and checked later
     features = [*(["cuda"] if "cuda" in known else []), *(["mpi"] if mpi else [])]
     lines.append(f"    features: [{', '.join(features)}]")
     if queue.time_limit and queue.time_limit != "00:00:00":
@@ -196,7 +196,7 @@ def _partition(
 
 
 def _described(queue: Queue, scheduler: str, here: System) -> list[str] | None:
-    """For GPUs of this machine without a data sheet: the driver's report."""
+    """For GPUs of this machine without a data sheet: what the driver reports."""
     node = here.partition(local.PARTITION).node
     kinds = set(node.gpu_names)
     if scheduler != "local" or node.gpu is not None or len(kinds) != 1 or not queue.gpus:
@@ -234,9 +234,9 @@ def _gpus(queue: Queue, sheet: GpuSheet | None, guessed: bool, name: str, made: 
 
 
 def sheet_of(queue: Queue, here: System) -> tuple[GpuSheet | None, bool]:
-    """The data sheet of a queue's GPUs, and whether it is a guess: that of the local GPU if its name contains the
+    """The data sheet of a queue's GPUs, and whether it is a guess. It is that of the local GPU if its name contains the
     scheduler's term, otherwise the first matching sheet (SXM first). The term is a driver's name with `_` for blanks
-    (Slurm's AutoDetect), or whole words of a name: `v100s` is none of `V100-SXM2`.
+    (Slurm's AutoDetect), or consists of whole words of a name: `v100s` is none of `V100-SXM2`.
     """
     if not queue.gpus or not queue.gpu_kind:
         return None, False
@@ -251,7 +251,7 @@ def sheet_of(queue: Queue, here: System) -> tuple[GpuSheet | None, bool]:
             for words in map(_words, (sheet.name, *sheet.device_names))
             for first, last in itertools.combinations(range(len(words) + 1), 2)
         ]
-        # `l4`, `tesla` and `80gb` are no models, unless a sheet begins with them
+        # `l4`, `tesla` and `80gb` do not identify a model, unless a sheet begins with them
         told = [run for run in runs if run[0] == _words(sheet.name)[0] or sum(map(len, run)) > 4]
         return bool(re.search(r"[a-z]\d", word)) and word in map("".join, told)
 
@@ -313,14 +313,14 @@ def _launcher(run: Runner, scheduler: str, mpi: bool, queue: Queue, made: Draft)
 
 
 def _refusal(run: Runner, launch: list[str]) -> str | None:
-    """Why a launch command does not start a rank, as it reports; None if it does."""
+    """Why a launch command does not start a rank, in its own words; None if it does."""
     said = run(["sh", "-c", f"timeout 9 {shlex.join(launch)} echo {_RANK} 2>&1 || true"])
     if said is None:
         return "no answer within 9 s"
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     if _RANK in lines:
         return None
-    # the first error is the cause; the others follow from it
+    # the first error is the cause; the others are consequences
     errors = [line for line in lines if "error" in line.lower()]
     reason = re.sub(r"\s+", " ", (errors or lines[-1:] or ["no answer within 9 s"])[0])
     return printable(reason)[:200]

@@ -33,7 +33,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
 
     def criterion(result: Result, metric: MetricValue) -> Criterion | None:
         """The reference of a value by program, subject and parameters: the most specific one counts. If no point of a
-        sweep has the value's size, it follows from the neighbouring points (`between`).
+        sweep has the value's size, the reference follows from the neighbouring points (`between`).
         """
         run = run_of(result, metric)
         known = [
@@ -46,7 +46,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
                 subject=metric.kind,
                 environ=environment.name,
             )
-            # a program declared by its check was unknown when the file was read
+            # a program that its check declares was unknown when the file was read
             if one.unit == metric.unit
         ]
         fitting = [one for one in known if all(run.get(k) == v for k, v in one.parameters.items())]
@@ -54,7 +54,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         return _criterion(found) if found else None
 
     def unmatched(result: Result, metric: MetricValue) -> str:
-        """How the references of a metric differ from a run if none applies: the closest one, key by key."""
+        """How the closest reference of a metric differs from a run, key by key, if none applies."""
         known = loader.references(
             system, partition.name, result.program, metric=metric.name, subject=metric.kind, environ=environment.name
         )
@@ -103,7 +103,7 @@ def of_result(result: Result) -> Machine:
         return Machine(kind=kinds.known, unknown=unknown)
     name = f"data sheet: {sheet.name}, {sheet.source}"
     links = {one.count for one in result.links}
-    joined = links.pop() if len(links) == 1 else None  # on boards that join some pairs better, each link has its own
+    joined = links.pop() if len(links) == 1 else None  # else each pair has its own limit
     peaks = {
         ("memory", "gpu"): None if "memory" in sheet.unsure else sheet.memory_gbs,
         ("host_link", "gpu"): sheet.host_link.total_gbs if sheet.host_link and not sheet.unsure else None,
@@ -126,7 +126,7 @@ def of_result(result: Result) -> Machine:
 
 
 def _of_host_link(link: Link | None) -> dict[tuple[str, str], tuple[float, str] | None]:
-    """For PCIe also each generation: a GPU in a slower host is limited by the host's."""
+    """For PCIe, also of each generation: a GPU in a slower host is limited by the host."""
     if link is None:
         return {}
     found = {("host_link", "gpu"): hardware.attained(link.kind)}

@@ -129,8 +129,8 @@ def _gpu(name: str, raw: Mapping[str, Any]) -> GpuSheet:
 
 
 def described(raw: Mapping[str, Any]) -> GpuSheet:
-    """A GPU without a data sheet, as described by a system file under `gpus`. Omitted figures are unknown, which is
-    stated where they would be a limit; `host_link: null` means that GPU and CPU share one memory.
+    """A GPU without a data sheet, as described by a system file under `gpus`. Omitted figures are unknown, and the
+    judgement says so where they would be a limit; `host_link: null` means that GPU and CPU share one memory.
     """
     peaks = {"memory": "memory_gbs", "host_link": "host_link", "gpu_links": "gpu_links"}
     peaks |= {key: key for key in ("fp64_tflops", "fp64_tensor_tflops")}

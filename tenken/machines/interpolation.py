@@ -1,7 +1,7 @@
 """References between the points of a sweep: latency + size / bandwidth through the two adjacent points.
 
 The time of a transfer is a line in its size, latency plus size over bandwidth; between two known points it is the line
-through both. Below the first point a message takes at most as long as at the first, beyond the last its rate is at
+through both. Below the first point a message takes at most as long as at the first; beyond the last, its rate is at
 least that of the last.
 """
 
@@ -15,7 +15,7 @@ from tenken.machines.model import Reference
 
 
 def reference(known: Iterable[Reference], run: Mapping[str, Any]) -> Reference | None:
-    """The values that the points of a sweep imply at another size; None if they imply nothing."""
+    """The values at another size that follow from the points of a sweep; None if they imply nothing."""
     curves: dict[tuple[Any, ...], list[tuple[float, Reference]]] = {}
     for one in known:
         size = one.parameters.get(one.between or "")
@@ -53,7 +53,7 @@ def reference(known: Iterable[Reference], run: Mapping[str, Any]) -> Reference |
 
 
 def _time(size: float, one: Reference) -> float:
-    """The time of one message, in the unit that corresponds to the value's."""
+    """The time of one message, in the unit that matches that of the value."""
     value = one.value or 0.0
     return {"GB/s": size / value, "messages/s": 1 / value}.get(one.unit, value)
 

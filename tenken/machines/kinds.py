@@ -1,4 +1,4 @@
-"""`systems/kinds.yaml`: what devices of one model reached, at which site, by machine and without names."""
+"""`systems/kinds.yaml`: what devices of one model reached, by site and machine, without names."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _problem(one: Any) -> str:
 
 
 def known(result: Result, metric: MetricValue) -> Known | None:
-    """What devices of the same model as a value's GPUs reached; None: unknown, or its GPUs are of several models."""
+    """What devices of the same model as the value's GPUs reached; None: unknown, or the GPUs are of several models."""
     names = {device.name for gpu in metric.subject.gpus if (device := result.device(gpu)) is not None}
     if len(names) != 1 or not catalogue.has(result.program):
         return None
@@ -86,7 +86,7 @@ def known(result: Result, metric: MetricValue) -> Known | None:
 
 
 def text(kinds: Mapping[str, list[dict[str, Any]]]) -> str:
-    """The file's text, one line per figure, so that a changed figure is one line of a diff."""
+    """The file's text, with one line per figure, so that a changed figure is one line in a diff."""
     lines = [HEAD]
     for gpu, sites in sorted(kinds.items()):
         lines.append(f"  {json.dumps(gpu)}:\n")

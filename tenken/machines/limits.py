@@ -1,9 +1,8 @@
-"""The physical limits of a machine from data sheets: a metric's limit if the program determines none itself.
+"""The physical limits of a machine from data sheets: the limit of a metric whose program determines none itself.
 
 Each function takes a partition and returns a `Limit`, or `Unknown` with the reason. A basis begins with `data sheet: `
 and names the sheet and its source, or where none is known `attribute: ` (a memory clock and bus width) or `driver: `
-(links): the device's own claim. For a GPU that a system file describes without a figure, the program queries the
-device.
+(links): the device's own claim. For a GPU that a system file describes without a figure, the program asks the device.
 """
 
 from __future__ import annotations
@@ -88,7 +87,8 @@ def fp64(partition: Partition, subject: str, tensor: bool = False) -> Limit | Un
 def rate(partition: Partition, subject: str, precision: str = "", nodes: int = 1) -> Limit | Unknown:
     """Peak dense rate in TFLOP/s in a precision of the data sheets (fp64, fp16, ...; others: the highest of all).
 
-    Of one GPU (`gpu`), of the CPUs of a node (`host`), or of this many nodes: all their GPUs, else all CPUs (`ranks`).
+    Of one GPU (`gpu`), of the CPUs of a node (`host`), or of this many nodes (`ranks`): all their GPUs, or all CPUs if
+    they have none.
     """
     node = partition.node
     if subject == "host":

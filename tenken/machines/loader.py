@@ -2,12 +2,12 @@
 
     names()                      -> ["h200", "jetson-tx2", ...]      files only, without `local`
     load("miyabi")               -> System; load("local") detects the local machine
-    load_all()                   -> {name: System} of all files, without `local` (looking costs time)
-    references(system, partition, program, ...) -> the references that hold for a run
+    load_all() -> {name: System} of all files, without `local` (detection takes time) references(system, partition,
+    program, ...) -> the references that apply to a run
 
-Errors are `tenken.machines.errors.SystemFileError` (file, line, what, allowed values) and `UnknownSystemError`. A
-file that was read and checked once is taken from `.cache/systems/` until it, the schema, the data sheets,
-this package or a metrics.yaml changes; see `tenken.model.cache`.
+Errors are `tenken.machines.errors.SystemFileError` (file, line, what, allowed values) and `UnknownSystemError`. A file
+that was read and checked once is taken from `.cache/systems/` until the file, the schema, the data sheets, this package
+or a metrics.yaml changes; see `tenken.model.cache`.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from tenken.paths import CACHE, KINDS, PROGRAMS, SYSTEMS
 SCHEMA = Path(__file__).with_name("schema.json")
 LOCAL = "local"
 CACHE_FOLDER = CACHE / "systems"
-# What the cache depends on besides the file itself: the rules for checking it.
+# What the cache depends on apart from the file: the rules for checking it.
 _RULES = [Path(__file__).with_name(f"{name}.py") for name in ("loader", "validation", "yamlfile", "model")]
 
 
-#: The result of a file, with the key of its content and the data sheets.
+#: The result of a file, with a key made of its content and the data sheets.
 Made = tuple[str, Sheets, System]
 #: The last result of each file in `load`: each check of a session requests its system.
 _made: dict[Path, Made] = {}
@@ -110,8 +110,8 @@ def load_file(
     """A system from any file, named after the file. Raises SystemFileError.
 
     A reference with an error is disabled, and a notice of the system states it; `strict` raises it instead. A reference
-    of a third-party program applies once its check has declared the metric. `rules`: `_rules(src)`, if the caller loads
-    many files; `made`: if it loads one file repeatedly.
+    of a third-party program applies once its check has declared the metric. `rules`: `_rules(src)`; passed by callers
+    that load many files; `made`: passed by callers that load one file repeatedly.
     """
     sheets = hardware.load(cache_folder=cache_folder)
     try:
@@ -130,7 +130,7 @@ def load_file(
 
 
 def _found_here(system: System) -> System:
-    """With the number of GPUs of this machine, if the file leaves it to detection."""
+    """With the number of GPUs of this machine if the file leaves it to detection."""
     if any(partition.node.gpu_count_found for partition in system.partitions.values()):
         from tenken.machines import local
 
@@ -164,7 +164,7 @@ def references(
 
 
 def _rules(src: Path) -> bytes:
-    """Hash of everything besides the file itself that determines whether a file is valid and its result."""
+    """Hash of everything, apart from the file, that determines whether a file is valid and what it gives."""
     parts = [file.read_bytes() for file in (SCHEMA, hardware.FILE, *_RULES)]
     for file in sorted(src.glob("*/metrics.yaml")):
         parts += [file.parent.name.encode(), file.read_bytes()]
@@ -172,7 +172,7 @@ def _rules(src: Path) -> bytes:
 
 
 def _read(file: Path, sheets: Sheets, src: Path, strict: bool) -> Any:
-    """Parses and checks; returns plain data under current names, with each reference's direction from the catalogue
+    """Parses and checks. Returns plain data under current names, with each reference's direction from the catalogue
     (empty for a program that its check declares) and, under `notices`, what the user should know about the file."""
     from tenken.machines import validation, yamlfile
     from tenken.model import catalogue
@@ -212,7 +212,7 @@ def _read(file: Path, sheets: Sheets, src: Path, strict: bool) -> Any:
 
 
 def _of_references(problems: Iterable[Problem]) -> dict[tuple[str | int, ...], list[Problem]]:
-    """The problems of single references by their index; those of the list itself belong to none."""
+    """The problems of single references by their index; those of the list itself belong to none of them."""
     found: dict[tuple[str | int, ...], list[Problem]] = {}
     for problem in problems:
         if problem.path[:1] == ("references",) and len(problem.path) > 1:
@@ -221,7 +221,8 @@ def _of_references(problems: Iterable[Problem]) -> dict[tuple[str | int, ...], l
 
 
 def _points(reference: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One reference for each of its points; itself if it has none. The coordinates then become parameters."""
+    """One reference for each of its points; the reference itself if it has none. The coordinates then become
+    parameters."""
     shared = {key: value for key, value in reference.items() if key not in ("points", "at")}
     own = {**reference.get("parameters", {}), **reference.get("at", {})}
     if "points" not in reference:
@@ -251,7 +252,7 @@ def _system(name: str, data: Mapping[str, Any], sheets: Sheets) -> System:
 
 
 def _undeclared(name: str, references: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Notices about references whose program is not of this suite and was never declared here."""
+    """Notices about references to programs that are not part of this suite and that no check has declared here."""
     foreign = {raw["metric"].partition(".")[0] for raw in references if not raw["direction"]}
     if not foreign:
         return []

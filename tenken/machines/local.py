@@ -5,7 +5,7 @@
     resolve(system)          -> the system with `count: found` filled in, if this machine has GPUs
 
 Detection never raises: unreadable values are None, and anything unusual becomes a line of `System.notes`. Everything is
-read below `root` and run by `run`, so that tests can pass a made-up machine.
+read below `root` and run by `run`, so that tests can pass an invented machine.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ _OPTIONAL = ("compute_cap", "mig.mode.current", "memory.total", "pcie.link.gen.m
 _FIELDS = (*_NEEDED, "compute_cap", "memory.total", "pcie.link.gen.max", "pcie.link.width.max", "mig.mode.current")
 #: What nvidia-smi prints where a GPU has no such value, or this user may not read it.
 _NO_VALUE = ("[N/A]", "[Not Supported]", "[Not Found]", "[Insufficient Permissions]", "[Requested functionality")
-#: A line of nvidia-smi in place of a GPU.
+#: A line that nvidia-smi prints in place of a GPU.
 _NO_HANDLE = re.compile(r"device handle for\b.*?\b([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])")
-#: Total seconds for queries to an nvidia-smi that does not answer the first one.
+#: Total seconds for further queries once nvidia-smi has not answered the first one.
 _SMI_SECONDS = 20.0
 
 
 def run_command(command: Sequence[str]) -> str | None:
-    """stdout of a command that ends within 10 s, otherwise None. What one that fails had printed is used: nvidia-smi
-    ends with 14 because of one GPU's infoROM, and lists all GPUs (nvidia-smi(1), return value).
+    """stdout of a command that ends within 10 s, otherwise None. The output of one that fails is used: nvidia-smi ends
+    with 14 because of one GPU's infoROM, and still lists all GPUs (nvidia-smi(1), return value).
     """
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, errors="replace", check=False)
@@ -241,7 +241,7 @@ class Looker:
         return dict(sorted(total.items()))
 
     def _cache_indices(self, folder: str) -> list[str]:
-        # Cached: the same on every CPU of a machine, and listing a folder for each of 500 takes time.
+        # Cached: they are the same on every CPU of a machine, and listing a folder for each of 500 takes time.
         if not hasattr(self, "_indices"):
             self._indices = self.listing(folder, r"index\d+")
         return self._indices
@@ -258,7 +258,7 @@ class Looker:
 
     def memory_bytes_of_machine(self) -> int | None:
         """Memory of the NUMA nodes with CPUs: the kernel also counts that of a coherent GPU (GH200, GB200, POWER9). On
-        x86 no GPU is such: nodes without CPUs are HBM of the CPU, or memory behind CXL.
+        x86 there are no such GPUs: nodes without CPUs are HBM of the CPU, or memory behind CXL.
         """
         total = _mem_total(self.text("proc/meminfo"))
         if re.search(r"^vendor_id\s*:", self.text("proc/cpuinfo") or "", re.MULTILINE):
@@ -268,8 +268,8 @@ class Looker:
 
     def modules(self) -> tuple[int, int | None] | None:
         """Installed memory modules and their transfer rate in MT/s (None: unknown): from the firmware's table, which
-        root may read, or from the memory controllers' drivers. None: unknown, or they do not account for all of the
-        memory.
+        root may read, or from the memory controllers' drivers. None: unknown, or the modules do not account for all of
+        the memory.
         """
         fitted = _of_smbios(self.bytes("sys/firmware/dmi/tables/DMI"))
         if not fitted:
@@ -319,7 +319,7 @@ class Looker:
             # if the firmware reports none, the CPU does: lscpu queries it
             told = re.search(r"^Hypervisor[^:\n]*:\s*(\S.*)$", self.run(["lscpu"]) or "", re.MULTILINE)
             return named or self.text("sys/hypervisor/type") or (told and told[1]) or "hypervisor not named"
-        # Without the flag (on other architectures) the product's name must show it: vendors sell bare metal too.
+        # Without the flag (on other architectures) the product's name must show it, since vendors sell bare metal too.
         return named if re.search(r"\b(virtual|kvm|vmware|qemu|standard pc)\b", vendor.lower()) else None
 
     # -- GPUs -----------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ class Looker:
         return entries
 
     def hidden_gpus(self) -> str:
-        """States that this node has GPUs which this process cannot use, and why; empty otherwise."""
+        """States that this node has GPUs that this process cannot use, and why; empty otherwise."""
         files = len(self.listing("dev", r"nvidia\d+")) or len(self.listing("proc/driver/nvidia/gpus", r".*:.*"))
         there = max(files, len(self._bus(_NVIDIA)), 1 if self._jetson() else 0)
         if not there:
@@ -365,7 +365,7 @@ class Looker:
         return f"this machine has {there} NVIDIA GPUs, and this process sees none of them: {why}"
 
     def _blocked(self) -> bool:
-        """Whether a job was not given the GPUs that the driver lists: their device files cannot be opened."""
+        """Whether a job was not given the GPUs that the driver lists, so that their device files cannot be opened."""
         files = [self.root / "dev" / name for name in self.listing("dev", r"nvidia\d+")]
         return bool(files) and not any(_may_open(file) for file in files)
 
@@ -374,7 +374,8 @@ class Looker:
         return model if re.search(r"jetson|quill|tegra", model, re.IGNORECASE) else None
 
     def gpus(self) -> Gpus:
-        """All GPUs of the node that a program started here can use, and those that it should but cannot."""
+        """All GPUs of the node that a program started here can use, and those that it should be able to use but
+        cannot."""
         amd = len(self._bus(_AMD))
         if amd:
             self.notes.append(f"{amd} AMD GPUs are not supported: they are not measured")
@@ -400,7 +401,7 @@ class Looker:
         return Gpus(names=names, sheet=self._one_sheet(names))
 
     def _bus(self, vendor: str) -> list[str]:
-        """The driver, or none, of each GPU of a vendor on the PCI bus, without virtual GPUs."""
+        """By GPU of a vendor on the PCI bus, its driver or none; virtual GPUs are left out."""
         drivers = []
         for name in self.listing("sys/bus/pci/devices", r"[0-9a-fA-F:.]+"):
             folder = f"sys/bus/pci/devices/{name}"
@@ -412,8 +413,8 @@ class Looker:
         return drivers
 
     def _missing(self, shown: int) -> int:
-        """GPUs on the bus that the driver lost. None are lost in a container or a job with a subset of them, where the
-        bus shows the driver of all: a GPU that no driver could take has no such link.
+        """GPUs on the bus that the driver lost. None are lost in a container or a job with a subset of them, since the
+        bus shows a driver for all; a GPU that no driver could take shows none.
         """
         drivers = self._bus(_NVIDIA)
         there, untaken = len(drivers), drivers.count("")
@@ -434,8 +435,8 @@ class Looker:
         return named or any((self.root / name).exists() for name in (".dockerenv", "run/.containerenv"))
 
     def _smi_rows(self) -> list[dict[str, str]]:
-        """Rows of the GPUs in CUDA's PCI order. Fields that the driver does not know or answer, and GPUs without a
-        handle (`_dead`), are named in `notes` and left out.
+        """Rows of the GPUs in CUDA's PCI order. Fields that the driver does not know or does not answer, and GPUs
+        without a handle (`_dead`), are named in `notes` and left out.
         """
         self._dead: list[str] = []
         self._without_handle: list[str] = []
@@ -518,7 +519,7 @@ class Looker:
         chip_to_chip = result.sheet is not None and (
             result.sheet.host_link is None or "C2C" in result.sheet.host_link.kind
         )
-        # For a GPU that shares the CPU's memory the driver reports a link that does not exist; no CUDA GPU is limited
+        # For a GPU that shares the CPU's memory, the driver reports a link that does not exist; no CUDA GPU is limited
         # to generation 1.
         placeholder = generation == "1" or first["memory.total"].startswith("[N")
         known = generation.isdigit() and int(generation) in PCIE_GT_PER_S and width.isdigit() and int(width) > 0
@@ -631,8 +632,8 @@ class Looker:
     def mpi(self) -> bool:
         """Whether MPI programs can be built and started.
 
-        Debian's openmpi-bin (a dependency of other packages) contains mpicxx without mpi.h: the wrapper reports its
-        include path.
+        Debian's openmpi-bin (a dependency of other packages) contains mpicxx without mpi.h; the wrapper reports the
+        include path, where mpi.h is looked for.
         """
         compiler, launcher = self.which("mpicxx"), self.which("mpirun")
         headers = bool(compiler) and self._has_mpi_header(str(compiler))
@@ -654,8 +655,8 @@ class Looker:
         return True
 
     def device_mpi(self) -> tuple[str, ...]:
-        """Shell lines that select the suite's own Open MPI if the one on PATH cannot pass device pointers; the
-        environment `host` keeps that of the machine, with host buffers.
+        """Shell lines that select the suite's own Open MPI if the one on PATH cannot pass device pointers. The
+        environment `host` keeps the machine's MPI, with host buffers.
         """
         if "mpi_built_with_cuda_support:value:false" not in (self.run(["ompi_info", "--parsable", "--all"]) or ""):
             return ()
@@ -798,7 +799,7 @@ def _node(look: Looker, gpus: Gpus, machine: str) -> Node:
 
 def _of_modules(sheet: HostSheet | None, sockets: int | None, fitted: tuple[int, int | None] | None) -> float | None:
     """Peak of a node's memory in GB/s if fewer or slower modules are installed than its data sheet has channels for;
-    None: that is not the case, or unknown."""
+    None: this is not the case, or is unknown."""
     if sheet is None or sockets is None or fitted is None or not (rate := re.search(r"-(\d+)$", sheet.memory_type)):
         return None
     count, transfers = fitted
@@ -808,7 +809,7 @@ def _of_modules(sheet: HostSheet | None, sockets: int | None, fitted: tuple[int,
 
 def _of_smbios(table: bytes) -> list[tuple[int, int | None]]:
     """(MiB, MT/s or None) of the installed modules, from structures of type 17 of the firmware's table (DMTF DSP0134,
-    7.18: size at 0Ch, extended at 1Ch, configured speed at 20h, extended at 58h); empty: it cannot be read.
+    7.18: size at 0Ch, extended at 1Ch, configured speed at 20h, extended at 58h); empty if it cannot be read.
     """
     found: list[tuple[int, int | None]] = []
     at = 0
@@ -833,7 +834,7 @@ def _of_smbios(table: bytes) -> list[tuple[int, int | None]]:
 
 
 def _host_sheet(cpus: Cpus, memory_bytes: int | None, gpu_names: Sequence[str]) -> HostSheet | None:
-    """Among matching sheets the one with the largest memory: one CPU is sold with several."""
+    """Among matching sheets, the one with the largest memory: one CPU is sold with several sizes."""
     if cpus.model is None:
         return None
     gib = (memory_bytes or 0) / 2**30 / (cpus.sockets or 1)
@@ -857,7 +858,7 @@ def _mpi_family(said: str | None) -> str | None:
 
 
 def _is_error(cell: str) -> bool:
-    """Whether nvidia-smi could not read what every GPU has: `[Unknown Error]`, `[GPU is lost]`, `ERR!`."""
+    """Whether nvidia-smi could not read values that every GPU has: `[Unknown Error]`, `[GPU is lost]`, `ERR!`."""
     return cell.startswith(("[", "ERR!")) and not cell.startswith(_NO_VALUE)
 
 

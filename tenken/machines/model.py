@@ -25,8 +25,8 @@ from typing import Any
 
 from tenken.machines.errors import UnknownSystemError, UnsetVariableError
 
-#: What a check needs to start and an environment can build. A partition has two of them: `cuda` when its nodes have
-#: CUDA devices, `mpi` when an MPI starts there.
+#: What a check needs to start and an environment can build. A partition has two of them: `cuda` if its nodes have CUDA
+#: devices, `mpi` if an MPI starts there.
 FEATURES = ("cuda", "openacc", "openmp", "mpi")
 #: Features that follow from the rest of a file and are never written in one. For partitions: jobs may have several
 #: nodes; nodes have at least this many GPUs.
@@ -34,14 +34,14 @@ NODES = "nodes"
 GPUS = {2: "gpus2", 4: "gpus4", 8: "gpus8"}
 #: There are at least this many nodes.
 NODE_COUNTS = {2: NODES, 4: "nodes4", 8: "nodes8", 16: "nodes16", 32: "nodes32", 64: "nodes64"}
-#: Required, in other modes, by checks of one mode only: no partition has it, so that they are listed as not selected.
+#: Required by checks of one mode in all other modes; no partition has it, so they are listed as not selected.
 OF_MODE = {
     mode: f"mode_{mode.replace('-', '_')}" for mode in ("quick", "acceptance", "nightly", "published", "burn-in")
 }
 #: The system file names a folder on the node's own disk.
 LOCAL_STORAGE = "local_storage"
-#: For environments: checks that need an MPI, or OpenACC, but no particular compiler run only in this one of a
-#: partition's environments. In every environment that can build them they would measure the same thing.
+#: For environments: checks that need an MPI, or OpenACC, but no particular compiler run in only one environment of each
+#: partition, the one with this feature. They would measure the same thing in every environment that can build them.
 HOST_MPI = "host_mpi"
 ONE_OPENACC = "one_openacc"
 #: The same for checks of the host that need only a compiler.
@@ -58,8 +58,9 @@ PCIE_GT_PER_S = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 def pcie_gbs(generation: int, width: int) -> float:
     """Bandwidth of a PCIe link in GB/s, one direction, from line rate and line code only.
 
-    Generations 1 and 2 carry 8 bits in 10, 3 to 5 128 in 130, 6 packets of 256 bytes with 242 of payload (PCI Express
-    Base Specification); packet headers take about 10 % more, which is why measured copies are slower.
+    Generations 1 and 2 carry 8 bits in 10, generations 3 to 5 carry 128 in 130, and generation 6 sends packets of 256
+    bytes with 242 of payload (PCI Express Base Specification). Packet headers take about 10 % more, which is why
+    measured copies are slower.
     """
     code = 8 / 10 if generation <= 2 else 128 / 130 if generation <= 5 else 242 / 256
     return PCIE_GT_PER_S[generation] * code * width / 8
@@ -101,7 +102,7 @@ class GpuSheet:
     host_link: Link | None
     """None: GPU and CPU share one memory."""
     gpu_links: Link | None
-    """All links of one GPU to other GPUs; how many lead to one other GPU depends on the machine."""
+    """All links of one GPU to other GPUs; the number to any one GPU depends on the machine."""
     date: str = ""
     """Of the source."""
     power_w: float | None = None
@@ -111,7 +112,7 @@ class GpuSheet:
     unsure: Mapping[str, str] = field(default_factory=dict)
     """Uncertain figures by their key in the file, with the reason: none of them is a limit."""
     cuda_names: tuple[str, ...] = ()
-    """CUDA names shared with other boards, which therefore do not identify the board: `Orin`."""
+    """CUDA names that other boards share, so that they do not identify the board: `Orin`."""
     attained: tuple[float, str] | None = None
     """Minimum share of the memory's peak that healthy ones reach, and its source; None: that of its type."""
     described: bool = False
@@ -164,10 +165,10 @@ class HostSheet:
     not_with: tuple[str, ...] = ()
     """Regular expressions of GPUs with which another sheet applies."""
     named_by_core: bool = False
-    """Its names are those of its core, which other processors share: so the number of cores must match too."""
+    """Its names are those of its core, which other processors share, so the number of cores must match too."""
 
     def fits(self, cpu: str, memory_gib: float, gpu_names: tuple[str, ...], cores: int | None = None) -> bool:
-        """Whether a socket with that CPU, this memory, these GPUs and this number of cores (None: not counted) is of
+        """Whether a socket with this CPU, this memory, these GPUs and this number of cores (None: not counted) is of
         this model."""
         return (
             any(re.fullmatch(pattern, cpu) for pattern in self.cpu_names)
@@ -204,7 +205,7 @@ class Node:
     gpu_count: int | None = 0
     """None: to be detected, and this is not that machine."""
     gpu_counts: tuple[int, ...] = ()
-    """Plausible counts, if it is detected; empty: any."""
+    """Plausible counts if the count is detected; empty: any."""
     gpu_count_found: bool = False
     gpu_names: tuple[str, ...] = ()
     """Names reported by the driver, if they were detected."""
@@ -221,7 +222,7 @@ class Node:
     pair_links: Link | None = None
     """Links between any two GPUs of the node (all of a GPU's if a switch joins them). None: not known."""
     pair_cells: Mapping[str, str] = field(default_factory=dict)
-    """As detected: for each ordered pair of GPUs (`0-1`) what the driver shows: NV18, SYS, ..."""
+    """As detected: for each ordered pair of GPUs (`0-1`), what the driver shows: NV18, SYS, ..."""
 
     @property
     def cuda_architectures(self) -> str:
@@ -266,17 +267,17 @@ class Container:
     platform: str
     modules: tuple[str, ...] = ()
     image: str | None = None
-    """The suite's own image (docs/containers.md): its programs are copied from it and run in it."""
+    """The suite's own image (docs/containers.md), from which its programs are copied and in which they run."""
     options: tuple[str, ...] = ()
     """Options for each start of a container."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """Maximum waiting times for a scheduler, in seconds; afterwards a job fails with that reason."""
+    """Maximum waiting times for a scheduler, in seconds; after that a job fails with this reason."""
 
     pending: float = 24 * 3600
-    """In the queue, for an unknown reason or one that resolves by waiting."""
+    """In the queue, for an unknown reason or one that resolves itself."""
     blocked: float = 600
     """In the queue for a reason that someone must resolve: its nodes drained, its partition down, held."""
     silence: float = 900
@@ -288,7 +289,7 @@ class Patience:
     cancel: float = 120
     """Until the end of a cancelled job is confirmed."""
     overrun: float = 900
-    """Beyond its time limit, until the scheduler ends a job: its node may be dead, or its epilogue hang."""
+    """Beyond its time limit, until the scheduler ends a job: its node may be dead, or its epilogue may hang."""
 
 
 @dataclass(frozen=True)
@@ -356,9 +357,9 @@ class Partition:
 
     @property
     def abilities(self) -> frozenset[str]:
-        """Features, including those derived from the nodes: what a check can select on.
+        """Features that a check can select on, including those derived from the nodes.
 
-        If GPUs are to be detected but this machine has none, the file's maximum is assumed: a login node must not
+        If GPUs are to be detected and this machine has none, the file's maximum is assumed: a login node must not
         exclude what its compute nodes support.
         """
         node = self.node
@@ -440,7 +441,7 @@ class Reference:
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """Minimum and maximum of values that agree with it, in `unit`."""
+        """Minimum and maximum of the values that agree with it, in `unit`."""
         if self.range is not None:
             low, high = self.range
         else:
@@ -532,7 +533,8 @@ class System:
 
     @cached_property
     def _chosen(self) -> dict[str, frozenset[str]]:
-        """Names of environments by the purpose they were chosen for: one per partition, if possible the same."""
+        """Names of environments by the purpose they were chosen for; one per partition, and the same one if
+        possible."""
 
         def choose(feature: str | None, rank: Callable[[Environment], Any]) -> frozenset[str]:
             able = [

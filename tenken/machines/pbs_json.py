@@ -33,7 +33,7 @@ class _Unreadable(ValueError):
 def read(text: str | None, part: str) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
     """Entries of one part (`Jobs`, `nodes`, `Queue`) by name, and the names of those that cannot be read.
 
-    Raises ValueError if the text has nothing that resembles JSON of PBS; an empty text has no entries.
+    Raises ValueError if nothing in the text resembles JSON of PBS; an empty text has no entries.
     """
     text = (text or "").strip()
     # a site's wrapper may print a line of its own before it
@@ -55,7 +55,7 @@ def read(text: str | None, part: str) -> tuple[dict[str, Mapping[str, Any]], lis
 
 
 def _entries(text: str) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
-    """Each entry is parsed separately, so that an unpaired quote affects only its own entry."""
+    """Each entry is parsed separately, so that an unpaired quote spoils only its own entry."""
     found: dict[str, Mapping[str, Any]] = {}
     unread: list[str] = []
     starts = list(_ENTRY.finditer(text))
@@ -71,7 +71,7 @@ def _entries(text: str) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
 
 
 def _value(text: str, at: int) -> tuple[Any, int]:
-    """A value that begins at `at`, and where it ends."""
+    """A value that begins at `at`, and the position where it ends."""
     at = _skip(text, at)
     first = text[at : at + 1]
     if first == "{":
@@ -124,7 +124,8 @@ def _array(text: str, at: int) -> tuple[list[Any], int]:
 
 
 def _string(text: str, at: int, after: Iterable[re.Pattern[str]]) -> tuple[str, int]:
-    """A string after its opening quote: up to the next quote that is followed by what can only follow a string."""
+    """A string after its opening quote, up to the next quote that is followed by something that can only follow a
+    string."""
     end = at
     while (end := text.find('"', end)) >= 0:
         if any(pattern.match(text, end + 1) for pattern in after):

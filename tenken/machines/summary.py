@@ -24,7 +24,7 @@ def of_system(system: System) -> list[tuple[str, str]]:
 def of_driver(system: System, run: Runner = run_command, which: Which = shutil.which) -> list[tuple[str, str]]:
     """Versions and configured power limits as reported by the local driver; empty without one.
 
-    Only for a detected machine: elsewhere it would describe the login node. Queried once per run.
+    Only for a detected machine, since elsewhere it would describe the login node. Queried once per run.
     """
     nodes = [partition.node for partition in system.partitions.values() if partition.node.gpu_count_found]
     if not nodes or not nodes[0].gpu_count or which("nvidia-smi") is None:

@@ -1,4 +1,4 @@
-"""Chooses the nodes that a night measures: in a large partition, those that were measured longest ago and take jobs
+"""Chooses the nodes that a night measures. In a large partition these are the ones measured longest ago that take jobs
 now.
 
 choose()     -> nodes of tonight, from the scheduler's list and from what earlier nights noted
@@ -22,7 +22,7 @@ _FREE = {"free", "job-busy", "job-exclusive", "busy"}
 
 
 def nodes_of(partition: Partition, run: Runner = run_command) -> list[str]:
-    """Nodes of a partition that take jobs, by Slurm or PBS; empty: not reported."""
+    """Nodes of a partition that take jobs, by Slurm or PBS; empty if not reported."""
     queue = cluster.queue_of(partition.access, partition.scheduler)
     if partition.scheduler in ("slurm", "squeue"):
         where = ["-p", queue] if queue else []

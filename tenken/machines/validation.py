@@ -38,7 +38,7 @@ _TYPES = {
     "null": "null",
 }
 # Maps whose keys are names chosen by the author: the word for their values.
-#: Units from which a time follows for a size: a rate of bytes, a rate of messages, or the time itself.
+#: Units from which the time for a size follows: a rate of bytes, a rate of messages, or the time itself.
 BETWEEN_UNITS = ("GB/s", "messages/s", "us", "ms", "s")
 
 _LISTS = ("partitions", "environments", "variables", "gpus", "hosts", "references", "ratios", "clauses",
@@ -197,7 +197,7 @@ def meaning(
 ) -> list[Problem]:
     """Rules that a schema cannot express: names defined elsewhere, units of metrics, consistent capabilities.
 
-    `document.data` already conforms to the schema, except for the references `without`, which are left out. `catalogue`
+    `document.data` already conforms to the schema, apart from the references `without`, which are left out. `catalogue`
     is only called if there are references or ratios.
     """
     data = document.data
@@ -233,7 +233,7 @@ def meaning(
     return sorted(problems, key=lambda problem: (problem.line or 0, problem.what))
 
 
-#: Fractions by which figures of one data sheet may disagree: vendors round.
+#: Fractions by which figures of one data sheet may disagree, since vendors round.
 _ROUNDED = 0.02
 _RATE_ROUNDED = 0.005
 #: Dense rates of tensor cores as multiples of each other: twice for half the bits.
@@ -318,7 +318,7 @@ def _partition(
     path: KeyPath = ("partitions", name)
     shown = f"partition '{name}'"
     if "scheduler_status" not in partition:
-        # A back end's name of our own is accepted if the file states that it does not exist yet.
+        # The name of a back end that does not exist yet is accepted if the file says so.
         for key, known in (("scheduler", SCHEDULERS), ("launcher", LAUNCHERS)):
             if partition[key] not in known:
                 wrong(
@@ -399,7 +399,7 @@ def _partition(
         wrong((*path, "capabilities"), f"capability 'device_mpi' of {shown} needs feature 'mpi'")
 
 
-#: Keys that identify a GPU without data sheet, and further keys that are allowed.
+#: Keys that identify a GPU without data sheet, and other keys that are allowed.
 TELLING = ("model", "memory_gib", "compute_capability")
 PEAKS = ("memory_gbs", "fp64_tflops", "fp64_tensor_tflops", "power_w", "host_link", "gpu_links")
 
@@ -407,8 +407,8 @@ PEAKS = ("memory_gbs", "fp64_tflops", "fp64_tensor_tflops", "power_w", "host_lin
 def _which_gpu(
     gpu: Mapping[str, Any], sheets: Collection[str], path: KeyPath, shown: str, wrong: Callable[[KeyPath, str], None]
 ) -> None:
-    """A GPU has a data sheet or is described by the file itself, never both, so that it is clear whose figures
-    count."""
+    """A GPU has a data sheet or is described by the file itself, never both, so that it is clear which figures
+    apply."""
     sheet = gpu.get("sheet")
     if sheet is not None:
         if sheet not in sheets:
@@ -446,7 +446,7 @@ def _listed(keys: Collection[str]) -> str:
 
 
 def has_a_sheet(document: Document, sheets: Mapping[str, Any]) -> list[str]:
-    """A notice for each GPU described in a file although there is a data sheet: the sheet's limits are better."""
+    """A notice for each GPU that a file describes although there is a data sheet, whose limits are better."""
     notices = []
     for name, partition in document.data["partitions"].items():
         model = partition["node"].get("gpus", {}).get("model")
@@ -495,7 +495,7 @@ def _against_sheets(
         most = (found.get("gpu_links") or {}).get("count")
     else:
         return
-    # GPUs without a link to a host, or with a chip-to-chip one, have NVIDIA's Arm cores as host
+    # GPUs without a link to a host, or with a chip-to-chip link, have NVIDIA's Arm cores as host
     on_arm = link is None or "C2C" in link
     if on_arm and node["architecture"] != "aarch64":
         wrong(
@@ -580,9 +580,7 @@ def _coordinates(
     path: KeyPath, reference: Mapping[str, Any], shown: str, program: Program, metric: Metric,
     wrong: Callable[[KeyPath, str], None],
 ) -> None:  # fmt: skip
-    """Names under `at` at which the metric is never reported would match no run, and the reference would have no
-    effect.
-    """
+    """Names under `at` at which the metric is never reported: the reference would match no run and have no effect."""
     places = [points.at for points in program.contract.points if metric.name in points.metrics]
     if not places and not program.contract.verifications:
         return  # a first draft may not state the points of its metrics yet

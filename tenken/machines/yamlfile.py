@@ -49,7 +49,7 @@ class Document:
         return here
 
     def maps(self, pattern: tuple[str | None, ...]) -> list[KeyPath]:
-        """Paths of the existing maps that match `pattern` (None: any key)."""
+        """Paths of the existing maps that match `pattern` (None matches any key)."""
         paths: list[KeyPath] = [()]
         for part in pattern:
             inside = [(path, key) for path in paths for key in self.at(path) if part in (None, key)]

@@ -1,9 +1,9 @@
 """Caches YAML files in a form that is read in a millisecond.
 
-Reading all metrics.yaml takes more than a second, and as long again all systems with line numbers, checked against
-a JSON Schema; `reframe -l` may take 1.5 s in all. Therefore the result is stored as JSON under `.cache/yaml/` and
-`.cache/systems/`, one file per name, and used as long as its key (a hash of everything it was made from) is the same.
-A cache that is missing, damaged, stale or not writable is never an error: the work is done again.
+Reading all metrics.yaml takes more than a second, and so does reading all systems with line numbers and checking them
+against a JSON Schema; `reframe -l` may take 1.5 s in all. Therefore the result is stored as JSON under `.cache/yaml/`
+and `.cache/systems/`, one file per name, and used as long as its key (a hash of everything it was made from) is the
+same. A cache that is missing, damaged, stale or not writable is never an error: the work is repeated.
 """
 
 from __future__ import annotations

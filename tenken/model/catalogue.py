@@ -32,7 +32,7 @@ PLOTS = ("bars", "series", "sweep", "matrix", "phases")
 #: Limits of a data sheet, for programs that cannot determine them: peak of the memory, the host link or the GPU-GPU
 #: link.
 DATA_SHEETS = ("memory", "host_link", "gpu_link", "fp64")
-#: Values by which an old option states nothing: if the option became a value of another one, they mean "not this
+#: Values by which an old option states nothing. If the option became a value of another one, they mean "not this
 #: value".
 NOTHING = (None, "", "none", "no", False)
 
@@ -62,8 +62,8 @@ class SpreadAt:
 
 @dataclass(frozen=True)
 class Floor:
-    """A minimum efficiency that is not one number: `times` the share that healthy devices attain of a figure of the
-    data sheet (`of`), or a formula (with `of`, multiplied by `times`); a formula that gives None: no floor."""
+    """A minimum efficiency that is not a single number: `times` is the share that healthy devices attain of a figure of
+    the data sheet (`of`), or a formula (with `of`, its factor); if the formula gives None there is no floor."""
 
     of: str = ""
     times: float = 1.0
@@ -74,20 +74,20 @@ class Floor:
 class Metric:
     """One metric of a program.
 
-    `floor` and `max_spread` map a subject to a fraction (or to None: not judged): the minimum efficiency relative to
+    `floor` and `max_spread` map a subject to a fraction, or to None (not judged): the minimum efficiency relative to
     the physical limit that passes without a reference, and the maximum (best - value) / best of a valid measurement.
-    `max_spread_at` has other spreads for some coordinates, the first match counts: small sizes scatter more.
+    `max_spread_at` has other spreads for some coordinates, since small sizes scatter more; the first match counts.
     `min_count` is the minimum number of samples by subject: a kernel on the host takes a hundred times as long as on a
     GPU. `data_sheet` names the figure of the machine's data sheet that limits it if the program states no limit.
     `siblings` is the maximum fraction by which a GPU may be slower than the others of the run, or a pair of GPUs slower
-    than its other direction and similar pairs (None: not compared); a metric with larger scatter is permitted three
+    than its other direction and similar pairs (None: not compared). A metric with larger scatter may differ by three
     times that scatter. `was` are former names of the metric: its series continues. `sign` of its values: positive, zero
     (0 or above: an error, a share, a count) or any (a difference). `of_run`: the metric of the same run from which its
-    limit is derived, and the factor (None: the program's own). `chosen_of`: metrics one of which is selected as this
+    limit is derived, and the factor (None: the program's own). `chosen_of`: the metrics of which one becomes this
     metric, with its samples. `maximum`: a larger value (of a residual) is wrong by the program's own rules.
     `required_if`: parameters with which an optional metric is required, each with alternatives: an equal value, a word
-    of a list, or `all`; a tuple requires all of its words. `across`: whether GPUs and nodes are compared by it; power
-    and energy are not: at the power cap all GPUs draw the same power, and `per_watt` states the performance. `clock`
+    of a list, or `all`; a tuple requires all of its words. `across`: whether GPUs and nodes are compared by it. Power
+    and energy are not: at the power cap all GPUs draw the same power, and `per_watt` shows the performance. `clock`
     maps a subject to the clock that times it: device, host, or backend (the device's with cuda).
     """
 
@@ -123,9 +123,9 @@ class Metric:
     no_limit: Mapping[str, str] = field(default_factory=dict)
     #: Floors that are not one number, by subject.
     floors: Mapping[str, Floor] = field(default_factory=dict)
-    #: Limited by the GPU's power: no floor applies to a GPU whose power or clock is limited.
+    #: Limited by the GPU's power; a GPU whose power or clock is limited has no floor for it.
     by_power: bool = False
-    #: What it must reach relative to others of the run.
+    #: What it must reach compared with others of the run.
     expect: tuple[Expectation, ...] = ()
 
     @property
@@ -153,7 +153,7 @@ class Program:
     """A benchmark program and its metrics by name.
 
     `version` is raised when the meaning of its figures changes. `identity` are the parameters that, with a metric's
-    coordinates, define the quantity, each with the value for records that lack it (None: no record does): all other
+    coordinates, define the quantity, each with the value for records that lack it (None: no record does). All other
     parameters are conditions. `key` names the metrics of a contract. `was` maps parameters and coordinates to their
     former names. `contract` is what a result must contain in addition to values.
     """
@@ -190,7 +190,7 @@ class Program:
     def parameter(self, parameters: Mapping[str, Any], name: str) -> Any:
         """A parameter by its name or a former one; otherwise the value of records that lack it."""
         there = [parameters[known] for known in (name, *self.was.get(name, ())) if known in parameters]
-        # Several options may have become one: the one that was set counts.
+        # Several options may have become one; the one that was set counts.
         return next((value for value in there if value not in NOTHING), (*there, self.identity.get(name))[0])
 
     def parameters_today(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -438,7 +438,7 @@ def _common(src: Path) -> Mapping[str, Any]:
 
 def _inherited(raw: Mapping[str, Any], common: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
     """The metrics of a file with all their keys: those of `every` in common.yaml, of `every` in the file, and of the
-    metric that one is `like` (but for its title and what was published of it). Raises CatalogueError."""
+    metric that one is `like` (except its title and what was published about it). Raises CatalogueError."""
     every = {**(common.get("every") or {}), **(raw.get("every") or {})}
     found: dict[str, dict[str, Any]] = {}
     for name, own in raw["metrics"].items():
@@ -553,8 +553,8 @@ def of_suite(src: Path = PROGRAMS) -> Mapping[str, Program]:
 
 
 def remember(raw: Mapping[str, Any]) -> None:
-    """Stores the declaration of a third-party program in the archive, for commands that load no checks: system files
-    and contracts name its metrics. Nothing is stored without an archive, or if it cannot be written.
+    """Stores the declaration of a third-party program in the archive, for commands that load no checks, since system
+    files and contracts name its metrics. Nothing is stored without an archive, or if it cannot be written.
     """
     root = archive_root()
     file = root / REMEMBERED / f"{raw['program']}.json"

@@ -91,7 +91,7 @@ class With:
 
 @dataclass(frozen=True)
 class Counted:
-    """From 1 to the value of a parameter. If the parameter is 1 or absent, so is the coordinate."""
+    """From 1 to the value of a parameter. If the parameter is 1 or absent, the coordinate is absent too."""
 
     parameter: str
 
@@ -123,7 +123,7 @@ def required(values: Values, stated: Mapping[str, Any]) -> set[Any] | None:
 @dataclass(frozen=True)
 class Points:
     """Where some metrics are reported. `subjects`: each (all of a kind), first (one of them) or some; `together`: if
-    one metric is reported, all must be, so that a dropped one is detected.
+    one of the metrics is reported, all must be, so that a dropped one is detected.
     """
 
     metrics: tuple[str, ...]
@@ -151,7 +151,7 @@ class Verified:
     optional: bool = False
     where: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     count: int = 1
-    #: Further ones are allowed for results that are no metric.
+    #: Others are allowed too, for results that are not metrics.
     others: bool = False
 
     @cached_property
@@ -167,7 +167,7 @@ class Verified:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a program may have chosen if the system file claims `claimed` and the option `unless` is not given."""
+    """What a program may have chosen, if the system file claims `claimed` and the option `unless` is not given."""
 
     allowed: tuple[Any, ...]
     claimed: str = ""
@@ -187,14 +187,14 @@ class Contract:
     points: tuple[Points, ...] = ()
     verifications: tuple[Verified, ...] = ()
     paths: Mapping[str, Choice] = field(default_factory=dict)
-    #: Parameters with which the compiler generates the GPU kernels: their metrics have no floor, since floors were
+    #: Parameters with which the compiler generates the GPU kernels. Their metrics have no floor, since floors were
     #: measured with this suite's kernels, and the maximum spread of a host.
     by_compiler: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     #: Parameters that give the number of ranks for the subject `ranks`.
     counts: tuple[str, ...] = ()
-    #: What a program reports if a compiler's kernels ran on a GPU, which it does not list.
+    #: What a program reports if a compiler's kernels ran on a GPU that it does not list.
     on_gpu: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    #: "first rank": the GPUs of other ranks are read before and after the run alone.
+    #: "first rank": the GPUs of other ranks are read only before and after the run.
     watched_by: str = ""
     #: Whether the samples must make up most of the timed part; far shorter ones are wrong.
     timed: bool = False

@@ -24,9 +24,9 @@ _SOURCES = {"device": DEVICE, "same run": SAME_RUN}
 class Derivation:
     """How a metric follows from others of the same run.
 
-    `formula` is evaluated wherever the metric `over` has a value, at coordinates that `where` allows; the derived value
-    has the same coordinates, except `without`. `of_samples`: sample by sample instead of by the values. `function`: of
-    derived.py, instead of a formula.
+    `formula` is evaluated wherever the metric `over` has a value, at coordinates that `where` allows; the result has
+    the same coordinates, except those in `without`. `of_samples`: computed sample by sample instead of from the values.
+    `function`: of derived.py, instead of a formula.
     """
 
     over: str = ""
@@ -39,7 +39,8 @@ class Derivation:
 
 @dataclass(frozen=True)
 class LimitRule:
-    """The physical limit of a metric: the first formula with a value counts. `unknown` states why there may be none."""
+    """The physical limit of a metric: the first formula that gives a value counts. `unknown` states why there may be
+    none."""
 
     values: tuple[Formula, ...]
     basis: str

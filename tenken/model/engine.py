@@ -30,7 +30,7 @@ _TIMES: Mapping[str, float] = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
 def in_unit(series: Series, unit: str) -> tuple[float, ...]:
-    """Samples of a series in `unit`. Raises ValueError where its seconds lack the count that the unit needs."""
+    """Samples of a series in `unit`. Raises ValueError if it has seconds but not the count that the unit needs."""
     if not series.seconds:
         return series.samples
     if unit in _TIMES:
@@ -61,8 +61,8 @@ def value_of(
 def completed(result: Result, program: Program) -> Result:
     """The same result with all values: statistics, what is derived from them, and the limit of each.
 
-    What a version 1 result states itself is recomputed where its inputs exist: statistics from samples, derived values
-    from their parts, limits from attributes; otherwise it is kept as stated.
+    What a version 1 result states itself is recomputed if its inputs exist: statistics from samples, derived values
+    from their parts, limits from attributes. Otherwise it is kept as stated.
     """
     run = Run(result, program)
     for metric in program.metrics.values():
@@ -73,8 +73,8 @@ def completed(result: Result, program: Program) -> Result:
 
 
 def stale(result: Result, program: Program) -> str | None:
-    """Why the result's program was built with another catalogue; None: it was not, or it does not state a digest (older
-    results, third-party programs)."""
+    """Why the result's program counts as built with another catalogue; None: it was not, or it does not state a digest
+    (older results, third-party programs)."""
     if not result.catalogue or result.catalogue == program.digest:
         return None
     return (
@@ -106,7 +106,7 @@ Formed = tuple[Subject, Mapping[str, Any], Sequence[float]]
 
 
 class Run:
-    """The values of one result by name and place; what formulas and functions of derived.py look them up in."""
+    """The values of one result by name and place, in which formulas and functions of derived.py look them up."""
 
     def __init__(self, result: Result, program: Program, again: bool = True) -> None:
         """`again`: statistics are recomputed from the samples; otherwise the values are kept."""
@@ -150,8 +150,8 @@ class Run:
         return [one for name in names for one in self._by_name.get(name, ())]
 
     def at(self, name: str, subject: Subject, at: Mapping[str, Any], **changed: Any) -> MetricValue | None:
-        """The metric of that name of a subject at the coordinates that it shares; those in `changed` must be as given,
-        None: absent."""
+        """The metric of that name and subject at the coordinates that it shares; those in `changed` must have the given
+        value, or be absent if it is None."""
         where = {**at, **changed}
         wanted = {key: value for key, value in where.items() if value is not None}
         exact = self._exact.get((name, subject.id, frozenset(wanted.items())))
@@ -196,7 +196,7 @@ class Run:
                 yield base.subject, at, samples
 
     def _rounds(self, formula: Formula, base: MetricValue) -> int:
-        """The minimum number of samples of the metrics involved: longer ones took part in further rounds."""
+        """The minimum number of samples of the metrics involved; those with more took part in further rounds."""
         place = _Place(self, base, None)
         formula.value(place)
         return min((len(one.samples) for one in place.seen), default=0)
@@ -298,8 +298,8 @@ class _Linked:
 
 
 def _link(result: Result, subject: Subject) -> _Linked:
-    """Active links of a pair; for one GPU, or the first of several, those usable at once: links to different GPUs add
-    up, links to a switch are shared by all."""
+    """Active links of a pair. For one GPU, or the first of several, the links that can be used at once: links to
+    different GPUs add up, links to a switch are shared by all."""
     if subject.kind == "pair":
         ends = {subject.first, subject.second}
         found = [one for one in result.links if (one.first, one.second) == (subject.first, subject.second)]

@@ -1,6 +1,6 @@
 """Reading files left by another program or person: a regular file of bounded size, or a clear reason.
 
-A pipe would block, a device never end, and a link may lead anywhere; each is rejected before any byte is read.
+A pipe would block, a device never end, and a link may lead anywhere, so each is rejected before a byte is read.
 """
 
 from __future__ import annotations

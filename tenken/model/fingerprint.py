@@ -1,7 +1,7 @@
 """Fingerprints: checksums of intermediate results of a deterministic computation, compared between devices.
 
 Devices of one kind that compute from the same seed with the same libraries must produce the same bits, now and in the
-past, or one of them is wrong. A program states them in its provenance:
+past; otherwise one of them is wrong. A program states them in its provenance:
 
     "fingerprints": [{"kind": "NVIDIA H200", "algorithm": "...", "seed": 1, "versions": {"torch": "2.11.0"},
                       "node": "...", "gpu": 0, "device": "GPU-...", "prints": [[step, "tensor", "digest"], ...]}, ...]
@@ -52,7 +52,7 @@ class Key:
 @dataclass(frozen=True)
 class Trace:
     """The fingerprints of one device in order: step, name of the tensor, digest. `device`: its UUID or serial number;
-    `since`: when it was archived; empty for one of this run. Names of tensors include the shard if devices compute
+    `since`: when it was archived; empty for a trace of this run. Names of tensors include the shard if devices compute
     different ones.
     """
 
@@ -74,8 +74,8 @@ class Trace:
 
 @dataclass(frozen=True)
 class Deviation:
-    """The first fingerprint in which a device differs: `expected` is the value of `of` devices that agree; empty:
-    without a majority, any of them may be wrong.
+    """The first fingerprint in which a device differs: `expected` is the value on which `of` devices agree; empty
+    without a majority, when any of them may be wrong.
     """
 
     trace: Trace
@@ -109,9 +109,9 @@ class Comparison:
 def compare(traces: Sequence[Trace]) -> Comparison:
     """Compare devices, position by position in the order of steps.
 
-    A device that differs from a majority is in the minority and drops out, since a wrong bit makes all that follows
-    wrong. Without a majority, all devices of that position are named and the comparison ends. Archived and present
-    traces count alike: a lone device is compared with others and with its own past.
+    A device that differs from a majority drops out of the comparison, since a wrong bit makes all that follows wrong.
+    Without a majority, all devices of that position are named and the comparison ends. Archived and present traces
+    count alike, so a single device is compared with others and with its own past.
     """
     said = [{(step, tensor): digest for step, tensor, digest in one.prints} for one in traces]
     left = set(range(len(traces)))
@@ -176,7 +176,7 @@ def by_key(traces: Iterable[Stated]) -> list[tuple[Key, list[Stated]]]:
 
 
 def stated(provenance: Mapping[str, Any]) -> tuple[Stated, ...]:
-    """The traces in a result's provenance; none: the program has none. Raises ResultError."""
+    """The traces in a result's provenance; empty if the program has none. Raises ResultError."""
     try:
         found = msgspec.convert(provenance.get(IN_PROVENANCE, ()), tuple[Stated, ...])
     except msgspec.ValidationError as error:

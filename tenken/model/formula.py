@@ -70,13 +70,13 @@ def pcie(generation: float, width: float) -> float:
     return rate[0] * rate[1] * width / 8
 
 
-#: GB/s of memory by multiprocessor and MHz of an H200 (4800 GB/s, 132 at 1980 MHz; B200: 0.027). Up to here the shares
-#: of the bandwidth that solvers and stencils reach were measured.
+#: GB/s of memory per multiprocessor and MHz of an H200 (4800 GB/s, 132 at 1980 MHz; B200: 0.027). The shares of the
+#: bandwidth that solvers and stencils reach were measured up to this value.
 _FED = 0.0184
 
 
 def balance(bandwidth: float, multiprocessors: float | None, mhz: float | None) -> float:
-    """The part of a bandwidth in GB/s that these multiprocessors can use, those of an H200 as measure; 1: unknown."""
+    """The share of a bandwidth in GB/s that these multiprocessors can use, relative to an H200; 1 if unknown."""
     return min(1.0, _FED * multiprocessors * mhz / bandwidth) if multiprocessors and mhz else 1.0
 
 

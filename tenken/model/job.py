@@ -10,7 +10,7 @@ _ADDRESS = re.compile(r"[0-9]+(?:\.[0-9]+){3}")
 
 @dataclass(frozen=True)
 class HostReading:
-    """The host as the job script read it; empty or None: it could not."""
+    """The host as the job script read it; empty or None if it could not."""
 
     architecture: str = ""
     kernel: str = ""
@@ -21,7 +21,7 @@ class HostReading:
 
 @dataclass(frozen=True)
 class CardReading:
-    """A GPU as nvidia-smi described it to the job script; empty or None: it does not report it."""
+    """A GPU as nvidia-smi described it to the job script; empty or None if not reported."""
 
     uuid: str
     driver: str = ""

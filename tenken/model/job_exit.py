@@ -1,4 +1,4 @@
-"""Whether a job ended as its end mark, or its result, states: one rule for live runs and archived records."""
+"""Whether a job ended as its end mark, or its result, states: one rule for running jobs and archived records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAILED_STATES = ("FAILED", "FAILURE", "ERROR")
 NO_STAGE = 200
 #: Beginning of the reason of a test case that was skipped because a dependency failed.
 NOT_RUN = "not run, because a dependency failed"
-#: How a check that came after the end of the run's time is waived.
+#: How a check is waived whose turn came after the end of the run's time.
 NO_TIME = "no time left"
 #: The exit status of a program by the status of its result.
 EXPECTED = {"ok": 0, "failed": 1, "waived": 3}
@@ -41,7 +41,7 @@ def disturbed(facts: Mapping[str, Any]) -> str | None:
     """Why a completed job measured something other than requested, according to its record."""
     if moved := facts.get("moved"):
         return f"the job {moved}: run it again"
-    # a start that the script does not know of, since its prologue failed, measured nothing
+    # a start that the script does not know of, because its prologue failed, measured nothing
     keys = ("attempts",) if facts.get("began_on") else ("run_count", "attempts")
     counts = [str(facts.get(key, 1)) for key in keys]
     times = max(int(count) if count.isdigit() else 1 for count in counts)
@@ -58,8 +58,8 @@ def fault(state: str | None, exit_code: int | None, status: int, says: str = "it
     """The contradiction between the scheduler's data and a job that ended with `status`; None: there is none.
 
     `state` and `exit_code` are the scheduler's, None or empty if not reported; `says` is the source of `status`. A
-    script exits with the status that it printed, so another exit code, or a failed state with status 0, results from
-    an event after its mark: a signal, a failed epilogue, or another job.
+    script exits with the status that it printed. Another exit code, or a failed state with status 0, therefore results
+    from an event after its mark: a signal, a failed epilogue, or another job.
     """
     cut = killed(state)
     if cut:

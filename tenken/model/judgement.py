@@ -12,10 +12,10 @@ from tenken.model import verdicts
 from tenken.model.subject import Subject
 
 #: Kinds of criteria: a target agreed with a vendor, the machine's own reference, what other devices of the model
-#: reached, a share of the physical limit. The ceiling (a little above the physical limit) guards against wrong
-#: counting; it is no criterion.
+#: reached, a share of the physical limit. The ceiling (a little above the physical limit) guards against wrong counting
+#: and is not a criterion.
 CONTRACT, REFERENCE, KIND, FLOOR, CEILING = "contract", "reference", "kind", "floor", "ceiling"
-#: What a value must reach relative to others of the same run: not enough for a PASS.
+#: What a value must reach compared with others of the same run; not enough for a PASS.
 RELATION = "relation"
 CRITERIA = (CONTRACT, REFERENCE, KIND, FLOOR, RELATION)
 

@@ -1,6 +1,7 @@
-"""What devices of one model reached: figures of known devices, with which one of the same model is compared.
+"""What devices of one model reached: figures of known devices, with which others of the model are compared.
 
-A publication is the source of a floor, never of these: it states neither the number of devices nor their scatter.
+A publication can be the source of a floor, never of these figures: it states neither the number of devices nor their
+scatter.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def of_device(program: Program, metric: MetricValue) -> bool:
 
 def figure(result: Result, program: Program, metric: MetricValue) -> str:
     """The name under which a value is compared: program and version, metric and subject, coordinates, and identity
-    parameters other than the defaults, so that a parameter added later changes no name."""
+    parameters that differ from the defaults, so that a parameter added later changes no name."""
     found = {name: program.parameter(result.parameters, name) for name in program.identity}
     identity = " ".join(f"{name}={value}" for name, value in sorted(found.items()) if value is not None)
     name = f"{result.program}/{program.version} {metric.name}.{metric.kind}{metric.at.id} {identity}".rstrip()

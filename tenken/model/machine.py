@@ -32,10 +32,9 @@ class Machine:
     """Capabilities that the machine's file claims, limits by data sheet, and its references.
 
     `limits` are keyed by what they bound and the kind of subject: ("memory", "gpu"). `links_per_pair` is the number of
-    NVLinks between each pair of GPUs, None if unknown or connected otherwise. `gpu` is the data sheet of the GPUs,
+    NVLinks between each pair of GPUs, None if it is unknown or the pairs differ. `gpu` is the data sheet of the GPUs,
     `gpu_names` regular expressions for their driver's names, `features` those of the partition and environment (cuda,
-    mpi, ...). `unmatched` states how the references of a metric differ from it if none applies; empty if there are
-    none.
+    mpi, ...). `unmatched` states how the references of a metric differ from it if none applies; empty if it has none.
     """
 
     capabilities: frozenset[str] = frozenset()
@@ -53,7 +52,7 @@ class Machine:
     #: Power limit of the GPUs as delivered, in W.
     gpu_power_w: float | None = None
     unmatched: Callable[[Result, MetricValue], str] = none_unmatched
-    #: Why a limit is unknown, by the same keys: a value without a criterion for that reason has a note.
+    #: Why a limit is unknown, by the same keys; a value without a criterion for that reason gets a note.
     unknown: Mapping[tuple[str, str], str] = field(default_factory=dict)
     #: What other devices of the same model as a value's GPUs reached.
     kind: Callable[[Result, MetricValue], Known | None] = none_known

@@ -19,8 +19,8 @@ def quantile(ordered: Sequence[float], fraction: float) -> float:
 
 
 def rate_of_times(rates: Sequence[float], otherwise: float) -> float:
-    """The rate of the median time: for an even number of rates that lie far apart, the median rate is another one.
-    `otherwise` if there are none, or one is not a rate."""
+    """The rate of the median time. For an even number of rates that lie far apart, the median rate would be another
+    one. `otherwise` if there are none, or one is not a rate."""
     return 1 / quantile(sorted(1 / rate for rate in rates), 0.5) if rates and min(rates) > 0 else otherwise
 
 
@@ -61,16 +61,16 @@ def _student_tail(t: float, degrees: float) -> float:
     return math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(math.pi) * integral
 
 
-#: A failure is proven if its probability is below this: with many methods, sizes and evaluations some exceed the bound
+#: A failure is proven if its probability is below this: with many methods, sizes and evaluations, some exceed the bound
 #: by chance.
 SURELY = 0.00005
 
 
 def interval(samples: Sequence[float], beyond: float) -> tuple[float, float]:
-    """The confidence interval of the median, by signs only: it is outside either end with at most probability `beyond`
-    (exact binomial).
+    """The confidence interval of the median, from signs alone: the median is beyond either end with at most probability
+    `beyond` (exact binomial).
 
-    If there are too few samples for that, the minimum and the maximum.
+    If there are too few samples for that, minimum and maximum.
     """
     ordered = sorted(samples)
     count = len(ordered)

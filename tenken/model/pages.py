@@ -1,4 +1,4 @@
-"""Where programs report the pages of their arrays, before and after."""
+"""Where programs report that the pages of their arrays are, before and after."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tenken.model.formula import Unknown, pcie
 
 #: Where all pages are at the end, as programs write it.
 ON_HOST = "-> host 100 %, device 0 %"
-#: A rate this much above that of the link, with each byte read and written, was not limited by the link.
+#: A rate this far above that of the link, counting each byte as read and written, was not limited by the link.
 BEYOND = 1.2
 
 
 def pages_of(run: Any, one: Any, place: str) -> tuple[None, float] | None:
-    """The highest rate of a GPU on arrays whose pages ended up on the host, in GB/s; None: they did not, or its link is
+    """The highest rate of a GPU on arrays whose pages ended up on the host, in GB/s; None: no pages did, or the link is
     unknown or not PCIe. `place` names the arrays."""
     said = [str(run.result.path.get(f"pages.{place}.{end}")) for end in ("source", "destination")]
     device = run.result.device(one.subject.first)

@@ -14,8 +14,8 @@ BELOW = 0.9
 
 
 def ramp_of(rates: Sequence[float]) -> tuple[int, float, float]:
-    """The first repetition of the plateau, counted from 1; the median rate before it (the first rate, if there is none
-    before it); the plateau, the median of the last quarter. Raises IndexError without rates."""
+    """The first repetition of the plateau, counted from 1; the median rate before it (the first rate, if there is
+    none); and the plateau, which is the median of the last quarter. Raises IndexError without rates."""
     plateau = quantile(sorted(rates[-max(1, len(rates) // 4) :]), 0.5)
     enough = [rate >= ON_PLATEAU * plateau for rate in rates]
     first = next((at for at in range(len(rates)) if all(enough[at : at + IN_A_ROW])), len(rates) - 1)

@@ -21,7 +21,7 @@ from tenken.model.subject import Coordinates, Subject, split_metric_id
 from tenken.model.values import MetricValue, Series
 
 RECORD = "tenken-record/3"
-#: A larger file is refused unread: a result, and what was judged of it.
+#: A larger file is rejected unread; a record is a result and its judgement.
 MAX_RECORD_BYTES = 2 * MAX_BYTES
 #: Key of the length of the result, which forms the last bytes of a record before the closing brace.
 RESULT_BYTES = "result_bytes"
@@ -80,7 +80,7 @@ class Record:
 
     @property
     def where(self) -> str:
-        """The nodes on which it ran; otherwise those requested."""
+        """The nodes on which it ran; if unknown, those requested."""
         told = next((finding.node for finding in self.findings if finding.node), "")
         return ",".join(self.nodes) or told or f"any node of partition {self.partition}"
 
@@ -114,12 +114,13 @@ class Record:
 
 # ---- what was computed, as it is stored -----------------------------------------------------------------------
 
-#: Statistics that a value has anyway: one of these that is also the value is not stored twice.
+#: Statistics that a value has anyway; if the value is one of these, it is not stored twice.
 _NAMED = ("median", "best", "p5", "p95")
 
 
 class _Value(msgspec.Struct, omit_defaults=True):
-    """A value with everything computed for it; numbers of `limits`, `criteria` are indices into the record's lists.
+    """A value with everything computed for it; the numbers in `limits` and `criteria` are indices into the record's
+    lists.
 
     A single sample is stored as `value`; several as their statistics, with `value` for a mean or a total. `statistic`
     is that of the criterion if it differs.
@@ -145,7 +146,7 @@ class _Value(msgspec.Struct, omit_defaults=True):
 
 def _written(metrics: tuple[MetricValue, ...], judged: Mapping[str, JudgedMetric]) -> dict[str, Any]:
     """All values of a record: `values` by id; `units` (unit, direction, statistic by metric), `limits` and `criteria`
-    once each."""
+    are stored once each."""
     units: dict[str, list[str]] = {}
     limits: dict[str, int] = {}
     criteria: dict[str, int] = {}
@@ -247,7 +248,8 @@ class _Judged(msgspec.Struct):
 
 
 class _Before(_Head, kw_only=True):
-    """A record of version 2, or version 1 converted to it: its result states the values, which are kept as stated."""
+    """A record of version 2, or one of version 1 converted to it: the result states the values, which are kept as
+    stated."""
 
     judged: dict[str, _Judged]
 
@@ -328,8 +330,8 @@ _DECODERS: Mapping[str, msgspec.json.Decoder[Any]] = {
 
 
 def parse(text: str, path: Path = Path(), figures_only: bool = False) -> Record:
-    """A record from its JSON text, of any version; `figures_only`: without the text of its result, so that it cannot be
-    archived again. Raises RecordError with the reason.
+    """A record from its JSON text, of any version; `figures_only`: without the text of its result; such a record cannot
+    be archived again. Raises RecordError with the reason.
     """
     try:
         version = results.decoded(_VERSION, text, MAX_RECORD_BYTES).record

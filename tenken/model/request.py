@@ -16,9 +16,9 @@ SCHEMA = "tenken-request/1"
 
 @dataclass(frozen=True)
 class Request:
-    """One attempt's request. `token` identifies this attempt; the program repeats it, the adapter of a third-party
-    program copies it from the job's output. `metrics` are required (None: all of the program's that are not optional)
-    for every kind in `subjects`; `mode` is that of the run (quick, acceptance, ...); `foreign` marks a third-party
+    """One attempt's request. `token` identifies this attempt. The program repeats it; the adapter of a third-party
+    program copies it from the job's output. `metrics` are required for every kind in `subjects` (None: all of the
+    program's that are not optional); `mode` is that of the run (quick, acceptance, ...); `foreign` marks a third-party
     program. `parameters` must be in the result with these values; `points` are required values by name, kind and
     coordinates; `gpus`, `cores`, `ranks` and `nodes` are counts, None if not requested.
     """
@@ -41,7 +41,7 @@ class Request:
     revision: str | None = None
     #: For a program without metrics.yaml: a replacement for it.
     declared: Mapping[str, Any] | None = None
-    #: Sections that are required in addition to the schema's: earlier programs did not write them.
+    #: Sections that are required in addition to those of the schema, since earlier programs did not write them.
     sections: tuple[str, ...] = ()
 
     @classmethod

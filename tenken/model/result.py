@@ -1,7 +1,8 @@
 """Results: what one run of one benchmark program reports, decoded once into types.
 
-`parse` reads results of both versions and checks their types; others are refused with one line: what, and where.
-Version 2 states what was measured and done; version 1 also states derived values, which tenken.model.engine recomputes.
+`parse` reads results of both versions and checks their types; others are rejected with one line that states what and
+where. Version 2 states what was measured and done; version 1 also states derived values, which tenken.model.engine
+recomputes.
 """
 
 from __future__ import annotations
@@ -177,8 +178,8 @@ class HealthSample:
 
 @dataclass(frozen=True)
 class DeviceHealth:
-    """A GPU's health before, after and at its worst during the timed part, read `samples` times in `seconds` of wall
-    time (None: not stated)."""
+    """A GPU's health before the timed part, after it, and at its worst during it, read `samples` times in `seconds` of
+    wall time (None: not stated)."""
 
     index: int
     before: HealthSample
@@ -200,7 +201,7 @@ class Health:
 
 @dataclass(frozen=True)
 class Locks:
-    """The locks that a run held: `host` and the UUID of each GPU. `shared_with`: the owner of a lock during the whole
+    """The locks that a run held: `host` and the UUID of each GPU. `shared_with`: who held a lock during the whole
     waiting time; `none_because`: why no lock was possible.
     """
 
@@ -345,11 +346,11 @@ _COUNTED = re.compile(r"(\d+) x (.+)")
 
 
 def _link(first: int, second: int, text: str, path: Mapping[str, Any]) -> Link:
-    """Results without `link_count` contain the number within the text: read only here."""
+    """Results without `link_count` have the number only in the text, which is read here."""
     pair = f"gpu{first}-gpu{second}"
     if f"link_count.{pair}" in path:
         count = path[f"link_count.{pair}"]
-        # null: not reported by the driver; anything that is not a number counts as none
+        # null means that the driver does not report it; anything that is not a number is treated the same
         number = count if count is None or type(count) is int else 0
         return Link(first, second, number, str(path.get(f"link_kind.{pair}", text)), text)
     counted = _COUNTED.fullmatch(text)

@@ -127,7 +127,7 @@ class Coordinates(Mapping[str, Any]):
         return _compact(dict(self.items_)) if self.items_ else ""
 
 
-#: The one of all metrics without a sweep.
+#: The point of all metrics without a sweep.
 NOWHERE = Coordinates()
 
 

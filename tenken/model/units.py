@@ -45,7 +45,7 @@ UNITS: tuple[str, ...] = tuple(_FACTORS)
 
 
 def allowed() -> str:
-    """The units for a message: each kind with its prefixes."""
+    """The units for an error message: each kind with its prefixes."""
     said = [
         f"{kind} with {', '.join(p for p in prefixes if p)}" if len(prefixes) > 1 else kind
         for kind, prefixes in _KINDS.items()

@@ -14,8 +14,8 @@ _FIELD_OF = {"best": "best", "median": "median", "p5": "p5", "p95": "p95", "tota
 
 @dataclass(frozen=True)
 class Series:
-    """Samples of one metric at one place, in the order measured: seconds with what one sample counts (bytes,
-    operations, cells, samples), otherwise numbers in the unit of the catalogue. `clock`: host, device or both.
+    """Samples of one metric at one place, in the order measured: seconds, with what one sample counts (bytes,
+    operations, cells, samples), or numbers in the unit of the catalogue. `clock`: host, device or both.
     """
 
     name: str

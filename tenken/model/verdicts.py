@@ -12,26 +12,26 @@ VERDICTS = (FAIL, INVALID, RECORDED, PASS, WAIVED)
 #: Exit status of `tenken judge`; 2 is a wrong command line.
 EXIT_CODES: Mapping[str, int] = {PASS: 0, FAIL: 1, INVALID: 3, WAIVED: 4, RECORDED: 5}
 
-#: Verdicts with which a run is as it should be: `make run`, `tenken report` and ReFrame end with 0.
+#: Verdicts of a run in which nothing is wrong: `make run`, `tenken report` and ReFrame end with 0.
 HEALTHY = (RECORDED, PASS, WAIVED)
 
 
 def known(word: object) -> str:
-    """The verdict with a name that was read from a file. ValueError for another word."""
+    """The verdict of a name read from a file. ValueError for another word."""
     if word not in VERDICTS:
         raise ValueError(f"unknown verdict {str(word)[:40]!r}; allowed: {', '.join(VERDICTS)}")
     return str(word)
 
 
 def worst(verdicts: Iterable[str]) -> str:
-    """The combined verdict of several. Without any it is FAIL, since nothing was shown. An unknown word counts as
-    FAIL."""
+    """The combined verdict of several. Without any verdict it is FAIL, since nothing was shown. An unknown word counts
+    as FAIL."""
     found = {verdict if verdict in VERDICTS else FAIL for verdict in verdicts}
     return next((verdict for verdict in VERDICTS if verdict in found), FAIL)
 
 
 def of_criteria(verdicts: Iterable[str]) -> str:
-    """The verdict of a run from those of its values: the worst other than RECORDED, if any value had a criterion.
+    """The verdict of a run from those of its values: the worst, ignoring RECORDED if any value had a criterion.
 
     A run with a value that met its criterion is PASS even if other values were only recorded.
     """

@@ -12,7 +12,7 @@ from tenken.model.subject import Subject
 @dataclass(frozen=True)
 class Check:
     """One verification: what was compared, the error found (None: not finite), the first wrong element. The tolerance
-    is the catalogue's (NaN: not looked up yet); results of version 1 state it.
+    comes from the catalogue (NaN: not looked up yet); results of version 1 state it.
 
     `name`, `subject` and `at` are those of metrics.yaml; version 1 names a verification by its text alone.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-#: XIDs caused by the hardware, its memory, its links or its bus, whose remedy is a reset or a repair whatever else the
+#: XIDs caused by the hardware, its memory, its links or its bus, whose remedy is a reset or a repair, whatever else the
 #: event contains: NVIDIA, "Xid Catalog" (docs.nvidia.com/deploy/xid-errors, resolution buckets RESET_GPU and
 #: RESTART_BM) and "Xid Checks" (docs.nvidia.com/health-validation), 2026-11.
 HARDWARE_XIDS: Mapping[int, str] = {
@@ -32,8 +32,8 @@ HARDWARE_XIDS: Mapping[int, str] = {
     171: "uncorrectable DRAM error",
     172: "uncorrectable SRAM error",
 }
-#: XIDs whose severity depends on a code that only the kernel log has, not the driver's library (the same catalogue,
-#: decoding of NVLink 5). If one of them is fatal, XID 48, a hardware one, follows.
+#: XIDs whose severity depends on a code that is only in the kernel log, not in the driver's library (the same
+#: catalogue, decoding of NVLink 5). If one of them is fatal, XID 48 follows, which is a hardware one.
 UNDECIDED_XIDS: Mapping[int, str] = {
     144: "NVLink SAW error", 145: "NVLink RLW error", 146: "NVLink TLW error", 147: "NVLink TREX error",
     148: "NVLink NVLPW_CTRL error", 150: "NVLink MSE error",
@@ -46,7 +46,7 @@ PROGRAM_XIDS: Mapping[int, str] = {
     137: "NVLink privilege error",
 }  # fmt: skip
 
-#: What the driver reports for every program that another event ends: it belongs to that event.
+#: What the driver reports for every program that another event ends; it belongs to that event.
 CONSEQUENCE = 45
 
 

@@ -1,6 +1,6 @@
 """`tenken node`: checks a node in the seconds before a job.
 
-It runs as root in prologs, so it uses the standard library alone, starts in a tenth of a second, writes nothing but its
+It runs as root in prologs. So it uses only the standard library, starts in a tenth of a second, writes nothing but its
 own state file and changes no setting of the machine. docs/node-check.md describes what is read and what decides.
 
     gpus       everything NVML tells of the GPUs

@@ -2,9 +2,9 @@
 
 A new driver, a stopped fabric manager or a slow file server makes all nodes of a partition bad at once. That is a
 single fault, and draining every node would add another. So the drains of the last hour with our reason are counted in
-the scheduler, and above a share of the partition no node is drained. A health check runs on all nodes in the same
-second, when the count is still zero: so each node counts again after its drain, and resumes itself if it exceeds the
-share.
+the scheduler. Above a share of the partition, no further node is drained. A health check runs on all nodes in the same
+second, when the count is still zero. So each node counts again after its drain, and resumes itself if the share is
+exceeded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHARE = 0.05
 HOUR = 3600.0
 #: Absolute paths, since a prolog has no PATH.
 FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/slurm/bin", "/opt/pbs/bin", "/usr/sbin")
-#: Nodes that a health check finds bad at once drain within this many seconds, not in the same moment.
+#: Nodes that a health check finds bad together drain at different moments within this many seconds.
 STAGGER_S = 5.0
 
 
@@ -45,7 +45,7 @@ class Partition:
 
 def runner(configured: Mapping[str, Any]) -> Runner:
     """Runs a scheduler's commands, each within 3 s: those of the folder `commands`, or of FOLDERS. `conf`: its
-    configuration, if not in the usual place. A command that others than root could replace is not run."""
+    configuration, if not in the usual place. A command that anyone but root could replace is not run."""
     folders = [configured["commands"]] if "commands" in configured else FOLDERS
     environment = {
         "PATH": ":".join([*folders, "/usr/bin", "/bin"]),
@@ -91,7 +91,7 @@ def slurm(partition: str, run: Runner) -> Partition | None:
 
 
 def pbs(partition: str, run: Runner) -> Partition | None:
-    """The same for PBS: vnodes of the queue, without a queue all; the comment is the reason."""
+    """The same for PBS: the vnodes of the queue, or all if there is no queue; the comment is the reason."""
     text = run(["pbsnodes", "-a", "-F", "json"])
     try:
         nodes, _ = pbs_json.read(text, "nodes")
@@ -141,7 +141,7 @@ def holds(partition: Partition | None, node: str, share: float, now: float) -> s
 
 
 def too_late(partition: Partition | None, node: str, share: float, now: float) -> bool:
-    """Whether this node is one of those drained beyond the share, in order of time and name."""
+    """Whether this node is one of those drained beyond the share, by time and name."""
     out = recent(partition, now) if partition else []
     return node in out and out.index(node) >= allowed(partition.nodes if partition else 0, share)
 

@@ -21,7 +21,7 @@ from tenken.node.verdict import BAD, KEPT, NOTE, ORDER, PREFIX, UNSURE, Finding,
 READING = 0.5
 #: Kept for the verdict, the state file and the output.
 RESERVE_S = 0.3
-#: What is bad is read a second time after this pause: a finished job takes a moment to exit, a link to train.
+#: What is bad is read a second time after this pause, since a finished job takes a moment to exit, and a link to train.
 PAUSE_S = 1.0
 
 
@@ -108,7 +108,7 @@ def check(
     machine: Machine, wanted: Mapping[str, Any], last: Mapping[str, Any] | None, seconds: float = 10.0,
     mine: frozenset[int] | str | None = None, job: str = "", measuring: bool = True,
 ) -> Outcome:  # fmt: skip
-    """Reads, judges and measures within `seconds`. `mine`: GPUs of this job or idle, `all`, None: not stated."""
+    """Reads, judges and measures within `seconds`. `mine`: GPUs of this job or idle ones, `all`, None: not stated."""
     began = time.monotonic()
     outcome, answers, mine = _read(machine, wanted, last, seconds * READING, mine)
     read = time.monotonic() - began
@@ -228,8 +228,8 @@ _COUNTERS = ("ecc_corrected", "ecc_uncorrected", "ecc_uncorrected_life", "pcie_r
 
 
 def recounted(last: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """The last good state, but with the current counters: what a fault counted before its repair no longer matters.
-    Configuration (GPUs, links, rates, memory, settings) and measured values stay those of the last good state."""
+    """The last good state with the current counters: what a fault counted before its repair no longer matters.
+    Configuration (GPUs, links, rates, memory, settings) and measured values remain those of the last good state."""
     new = {gpu.get("uuid"): gpu for gpu in now["gpus"]}
     gpus = [
         gpu | {key: new[gpu["uuid"]][key] for key in _COUNTERS} if new.get(gpu.get("uuid")) else gpu
@@ -245,8 +245,8 @@ def recounted(last: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]
 
 
 def unmeasured(reason: str, outcome: Outcome) -> str:
-    """Why a node was drained, if the reason needs a measurement that this check did not make; empty: it was measured,
-    or reading is enough (a port, a file system)."""
+    """Why a node was drained, if that reason needs a measurement that this check did not make; empty if it was
+    measured, or if reading is enough (a port, a file system)."""
     subjects = {part for name in outcome.values for part in name.split(".")[2].split("-")}
     for number in re.findall(r"\bgpu ?(\d+)\b", reason, re.IGNORECASE):
         if f"gpu{number}" not in subjects:
@@ -289,7 +289,7 @@ def apply_brake(machine: Machine, wanted: Mapping[str, Any], outcome: Outcome, d
     if status(outcome.findings) != 1:
         return
     if configured is None:
-        # a prolog that ends with 1 drains: only if the site set a share
+        # a prolog that ends with 1 drains the node, so only if the site set a share
         outcome.braked = "`drain` is not in the expectation file: not drained" if draining else ""
         return
     share, partition = configured.get("share", brake.SHARE), configured.get("partition", "")

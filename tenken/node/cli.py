@@ -19,7 +19,7 @@ from tenken.node.state import StateError
 from tenken.node.verdict import NOTE, PREFIX, UNSURE, Finding
 
 MOST_SECONDS = 300.0
-#: Number of checks of a repaired node; number of returns for one reason after which it is named.
+#: Number of checks of a repaired node; number of returns for one reason from which on the reason is named.
 RETURNS, REPEATED = 3, 3
 #: For the files that forward a check's result: a local disk takes milliseconds.
 WRITING_S = 1.0
@@ -32,7 +32,8 @@ def register(subparsers: Any) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`tenken-node`: exit status 2 whenever the state is unknown, wrong arguments included: it never drains a node."""
+    """`tenken-node`: exit status 2 whenever the state is unknown, also for wrong arguments, so that they never drain a
+    node."""
     parser = argparse.ArgumentParser(prog="tenken-node", description="Check a node in the seconds before a job.")
     _options(parser)
     arguments = parser.parse_args(argv)
@@ -165,7 +166,7 @@ def _carried_out(wanted: Mapping[str, Any], outcome: Outcome) -> list[Finding]:
 
 
 def _may_write(folder: Path) -> bool:
-    """A user without write access only reads; root is shown why it could not write."""
+    """A user without write access only reads; root is told why it could not write."""
     return os.geteuid() == 0 or os.access(folder, os.W_OK)
 
 
@@ -177,7 +178,7 @@ def _state(path: Path) -> dict[str, Any] | None:
 
 
 def run_accept(arguments: argparse.Namespace, machine: Machine | None = None) -> int:
-    """Runs `tenken node accept`: 0, or 1 if something is bad whatever the last state was."""
+    """Runs `tenken node accept`: 0, or 1 if something is bad regardless of the last state."""
     wanted = expect.load(arguments.expect)
     outcome = checks.check(machine or _this_machine(), wanted, None, arguments.seconds, arguments.gpus, measuring=False)
     path = Path(wanted.get("state", expect.STATE))
@@ -191,7 +192,7 @@ def run_accept(arguments: argparse.Namespace, machine: Machine | None = None) ->
 
 
 def run_return(arguments: argparse.Namespace, machine: Machine | None = None) -> int:
-    """Runs `tenken node return`: 0 if it may be resumed, 1 if it is bad, 2 if that is unknown."""
+    """Runs `tenken node return`: 0 if the node may be resumed, 1 if it is bad, 2 if unknown."""
     machine = machine or _this_machine()
     wanted = expect.load(arguments.expect)
     path = Path(wanted.get("state", expect.STATE))
@@ -202,7 +203,7 @@ def run_return(arguments: argparse.Namespace, machine: Machine | None = None) ->
     reason = brake.reason(scheduler, arguments.node, command) if scheduler else ""
     if last is None:
         raise StateError(f"{path}: no good state to compare with; tenken node accept makes one")
-    # counts from before the repair no longer matter: only increases from now on do
+    # counts from before the repair no longer matter, only further increases
     before = checks.check(machine, wanted, last, arguments.seconds, arguments.gpus, measuring=False)
     known = checks.recounted(last, before.readings)
     outcome = before

@@ -1,4 +1,4 @@
-"""What NVML reports on every GPU, as plain values: None is what could not be read, which is never a fault.
+"""What NVML reports on every GPU, as plain values: None is what could not be read, and is never a fault.
 
 NVML is loaded at run time (`libnvidia-ml.so.1`); constants and layouts are those of NVIDIA's nvml.h, release 580. That
 includes a call that an older library lacks, a field that a GPU does not have, and any status other than success: None.
@@ -148,7 +148,7 @@ class Nvml:
         return {"driver": driver.value.decode() if known else None, "count": count.value if counted else None}
 
     def gpu(self, index: int) -> Gpu:
-        """All readings of one GPU. `lost`: NVML's own status for a GPU that no longer answers."""
+        """All readings of one GPU. `lost`: NVML's status for a GPU that no longer answers."""
         handle = ctypes.c_void_p()
         status = self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
         gpu: Gpu = {"index": index, "lost": status in (GPU_IS_LOST, RESET_REQUIRED) or None}
@@ -220,7 +220,7 @@ class _Device:
         return None if milli is None else milli / 1e3
 
     def first(self, name: str, count: int) -> int | None:
-        """The first of several numbers that a call returns: the current mode; the second is the mode after a reset."""
+        """The first of several numbers that a call returns: the current mode. The second is the mode after a reset."""
         made = [ctypes.c_uint() for _ in range(count)]
         return made[0].value if self._ok(name, *map(ctypes.byref, made)) else None
 
@@ -302,7 +302,7 @@ class _Device:
         return states or None
 
     def link_errors(self, links: list[bool | None]) -> dict[str, int | None]:
-        """Sums over all links that answer, for each kind of error; unknown if no link answers."""
+        """Sums over all links that answer, for each kind of error; unknown if none does."""
         result: dict[str, int | None] = dict(self.fields(NVLINK_FIELDS, ALL_LINKS))
         for code, said in NVLINK_ERRORS.items():
             for link, up in enumerate(links):

@@ -20,7 +20,7 @@ ROOT = Path("/")
 #: Lines of the kernel log (facility 0, which no program can write) that a check counts: kind, pattern. `device` and
 #: `code` are named in the finding.
 LOG = {
-    # older drivers leave out PCI:, and of a GPU with MIG the instance follows; those of NVLink 5 have a severity
+    # older drivers leave out PCI:; with MIG, the instance follows the GPU; XIDs of NVLink 5 have a severity
     "xid": re.compile(
         r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]+)(?: GPU-[^)]*)?\): (?P<code>\d+(?:, \w+ (?:Nonf|F)atal\b)?)"
     ),
@@ -30,7 +30,7 @@ LOG = {
     "read-only": re.compile(r"\((?P<device>[\w-]+)\).*: Remounting filesystem (?P<code>read-only)"),
     "medium": re.compile(r"critical (?P<code>medium|target) error, dev (?P<device>[\w-]+)"),
 }
-#: Maximum number of lines kept of one reading: a storm is a finding with its first lines.
+#: Maximum number of lines kept of one reading; the finding of a storm has its first lines.
 MOST_EVENTS = 200
 _STA_UNSYNC = 0x40
 #: The control program of NVIDIA's IMEX service, and seconds that it may take.
@@ -209,7 +209,7 @@ def jobs(root: Path = ROOT) -> list[str]:
     names = {Path(p).name for pattern in _JOBS for p in glob.glob(str(root / pattern))}
     found = {name.removeprefix("job_").removesuffix(".JB") for name in names}
     for file in map(Path, glob.glob(str(root / "proc/[0-9]*/comm"))):
-        # only of these: reading the arguments of a hanging process may hang
+        # only of these, since reading the arguments of a hanging process may hang
         if text(file) in _STARTERS and (title := _TITLE.match(text(file.with_name("cmdline")) or "")):
             found.add(title[1] or title[2])
     return sorted(found)

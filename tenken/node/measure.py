@@ -25,15 +25,15 @@ from typing import Any
 from tenken.node import probe, state
 from tenken.node.probe import Say
 
-#: Folder of the locks of programs (lib/base/machine_locks.h), and the one for root if that is not root's.
+#: Folder of the programs' locks (lib/base/machine_locks.h), and the one for root if the first does not belong to root.
 LOCKS, OWN_LOCKS = Path("/dev/shm/tenken-locks"), Path("/run/tenken-locks")
-#: A program hangs if it takes this many times its usual time; if it takes less, the time limit was too short.
+#: A program hangs if it takes this many times its usual time; below that, the time limit was too short.
 HANGS = 2
 
 
 @dataclass(frozen=True)
 class Step:
-    """One run of a program, which is not started if less time than `seconds` is left."""
+    """One run of a program; not started if less time than `seconds` is left."""
 
     program: str
     arguments: tuple[str, ...]
@@ -48,9 +48,9 @@ class Step:
     """Metrics that are kept; empty: all."""
 
 
-#: In order of importance. Arrays are larger than four times the L2 of any GPU; on the host the program chooses them by
-#: its caches. Launch configurations of stream are tried: the default one reaches 2,970 GB/s on an H100, the best of all
-#: 3,070. Seconds were measured on two H100; those of gemm are its pauses and periods plus a second for the libraries:
+#: In order of importance. Arrays are larger than four times the L2 of any GPU; on the host, the program chooses their
+#: size by its caches. stream tries all launch configurations: the default one reaches 2,970 GB/s on an H100, the best
+#: 3,070. Seconds were measured on two H100. Those of gemm are its pauses and periods, plus a second for the libraries:
 #: it takes the first algorithm, since trying all takes eight seconds.
 STEPS = (
     Step("stream", ("--backend", "cuda", "--launch", "tried", "--array-bytes", "1Gi", "--repetitions", "20",
@@ -104,13 +104,13 @@ def search_path(file: Path) -> list[Path]:
             if tag in (15, 29):
                 opened.seek(offset + value)
                 found += opened.read(4096).partition(b"\0")[0].decode().split(":")
-    # an empty part is the current folder, which is / for our programs
+    # an empty part means the current folder, which is / for our programs
     origin = str(file.parent)
     return [Path("/", re.sub(r"\$(ORIGIN|\{ORIGIN\})", origin, one)) for one in found]
 
 
 def missing(folder: Path, steps: Sequence[Step] = STEPS) -> dict[str, str]:
-    """Programs that cannot be run, with the reason; root also refuses those that others could replace."""
+    """Programs that cannot be run, with the reason; root also rejects those that others could replace."""
     result = {}
     for program in dict.fromkeys(step.program for step in steps):
         file = folder / program
@@ -126,7 +126,7 @@ def run(
     folder: Path, gpus: Sequence[Mapping[str, Any]], until: float, steps: Sequence[Step] = STEPS,
     clock: Callable[[], float] = time.monotonic,
 ) -> Measured:  # fmt: skip
-    """Runs what fits before `until` (of `clock`), on the given GPUs alone, one program after another."""
+    """Runs what fits before `until` (of `clock`), on the given GPUs only, one program after another."""
     result = Measured()
     unusable = missing(folder, steps)
     scratch = Path(tempfile.mkdtemp(prefix="tenken-node-"))
@@ -174,8 +174,8 @@ def _one(
 
 
 def locks(usual: Path = LOCKS, own: Path = OWN_LOCKS) -> dict[str, str]:
-    """The folder of locks for root: the one shared by all users if it belongs to root, since a link placed there by a
-    user would make root create files elsewhere; empty for other users."""
+    """The folder of locks for root. It is the one shared by all users if that belongs to root, since a link placed
+    there by a user would make root create files elsewhere. Empty for other users."""
     if os.geteuid() != 0:
         return {}
     try:
@@ -195,7 +195,7 @@ def _environment(gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         "PATH": "/usr/bin:/bin",
         "LC_ALL": "C",
         "CUDA_VISIBLE_DEVICES": ",".join(gpu["uuid"] for gpu in gpus),
-        # another measurement holds the lock: waiting gains nothing
+        # another measurement holds the lock: waiting does not help
         "TENKEN_LOCK_SECONDS": "0",
     }
 

@@ -1,9 +1,9 @@
 """Children that read, and a parent that never exceeds its deadline.
 
 A process in state D (a hanging driver, a file system whose server is gone) cannot be killed and must not be waited for.
-So whatever may hang is read by a forked child which writes its readings to a pipe, one JSON line at a time; the parent
-reads the pipes until the deadline, kills the remaining children and continues. The child has none of our descriptors
-open, since a scheduler that waits for the end of our output would wait for it too.
+So whatever may hang is read by a forked child, which writes its readings to a pipe, one JSON line at a time. The parent
+reads the pipes until the deadline, kills the remaining children and continues. The child keeps none of our descriptors
+open: a scheduler that waits for the end of our output would wait for the child too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Reports to the parent what is read next, so that the place of a hang is known, with the parts already read.
+#: Tells the parent what is read next, so that the place of a hang is known, and passes on the parts already read.
 Say = Callable[..., None]
 Probe = Callable[[Say], Any]
 

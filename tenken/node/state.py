@@ -1,8 +1,9 @@
 """The files that a check run by root trusts: the expectation, and the last good state.
 
 A file is trusted if it and its folder belong to root (or to the user who runs the check), are no links, and no other
-user may write them. Anything else is refused with one line: a job could have put it there. For root the same holds for
-every folder and link on the path, for programs and commands, and for the files that Python itself was loaded from.
+user may write them. Anything else is rejected with one line, since a job could have put it there. For root, the same
+holds for every folder and link on the path, for programs and commands, and for the files that Python itself was loaded
+from.
 """
 
 from __future__ import annotations
@@ -140,8 +141,8 @@ def write_text(path: Path, content: str) -> None:
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[bool]:
-    """Whether no other check of this node is running: a prolog and a health check may coincide. Never waits. The locked
-    file cannot be opened by others, who could otherwise block writing the state."""
+    """Whether no other check of this node is running, since a prolog and a health check may coincide. Never waits. The
+    locked file cannot be opened by others, who could otherwise block writing the state."""
     try:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         held = os.open(path.parent / f".{path.name}.lock", flags, 0o600)

@@ -1,4 +1,4 @@
-"""A check as one line of the archive (`tenken.archive.chained`), which `tenken gate` reads like other series: a GPU
+"""A check as one line of the archive (`tenken.archive.chained`), which `tenken gate` reads like other series. A GPU
 that loses one per cent in a month is found there, not before a job."""
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ def append(
         "tenken_verdict": _VERDICTS[status],
         "line": said,
     }
-    # series of the archive are named by metric and subject; the five programs share no metric
+    # series of the archive are named by metric and subject, and the five programs share no metric
     chained.append(folder / f"{CHECK}.{node}.log", about, {name.partition(".")[2]: v for name, v in values.items()})

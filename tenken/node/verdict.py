@@ -1,8 +1,8 @@
 """Expectation, last good state and readings in; findings out. Pure functions: nothing is read here.
 
-A finding is `bad` (the device is at fault: exit 1), `unsure` (a required value is unknown, or changed in a way that an
-operator does on purpose: exit 2, never drains) or `note` (reported only). What could not be read is unknown and gives
-no finding, unless it is expected.
+A finding is `bad` (the device is at fault: exit 1), `unsure` (exit 2, never drains: a required value is unknown, or
+changed as an operator might change it on purpose) or `note` (reported only). What could not be read is unknown, and
+gives a finding only if it is expected.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ PREFIX = "tenken: "
 LINE = 64
 
 #: Seconds without an answer that count as hanging. NVML needs 2 s to start on eight GPUs without persistence mode, and
-#: a busy file system as long; with less time than this, no answer is not a fault.
+#: a busy file system as long; with less time than this, a missing answer is not a fault.
 HUNG_S = 4.0
 #: DCGM's limits (dcgm_gpu_hardware_limits.h): PCIe replays a minute, CRC errors of NVLink a second. Its limit of one
-#: NVLink replay or recovery is used for recoveries; a replay repeats one packet, and ten per hour is our limit.
+#: NVLink replay or recovery is used here for recoveries; a replay repeats one packet, and ten per hour is our limit.
 PCIE_PER_MINUTE = 8
 NVLINK_CRC_PER_SECOND = 100
 NVLINK_REPLAYS_PER_HOUR = 10
-#: Link failures and recoveries of a network port: none is normal while a node is up; two are a flap, since a restart of
-#: the switch also causes one. Symbol errors: a link of 4 x 10 Gbit/s has 120 per hour at the error rate of 1e-12 that
+#: Link failures and recoveries of a network port. None is normal while a node is up; two are a flap, since one may be a
+#: restart of the switch. Symbol errors: a link of 4 x 10 Gbit/s may have 120 per hour at the error rate of 1e-12 that
 #: the InfiniBand specification allows; faster links correct theirs before they count.
 FLAPS = 2
 PORT_ERRORS_PER_HOUR = 120
-#: From this number of corrected errors per hour on they are a storm: each costs time, and drivers do not suppress so
-#: many for long. Ours.
+#: From this number of corrected errors per hour on they are a storm: each one costs time, and drivers do not suppress
+#: so many for long. Ours.
 CORRECTED_PER_HOUR = 1000
 #: An idle GPU this close to its slowdown temperature is not cooled.
 IDLE_BELOW_SLOWDOWN_C = 5
@@ -48,10 +48,10 @@ IDLE_BELOW_SLOWDOWN_C = 5
 LEFT_BYTES = 512 << 20
 #: A power limit reads back as it was set, within one watt.
 POWER_SHARE = 0.01
-#: Kernel and firmware keep some memory; compared with the node's last state at most one per cent may be missing.
+#: Kernel and firmware keep some memory; compared with the last state, at most one per cent may be missing.
 MEMORY_KEPT, MEMORY_LOST = 0.08, 0.01
 
-#: NVLink errors that are a fault from the first one, for all links together (since NVLink 5) and per link
+#: NVLink errors that are a fault from the first one on, for all links together (since NVLink 5) and per link
 #: (`recovery.3`).
 _LINK_FATAL = ("recovery", "recovery_failed", "malformed_packets", "buffer_overruns")
 _LINK_REPEATED = ("replay", "link_integrity", "effective_errors", "receive_errors")
@@ -116,7 +116,7 @@ def findings(seen: Seen) -> list[Finding]:
 
 
 def status(found: Sequence[Finding]) -> int:
-    """The exit status: 0, 1 if something is bad, 2 if that is unknown."""
+    """The exit status: 0, 1 if something is bad, 2 if it is unknown whether something is."""
     return 1 if any(f.severity == BAD for f in found) else 2 if any(f.severity == UNSURE for f in found) else 0
 
 
@@ -196,7 +196,7 @@ def _imex(gpus: Sequence[Mapping[str, Any]], state: str | None) -> Iterator[Find
 
 def _domain(gpus: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     """GPUs in another NVLink domain or clique than most of their node: they cannot reach the others over NVLink. Only
-    after registration has completed; its own faults are reported separately."""
+    after registration has completed, since its own faults are reported separately."""
     told = {
         gpu["index"]: (fabric["cluster"], fabric["clique"])
         for gpu in gpus
@@ -246,8 +246,8 @@ _MODES = (("ecc", "ecc", "ECC"), ("mig", "mig", "MIG"), ("persistence", "persist
 def _settings(
     gpu: Mapping[str, Any], was: Mapping[str, Any] | None, wanted: Mapping[str, Any]
 ) -> Iterator[tuple[str, str]]:
-    """A difference from the expectation is bad; a difference from the last state alone is a change that somebody made:
-    unsure."""
+    """A difference from the expectation is bad. A difference from the last state alone is a change that somebody made,
+    and unsure."""
     names = wanted.get("names")
     if names and gpu["name"] and not any(re.fullmatch(name, gpu["name"]) for name in names):
         yield BAD, f"is {gpu['name']}, expected {names[0]}"
@@ -355,7 +355,7 @@ def _pcie(gpu: Mapping[str, Any], was: Mapping[str, Any] | None, seen: Seen) -> 
     if ability is not None and ability < (full or old or 0):
         yield BAD, f"PCIe Gen{ability} at most, {'expected' if full else 'was'} Gen{full or old}"
     now = gpu["pcie_generation"]
-    # an idle link may train down: only a faster rate in the same power state is evidence
+    # an idle link may train down, so only a faster rate in the same power state is evidence
     if was and was.get("pstate") == gpu["pstate"] == 0 and now is not None and now < (was.get("pcie_generation") or 0):
         yield BAD, f"PCIe Gen{now}, was Gen{was['pcie_generation']}"
     bus = seen.answers.get("bus")
@@ -378,7 +378,7 @@ def _pcie(gpu: Mapping[str, Any], was: Mapping[str, Any] | None, seen: Seen) -> 
 
 def _conditions(gpu: Mapping[str, Any], mine: bool) -> Iterator[tuple[str, str]]:
     slow = gpu["slowdowns"] or []
-    # a hot GPU under another job's load slows down by software, which is not a fault
+    # under another job's load a hot GPU is slowed down by software, which is not a fault
     hard = [reason for reason in slow if reason != "sw_thermal" or mine]
     if hard:
         yield BAD, f"slowed down: {', '.join(hard)}"
@@ -434,7 +434,7 @@ def _host(seen: Seen) -> Iterator[Finding]:
 def _edac(seen: Seen, now: Mapping[str, Any], last: Mapping[str, Any]) -> Iterator[Finding]:
     for name, counts in (now.get("edac") or {}).items():
         before = (last.get("edac") or {}).get(name) or {}
-        # since boot all of them are new
+        # all errors since boot are new
         new = counts["uncorrected"]
         lost = change(before.get("uncorrected"), new) if seen.same_boot else new
         if lost:
@@ -560,10 +560,11 @@ def _files(seen: Seen) -> Iterator[Finding]:
 
 # -- what was measured -----------------------------------------------------------------------------------------------
 
-#: Number of first good checks whose median is the reference: one that follows a slow decline shows nothing.
+#: Number of first good checks whose median is the reference; a reference that follows a slow decline would show
+#: nothing.
 KEPT, ENOUGH = 20, 5
-#: Minimum tolerance by the first part of a name; 60 processes on one H200 scatter by at most 0.07 % (the host more, by
-#: machine): the rest is for day-to-day variation and temperature.
+#: Minimum tolerance by the first part of a name. 60 processes on one H200 scatter by at most 0.07 % (the host more,
+#: depending on the machine); the rest is for variation from day to day and for temperature.
 TOLERANCE = {"stream.triad.gpu": 0.03, "transfer": 0.05, "p2p": 0.05, "gemm": 0.08, "stream.triad.host": 0.15}
 #: GPUs of a node measured at once agree within 1-2 %; one this far below the median of at least four is slow.
 SIBLINGS = 0.05

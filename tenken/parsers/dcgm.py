@@ -2,11 +2,11 @@
 
 The format is that of its sources (dcgmi/Diag.cpp, nvvs JsonResult, 2.4 to 4.5) and of public outputs: a title, `DCGM
 GPU Diagnostic` (to 3) or `DCGM Diagnostic` (4), with `test_categories`, each with `tests`, each with `results`. A
-result has a status (Pass, Fail, Warn, Skip, Not Run), to DCGM 3 `gpu_ids` or `gpu_id`, of DCGM 4 `entity_group` and
-`entity_id`; warnings are text, or objects with `warning` (`warnings` in Deployment of 3), `error_id`, `error_category`
-and `error_severity`. Lists have `null` in place of what was not run. DCGM 4 adds a `test_summary`, which has what
-belongs to no entity, and the version in `metadata` next to the title. It passes a memory test although its warnings
-have an error (NVIDIA/DCGM#284), which is a warning here.
+result has a status (Pass, Fail, Warn, Skip, Not Run) and names its GPU by `gpu_ids` or `gpu_id` (to DCGM 3) or by
+`entity_group` and `entity_id` (DCGM 4). Warnings are text, or objects with `warning` (`warnings` in Deployment of 3),
+`error_id`, `error_category` and `error_severity`. Lists have `null` in place of what was not run. DCGM 4 adds a
+`test_summary` for what belongs to no entity, and the version in `metadata` next to the title. It passes a memory test
+although its warnings have an error (NVIDIA/DCGM#284), which becomes a warning here.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def parse(text: str) -> Output:
 
 
 def _list(found: Any, what: str) -> list[Mapping[str, Any]]:
-    """The objects of a list; empty in place of a `null`."""
+    """The objects of a list; empty if there is a `null` instead."""
     if not isinstance(found, list) or not all(one is None or isinstance(one, dict) for one in found):
         raise DcgmFormatError(f"{what} is not a list of objects")
     return [one or {} for one in found]
@@ -116,9 +116,9 @@ def _category(category: Mapping[str, Any]) -> Iterator[Test]:
 
 
 def _results(name: str, test: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The results of a test, and its summary where that states what none of them does."""
+    """The results of a test, and its summary if that states something that no result does."""
     summary = test.get("test_summary")
-    # DCGM 4 writes the name alone of what was not run
+    # DCGM 4 writes only the name of a test that was not run
     results = _list(test.get("results", [] if isinstance(summary, dict) else [None]), f"results of {name}")
     if isinstance(summary, dict):
         known = {code for result in results for code in _warning(result)[0]}
@@ -137,7 +137,7 @@ def _where(result: Mapping[str, Any]) -> str:
 
 
 def _warning(result: Mapping[str, Any]) -> tuple[list[str], str]:
-    """The vendor's error codes and text, of all warnings of a result; in DCGM 3 the code may be next to them."""
+    """The vendor's error codes and text from all warnings of a result; in DCGM 3 the code may be next to them."""
     said = result.get("warnings", result.get("warning"))
     every = said if isinstance(said, list) else [said] if said else []
     every = [one for one in every if one is not None]

@@ -3,8 +3,8 @@
 The format is that of its source (gpu_burn-drv.cpp): progress on one line that a carriage return overwrites,
 `12.3%  proc'd: 4312 (52130 Gflop/s) - 4200 (51990 Gflop/s)   errors: 0 - 0   temps: 61 C - 60 C`, with `(DIED!)` and
 `(WARNING!)` after the errors of a GPU, which then lack the blank before the hyphen; at the end `Tested N GPUs:` and for
-each `GPU i: OK` or `FAULTY`. Rates of the products are in 10^9 operations/s, for each GPU since the previous report.
-A GPU reports after each batch of products, as many as its memory has results: 11 s on 141 GB.
+each `GPU i: OK` or `FAULTY`. Rates are in 10^9 operations/s of the products, for each GPU since its previous report. A
+GPU reports after each batch of products. A batch has as many as the memory holds results: 11 s on 141 GB.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STATE = re.compile(r"^\s*GPU (\d{1,6}): (\w{1,20})\s*$", re.M)
 _BATCH = re.compile(r"^Results are \d{1,18} bytes each, thus performing (\d{1,9}) iterations", re.M)
 #: Operations of a product of two matrices of 8192 rows.
 _PRODUCT = 2.0 * 8192**3
-#: Batches after which a GPU without a report computed nothing: sooner, the run may have been too short for it.
+#: A GPU without a report after this many batches computed nothing; after fewer, the run may have been too short for it.
 _ENOUGH = 3
 #: GFLOP/s assumed while no rate is known: that of a V100; GPUs of more memory are faster.
 _SLOW = 14e3
@@ -91,8 +91,8 @@ def parse(text: str) -> Output:
 
 
 def _short(text: str, products: int, rate: float) -> str:
-    """How long a run must be to have a report of each GPU, where it was too short for that; `products` and `rate` are
-    the most of one GPU, 0 without a report.
+    """How long a run that was too short must be to get a report of each GPU; `products` and `rate` are the maximum over
+    the GPUs, 0 without a report.
     """
     batch = max((int(number) for number in _BATCH.findall(text)), default=0)
     if not batch or products >= _ENOUGH * batch:

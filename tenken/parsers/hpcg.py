@@ -1,7 +1,7 @@
 """The vendor's or the site's HPCG instead of `hpcg`: the same check, their binary, a parser of its report.
 
 The report is the file HPCG-Benchmark_3.1_<date>.txt of HPCG 3.1 (src/ReportResults.cpp, src/OutputFile.cpp): a title
-`HPCG-Benchmark`, `version=3.1`, then lines `Section::Key=value`; keys of a level below a section repeat, once a grid.
+`HPCG-Benchmark`, `version=3.1`, then lines `Section::Key=value`. Keys of a level below a section repeat, once per grid.
 NVIDIA's, AMD's and ARM's implementations write it too; NVIDIA's prints it (unless --of=1), and is recognised by its
 first lines. HPCG 3.0 (src/YAML_Doc.cpp), and Intel's, which is built from it and uses the run as its title (`n104-8p-1t
 version: V3.0`), write the same keys as indented lines `Key: value`. Older versions are rejected by name.
@@ -50,11 +50,12 @@ _YAML = re.compile(r"([ \t]{0,40})([A-Za-z][\w.+-]{0,60}) version: V?(\S{1,40})\
 _INTEL = re.compile(r"n\d+-\d+p-\d+t")
 #: Before NVIDIA's report, whose title is the reference's (its src/main.cpp).
 _NVIDIA = re.compile(r"^\s*Start of application \((?:GPU|CPU)|HPCG-NVIDIA", re.M)
-#: Its runs without the reference (--b=1), whose tests compare with nothing.
+#: Its runs without the reference (--b=1), whose tests have nothing to compare with.
 _UNREFERENCED = re.compile(r"^[ |]{0,8}Benchmark Mode !!!! CPU reference code is not performed", re.M)
 _VERSION = re.compile(r"[\w][\w .+-]{0,40}", re.A)
 
-#: Rates that a report derives from its own operations and times, stored under these names too; printed with six digits.
+#: Rates that a report derives from its own operations and times, printed with six digits; they are stored under these
+#: names too.
 RATES = {"Raw DDOT": "DDOT", "Raw WAXPBY": "WAXPBY", "Raw SpMV": "SpMV", "Raw MG": "MG", "Raw Total": "Total"}
 _PRINTED = 0.001
 _SIX_DIGITS = 1.00001
@@ -131,7 +132,7 @@ def parse(text: str) -> Report:
     before = ""
     for line in _as_keys(text):
         key, equals, value = (part.strip() for part in line.strip().partition("="))
-        # the symmetry section has no '=' in its name, numbers none in their text
+        # the symmetry section has no '=' in its name, and numbers have none in their text
         if equals and key == "version":
             titles.append(before if _TITLE.fullmatch(before) and _is_title(before) else "")
         if equals and ("::" in key or key in ("version", "Final Summary")):
@@ -169,14 +170,14 @@ def _is_title(words: str) -> bool:
 
 
 def _same_nz(key: str, first: str, value: str) -> bool:
-    """Whether a repeated key of the processes along z is no contradiction: only their points must agree."""
+    """Whether a repeated key of the processes along z is allowed: only their points must agree."""
     if key.endswith("::nz") and value != first:
         raise HpcgFormatError(f"{key}={first[:20]} and {value[:20]}: parts of different heights; expected one height")
     return True
 
 
 def _as_keys(text: str) -> list[str]:
-    """The lines of a text, those of a report in YAML as `Section::Key=value`."""
+    """The lines of a text; those of a report in YAML are rewritten as `Section::Key=value`."""
     found: list[str] = []
     above: list[tuple[int, str]] | None = None
     margin = 0

@@ -31,7 +31,7 @@ _RESULT = re.compile(
     rf"(?:\s+\(\s*{_NUMBER}\s*\))?\s*",
     re.I | re.A,
 )
-#: A scaled residual is identified by its division and its verdict; its parts, printed after a failure, have neither.
+#: A scaled residual is recognised by its division and its verdict; its parts, printed after a failure, have neither.
 #: The header of every output describes the computation in the same words, without a value.
 _EXPLAINED = re.compile(r"\s*\|\|Ax-b\|\|_oo\s*/\s*\([^=]*\)\s*")
 _SCALED = re.compile(r"\s*\|\|Ax-b\|\|_oo\s*/")
@@ -161,7 +161,7 @@ def _section(text: str) -> tuple[Result, ...]:
 
 
 def _hold_summary(said: dict[str, int], results: list[Result]) -> None:
-    """The lines after `Finished N tests` must not count fewer passes than the results. Raises HplFormatError."""
+    """The lines after `Finished N tests` must not count fewer passes than the results show. Raises HplFormatError."""
     passed = sum(result.passed for result in results)
     lost = next((word for word in ("passed", "failed", "skipped") if word not in said and "checking" not in said), None)
     if lost is not None:
@@ -177,7 +177,7 @@ def _hold_summary(said: dict[str, int], results: list[Result]) -> None:
 
 
 def _result(line: re.Match[str], residuals: list[tuple[float, str]]) -> Result:
-    """One result with the worst of its residuals: HPL 1 prints three, and each must pass."""
+    """One result, with the worst of its residuals: HPL 1 prints three, and each must pass."""
     n, nb, p, q = (int(line[i]) for i in (2, 3, 4, 5))
     worst = next((value for value, _ in residuals if not math.isfinite(value)), max(value for value, _ in residuals))
     passed = all(word == "PASSED" and not value < 0 for value, word in residuals)

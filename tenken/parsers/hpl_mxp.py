@@ -1,8 +1,8 @@
 """Parser of NVIDIA's HPL-MxP: one block of norms, the scaled residual with its verdict, the problem, the rates.
 
-The block is between two lines `****** HPL MxP Result ******`. No time is printed, so the rate is compared with that of
+The block is between two lines `****** HPL MxP Result ******`. No time is printed. So the rate is compared with that of
 one GPU and that of the LU alone, and the scaled residual with the norms printed with it. The quality of the factors is
-not printed: a residual does not detect a wrong LU of a dominant matrix, so the verdict names its source.
+not printed, and a residual does not detect a wrong LU of a dominant matrix; so the verdict names its source.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _residual(norms: dict[str, float], printed: float, n: int) -> float:
 
 
 def options(n: int, nb: int, p: int, q: int, low: str) -> str:
-    """The arguments of its script, one GPU per rank in the order of the ranks of a node."""
+    """The arguments of its script, with one GPU per rank in the order of the ranks of a node."""
     sloppy = next(number for number, name in SLOPPY.items() if name == low)
     gpus = ":".join(str(gpu) for gpu in range(p * q))
     return f"--n {n} --nb {nb} --nprow {p} --npcol {q} --nporder row --sloppy-type {sloppy} --gpu-affinity {gpus}"

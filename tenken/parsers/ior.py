@@ -1,7 +1,8 @@
-"""Parser of IOR from 3.2 on: two tests of one launch, the first of which is timed and the second verified.
+"""Parser of IOR from 3.2 on. One launch runs two tests: the first is timed, the second verified.
 
-Each test prints its nodes, tasks and sizes, a line of columns, and a row for each write and read. Rates are in MiB/s
-(2^20), block and transfer sizes in KiB, times in seconds. Releases differ in the columns, which are found by name.
+Each test prints its nodes, tasks and sizes, a line of column names, and a row for each write and read. Rates are in
+MiB/s (2^20), block and transfer sizes in KiB, times in seconds. Releases differ in the columns, which are found by
+name.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ _WRONG = re.compile(
     r"^.*(?:incorrect data on|failed comparison|aggregate file size  |inconsistent file size).*$", re.M | re.I
 )
 _GB = 2**20 / 1e9
-#: Rate times time is the size: rates have two decimals, times six.
+#: Rate times time must be the size; rates have two decimals, times six.
 _AGREE = 0.01
 
 
 class IorFormatError(TenkenError):
-    """The output is not that of IOR, or not of the two tests."""
+    """The output is not that of IOR, or does not have both tests."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """What was timed: GB/s of all tasks together by repetition. `wrong`: the first line about wrong data or sizes."""
+    """What was timed: GB/s of all tasks together, for each repetition. `wrong`: the first line that reports wrong data
+    or sizes."""
 
     version: str
     nodes: int
@@ -84,7 +86,7 @@ def parse(text: str) -> Output:
 
 
 def _rows(text: str, columns: list[str], tasks: int) -> list[tuple[str, int, float]]:
-    """Access, bytes of all tasks and GB/s of each row up to the summary."""
+    """Access, bytes of all tasks and GB/s of each row before the summary."""
     rows = []
     for line in text.partition("Summary of all tests")[0].splitlines():
         words = line.split()

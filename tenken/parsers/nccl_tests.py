@@ -1,15 +1,15 @@
 """The site's nccl-tests in addition to nccl: the same request and judgement, their binaries, a parser of their output.
 
-The format is that of nccl-tests' own sources (src/common.cu and src/util.cu, 2.0 to 2.19): a line `# nThread ...`
-with the requested parameters, one line per rank, two lines of column names, one line per size with time (us), algorithm
-and bus bandwidth (10^9 bytes/s) and wrong values, out of place and in place, and at the end the number of values out of
-bounds and the mean of all bus bandwidths. Before 2.13 a line has its largest relative error in place of wrong values,
-which are only in that number at the end. A maximum size that does not fit is announced as reduced. From 2.18 on -I adds
-four columns of single iterations to each mode. Out of place is blank where only the other mode ran. With `-o all` or
-`-d all` the sizes are repeated for each operation and type.
+The format is that of nccl-tests' own sources (src/common.cu and src/util.cu, 2.0 to 2.19). It has a line `# nThread
+...` with the requested parameters, one line per rank, and two lines of column names. One line per size has time (us),
+algorithm and bus bandwidth (10^9 bytes/s) and wrong values, out of place and in place. At the end are the number of
+values out of bounds and the mean of all bus bandwidths. Before 2.13, a line has the largest relative error in place of
+wrong values, which appear only in the number at the end. A maximum size that does not fit is announced as reduced. From
+2.18 on -I adds four columns of single iterations to each mode. Out of place is blank if only the other mode ran. With
+`-o all` or `-d all` the sizes are repeated for each operation and type.
 
-A run that stopped early lacks these last lines. Values must be consistent: bandwidth with size and time, bus bandwidth
-with it and the number of ranks, the mean with all of them; each within the printed digits.
+A run that stopped early lacks these last lines. Values must be consistent within the printed digits: bandwidth with
+size and time, bus bandwidth with that and the number of ranks, the mean with all of them.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int], float]]] = {
 _MOVED: dict[str, Callable[[int], float]] = {"hypercube_perf": lambda n: (n - 1) / n}
 PLACES = ("out", "in")
 _TITLES = ("out-of-place", "in-place")
-#: In place of a mode that did not run.
+#: Printed in place of a mode that did not run.
 _BLANK = re.compile(r"\S {30,}\S")
-#: Without an in-place mode: its columns are printed, and not compared (src/alltoall.cu, src/sendrecv.cu).
+#: Without an in-place mode; its columns are printed but not compared (src/alltoall.cu, src/sendrecv.cu).
 OUT_OF_PLACE_ALONE = ("alltoall_perf", "sendrecv_perf")
 IMPLEMENTATION = "nccl-tests"
 
@@ -67,10 +67,11 @@ _REDUCED = re.compile(r"^[ \t]{0,80}# Reducing maxBytes to (\d{1,15}) due to mem
 _ERROR = re.compile(r"[0-9]e(?:-[0-9]{2,3}|\+00)")
 #: After a line, on request (-T).
 _TIMESTAMP = re.compile(r"\s+[0-9]{4}-[0-9]{2}-[0-9]{2}\s+[0-9]{2}:[0-9]{2}:[0-9]{2}\s*$")
-#: Columns of a mode: time, algorithm bandwidth, bus bandwidth, wrong values; of single iterations, on request (-I).
+#: Columns of a mode: time, algorithm bandwidth, bus bandwidth, wrong values; then those of single iterations, on
+#: request (-I).
 _OF_WAY, _OF_ITERATIONS = 4, 4
 _ITERATIONS = re.compile(r"^[ \t]{0,80}#.{0,200}\bi_min\b", re.M)
-#: Times of the CPU, on request (-C), with which no rate agrees.
+#: Times of the CPU, on request (-C), which agree with no rate.
 _CPU_TIMES = re.compile(r"^[ \t]{0,80}#.{0,200}\bcputime\b", re.M)
 #: size, count, type, operation and root; some collectives leave the last two blank.
 _FIRST = (3, 5)
@@ -188,7 +189,7 @@ class _Row:
 
 
 def _rows(benchmark: str, text: str) -> list[_Row]:
-    """The lines of results. Raises NcclTestsFormatError that shows one that cannot be divided into columns."""
+    """The lines of results. Raises NcclTestsFormatError, which shows a line that cannot be divided into columns."""
     width = _OF_WAY + (_OF_ITERATIONS if _ITERATIONS.search(text) else 0)
     titles = [line for line in text.splitlines() if line.lstrip().startswith("#") and "-place" in line]
     modes = tuple(place for place, title in zip(PLACES, _TITLES, strict=True) if any(title in one for one in titles))
@@ -199,7 +200,7 @@ def _rows(benchmark: str, text: str) -> list[_Row]:
         if not like_a_row(words):
             continue
         shown = repr(" ".join(words)[:120])
-        # only a blank as wide as a mode tells one that did not run from a line that is cut
+        # only a blank as wide as a mode distinguishes a mode that did not run from a line that was cut
         places = PLACES[1:] if modes != PLACES[:1] and _BLANK.search(line.strip()) else modes or PLACES
         first = len(words) - len(places) * width
         if not _FIRST[0] <= first <= _FIRST[1]:

@@ -44,7 +44,7 @@ _WRONG = re.compile(
 )
 
 _NOTE = "NOTE: The reported results"
-#: The first version that ends with it.
+#: The first version whose output ends with it.
 _NOTED = (0, 6)
 #: Entries have two decimals in text.
 _PRINTED = 0.005

@@ -2,12 +2,12 @@
 
 The format is that of OMB's own sources (mpi/pt2pt and mpi/collective of osu-micro-benchmarks 5.6 to 7.5): a title
 `# OSU MPI... Test v7.4`, a line of column names, then one line per size. MB are 10^6 bytes, times are means in us. With
-`-c` (from 6.0 on) each line has Pass or Fail, before its percentiles (`-z`) and its transmitted size (`-D`). OMB-Py
+`-c` (from 6.0 on) each line has Pass or Fail before its percentiles (`-z`) and its transmitted size (`-D`). OMB-Py
 (OMB's folder python) and the ports among mpi4py's demos print the same without a version, `# OMB-Py MPI ... Test` and
 `# MPI ... Test`, and verify nothing.
 
-Lines of launchers around and among them are ignored; a line of results that cannot be parsed, duplicate or unordered
-sizes, and a validation for only some sizes are rejected: what is skipped is not verified.
+Lines of launchers around and among them are ignored. A line of results that cannot be parsed, duplicate or unordered
+sizes, and a validation of only some sizes are rejected: what is skipped is not verified.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BENCHMARKS: dict[str, tuple[str, str, str, int]] = {
     "osu_scatter": ("osu_scatter", "us", "lower", 0),
 }
 
-#: What the title of a benchmark has between `MPI` and `Test`, in small letters alone.
+#: What the title of a benchmark has between `MPI` and `Test`, in lower case.
 _NAMED = {
     "osu_latency": "latency", "osu_bw": "bandwidth", "osu_bibw": "bidirectional(?:bandwidth)?",
     "osu_mbw_mr": "multiplebandwidthmessagerate", "osu_allreduce": "allreduce(?:latency)?",
@@ -50,7 +50,7 @@ _NAMED = {
 _ACCELERATOR = re.compile(r"MPI-[A-Za-z]{2,10}")
 
 #: With -c every iteration writes and compares each of its buffers. OMB's 1000 large messages of osu_latency and 20
-#: windows of 64 of osu_bibw would take minutes, so there are fewer here: per part, up to this size in bytes (None: to
+#: windows of 64 of osu_bibw would take minutes, so there are fewer here: by part, up to this size in bytes (None: to
 #: the end), this many iterations, and this many windows for the bandwidths.
 PARTS: tuple[tuple[int | None, int, int], ...] = ((8192, 1000, 100), (None, 50, 5))
 _WINDOWS = ("osu_bw", "osu_bibw", "osu_mbw_mr")
@@ -148,8 +148,8 @@ def _hold_title(benchmark: str, title: str) -> None:
 
 
 def _hold_columns(benchmark: str, text: str, unit: str, required: bool) -> None:
-    """Raises OsuFormatError if the names of the columns state another unit, or, where `required`, none, or lack the
-    messages a second.
+    """Raises OsuFormatError if the names of the columns state another unit or, with `required`, no unit or no messages
+    per second.
     """
     columns = _COLUMNS.search(text)
     units = _UNIT.findall(columns[1]) if columns else []
@@ -242,8 +242,8 @@ def parts(benchmark: str, most: int) -> list[str]:
 def document(outputs: list[Output], node: str, ranks: int, nodes: list[str], buffers: str) -> dict[str, Any]:
     """A result document of mpi_p2p from the output of the OSU benchmarks: one sample per size, their mean.
 
-    Its parameter `max_bytes` is the largest size that each of them reached: an output that stops early differs from the
-    request. `nodes` is stated if there are several, as in mpi_p2p.
+    Its parameter `max_bytes` is the largest size that all of them reached, so an output that stops early differs from
+    the request. `nodes` is stated if there are several, as in mpi_p2p.
     """
     metrics, checks = [], []
     for output in outputs:

@@ -22,7 +22,7 @@ _WRONG = re.compile(
 )
 #: GB/s of a printed unit. Old versions call 2^20 bytes MB.
 _SCALE = {"MiB/sec": 2**20 / 1e9, "MB/sec": 2**20 / 1e9, "Gb/sec": 0.125}
-#: The mean rate and the messages per second are of the same seconds.
+#: Mean rate and messages per second come from the same seconds.
 _AGREE = 0.001
 
 

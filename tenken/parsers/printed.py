@@ -1,4 +1,5 @@
-"""What launchers, wrappers and crashes add to the output of any program. All parsers remove or name it here.
+"""What launchers, wrappers and crashes add to the output of any program. All parsers remove it, or report it, with the
+functions of this module.
 
 Labels at the beginning of every line: `[1,0]<stdout>:` (Open MPI --tag-output, with a time too), `0: ` (srun -l, flux),
 `[0] ` (Intel MPI -l), `node1: ` (pdsh, clush, mpi-operator), a time of ISO 8601 (kubectl, docker). Causes of an early
@@ -45,8 +46,8 @@ _EARLY = re.compile(
 
 
 def plain(text: str) -> str:
-    """The output without carriage returns, colours of a terminal, and the labels of a launcher, where they are on every
-    line from the first labelled one to the last; other lines, of the job script, may be around them.
+    """The output without carriage returns, terminal colours and launcher labels, if the labels are on every line from
+    the first labelled one to the last; other lines, of the job script, may be around them.
     """
     text = _COLOUR.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     lines = text.split("\n")
@@ -104,8 +105,8 @@ R = TypeVar("R")
 
 
 def naming_the_cause(parse: Callable[P, R]) -> Callable[P, R]:
-    """Wraps a parser, whose last argument is the text, so that its errors name an early end of the program or labels on
-    some lines."""
+    """Wraps a parser, whose last argument is the text, so that its errors name an early end of the program, or labels
+    on only some lines."""
 
     @wraps(parse)
     def parser(*arguments: P.args, **more: P.kwargs) -> R:

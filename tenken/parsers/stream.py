@@ -1,4 +1,4 @@
-"""Parser of STREAM 5.10 (stream.c, stream_mpi.c): four kernels with the best rate and their times, then its own check.
+"""Parser of STREAM 5.10 (stream.c, stream_mpi.c): four kernels with their best rate and times, then its own check.
 
 Rates are in MB/s of 10^6 bytes, of the best repetition without the first one. `Solution Validates` follows if the
 arrays are right; otherwise `Failed Validation on array`. The number of array elements is printed before.

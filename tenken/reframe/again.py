@@ -1,4 +1,4 @@
-"""Measures an INVALID run once more after everything else: the disturbance may be gone.
+"""Measures an INVALID run once more after everything else, when the disturbance may be gone.
 
 The second attempt decides, and there is no third. Both are in the archive. ReFrame's own statistics, run report and
 exit status reflect the attempt that counts.
@@ -20,10 +20,10 @@ from tenken.model.verdicts import INVALID
 from tenken.reframe import budget
 from tenken.reframe.terminal import own_time
 
-#: Second attempts take at most this share of the session's time so far, and planned durations fill at most this much of
+#: Second attempts take at most this share of the session's time so far, and are planned to fill at most this much of
 #: it.
 SHARE, PLANNED = 0.25, 0.8
-#: End of the job in which the session runs, in seconds since 1970: a check that is still running then loses all of its
+#: End of the job in which the session runs, in seconds since 1970; a check that still runs then loses all of its
 #: records.
 UNTIL = "TENKEN_UNTIL"
 #: Share of the time until that end that second attempts may take.
@@ -85,7 +85,7 @@ def allowed(took: float) -> float:
 
 
 def affordable(tasks: Sequence[Any], seconds: float) -> list[Any]:
-    """The cases that fit into a time by their former duration, shortest first; returned in their order."""
+    """The cases that fit into a time, by their former duration, shortest first; returned in their own order."""
     chosen, planned = [], 0.0
     for task in sorted(tasks, key=_seconds):
         planned += _seconds(task)
@@ -99,7 +99,7 @@ def _seconds(task: Any) -> float:
 
 
 def _void(task: Any) -> bool:
-    """Whether it was measured and judged INVALID; a case that never ran, or could not be archived, has no second
+    """Whether it was measured and judged INVALID. A case that never ran, or that could not be archived, has no second
     attempt."""
     judged = getattr(task.check, "judged", None)
     return bool(task.failed and judged is not None and judged.verdict == INVALID)

@@ -1,9 +1,9 @@
 """The base of all checks: it runs one benchmark program and fails closed.
 
-ReFrame by itself passes a test whose metric never appeared, whose unit is wrong, whose value is infinite, whose
-program exited with 1 or whose job was killed. Here every run ends in one of five verdicts (tenken/model/verdicts.py),
-the record with its document and samples is archived before anything is raised, and a message names the node, the
-device, the value, the bound and the deviation.
+ReFrame by itself passes a test whose metric never appeared, whose unit is wrong, whose value is infinite, whose program
+exited with 1 or whose job was killed. Here every run ends in one of five verdicts (tenken/model/verdicts.py). The
+record with its document and samples is archived before anything is raised, and a message names the node, the device,
+the value, the bound and the deviation.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from tenken.reframe.outcome import (
 from tenken.reframe.reference import reframe_reference
 from tenken.reframe.schedulers import ledger
 
-#: Seconds of warm-up in mode quick, unless the check sets them. Programs warm up once per GPU and kind of work: with
+#: Seconds of warm-up in mode quick, unless the check sets them. Programs warm up once per GPU and kind of work; with
 #: one second each, warm-up was a quarter of a quick run. Clocks rise within 0.1 s.
 QUICK_WARMUP = 0.3
 #: Sessions whose begin this process has recorded.
@@ -66,7 +66,7 @@ _BEGUN: set[str] = set()
 
 
 class InCheckFile(metaclass=typ._BuiltinType):
-    """A dictionary set by a check; a value set by -S is text and would replace everything declared by the check."""
+    """A dictionary set by a check. A value set by -S is text, and would replace everything that the check declares."""
 
     _type = dict
 
@@ -124,10 +124,10 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: Its former name, for a site's checks.
     asked = variable(alias=expected_parameters)
 
-    #: Cores of the node that the program uses; None: all that the system file names.
+    #: Cores of the node that the program uses; None: as many as the system file names.
     cores = variable(int, type(None), value=None)
 
-    #: GPUs of the node that the program must see; None: all that the system file names.
+    #: GPUs of the node that the program must see; None: as many as the system file names.
     gpus = variable(int, type(None), value=None)
 
     #: Whether the document lists the GPUs it used, so that their number can be checked.
@@ -156,7 +156,8 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: the job script, or the command itself.
     captured, captures = "tenken-output.txt", True
 
-    #: Whether its program is built before all others (with `programs = fixture(BuildFirst, ...)`) for a first result.
+    #: Whether its program is built before all others (with `programs = fixture(BuildFirst, ...)`) to get a first result
+    #: early.
     comes_first = False
 
     valid_systems = ["*"]
@@ -185,7 +186,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             self.fit_ranks()
 
     def fit_ranks(self):
-        """A scheduler rejects jobs that request more ranks on a node than it has CPUs: halve them until they fit."""
+        """A scheduler rejects jobs that request more ranks on a node than it has CPUs: halves them until they fit."""
         asked, slots = self.num_tasks_per_node or 1, self.machine.slots
         if slots is None or asked <= slots:
             return
@@ -207,7 +208,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             return
         try:
             archive.check_writable(archive_root())
-            # once per process, so that a run that is killed is known to have begun, and which modules failed to load
+            # once per process, to record that a run has begun even if it is killed, and which modules failed to load
             session = os.environ.get("TENKEN_SESSION", "")
             if session and session not in _BEGUN:
                 archive.begin_session(archive_root(), session, logs.load_errors)
@@ -230,8 +231,8 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @run_before("run")
     def keep_to_the_share(self):
-        """Takes more or fewer samples if the share of this machine and run is larger or smaller than the stated one;
-        waived if the run's time is up.
+        """Takes more or fewer samples if the share of time on this machine and run differs from the stated one; waived
+        if the run's time is up.
         """
         by = budget.scale(self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, self.one_by_one)
         if not self.is_dry_run():
@@ -283,7 +284,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @run_before("run")
     def set_launcher(self):
-        """None without MPI: mpirun and srun would bind a single process to one core."""
+        """None without MPI, since mpirun and srun would bind a single process to one core."""
         if self.uses_mpi:
             options = self.machine.launcher_options(self.num_tasks, self.num_tasks_per_node)
             held = "" if self.ours else locks.around_rank()
@@ -304,8 +305,8 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @run_before("run", always_last=True)
     def write_request(self):
-        """Writes the request, whose token the program or the adapter repeats; and the data a later session needs to
-        adopt the result if this one is killed.
+        """Writes the request, whose token the program or the adapter repeats, and the data that a later session needs
+        to adopt the result if this one is killed.
         """
         path = Path(self.stagedir, REQUEST_FILE)
         disk.patiently(lambda: path.write_text(self.request().text(), encoding="utf-8"), path)
@@ -367,7 +368,8 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         self.valid_systems = _with_feature(self.valid_systems, feature)
 
     def only_in_mode(self, mode: str):
-        """For `run_after("init")`: not selected in other modes. This is not a waiver: the machine could run it."""
+        """For `run_after("init")`: not selected in other modes. This is not a waiver, since the machine could run
+        it."""
         if self.tenken_mode != mode:
             self.valid_systems = _with_feature(self.valid_systems, OF_MODE[mode])
 
@@ -383,7 +385,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             self.valid_systems = [f"{one} -{GPUS[2]}" for one in self.valid_systems]
 
     def waive(self, reason: str):
-        """Archives a waiver, found in set-up, that this machine cannot run the check; then skips it.
+        """Archives a waiver that was found in set-up, as this machine cannot run the check; then skips it.
 
         A plain `skip` would leave no record, which would be read as a failure.
         """
@@ -434,11 +436,12 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         return {**made, **stamped, **{k: v for k, v in beside.items() if v is not None}, "token": told.token}
 
     def judgement(self) -> tuple[Judgement, results.Result | None, str | None, str]:
-        """The judgement of the run, the result (or None), why there is none, and its raw text in that case."""
+        """The judgement of the run, the result (or None), the reason if there is none, and in that case its raw
+        text."""
         return self.outcome().judgement(self.request(), self.machine.facts())
 
     def outcome(self) -> Outcome:
-        """The job's files in their present state."""
+        """The job's files as they are now."""
         job = self.job
         return Outcome(
             Path(self.stagedir),
@@ -456,8 +459,8 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         )
 
     def exit_status(self) -> tuple[int | None, str | None]:
-        """The program's exit status as printed by the job, and what invalidates the job: cut short, or on other nodes
-        than requested.
+        """The program's exit status as printed by the job, and what voids the job: it was cut short, or ran on other
+        nodes than requested.
         """
         return self.outcome().exit_status(self.num_tasks)
 
@@ -482,7 +485,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         return tuple(getattr(self, ".nid", None) or ())
 
     def unnamed_nodes(self, partition: str) -> str:
-        """The text that replaces the nodes if none was named."""
+        """The text in place of the nodes if none was named."""
         count = -(-max(self.num_tasks, 1) // (self.num_tasks_per_node or 1))
         return f"any {'node' if count == 1 else f'{count} nodes'} of partition {partition}"
 
@@ -501,7 +504,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         ledger.close(self.job)
 
     def record_failure(self, partition, environ, reason: str):
-        """Archives that this case was not judged, unless it has a record."""
+        """Archives that this case was not judged, if it has no record yet."""
         if getattr(self, "recorded", False):
             return
         self.recorded = True

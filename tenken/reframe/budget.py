@@ -1,9 +1,9 @@
 """The time of a run: each check's share of it, the samples that fit, and the order.
 
 A check states its share in seconds, of the 30 minutes of mode acceptance on a node with one or two GPUs. Other minutes
-scale all shares; the duration of a check then follows by fewer or more samples. No verification is left out. On the
-machine itself, where one check follows another, those that took longer than their share leave less to the next ones;
-a check whose turn comes after the time is up is left out, by name.
+scale all shares, and the number of samples with them. No verification is left out. On the machine itself, where one
+check follows another, those that take longer than their share leave less to the next ones. A check whose turn comes
+after the time is up is left out, by name.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from tenken.reframe.build import BuildPrograms
 
 #: Minutes of a run by mode, with the build. `published` has no limit, `nightly` the duration of its history.
 MINUTES = {"quick": 5.0, "acceptance": 30.0}
-#: Mode acceptance on a node with more than two GPUs, where checks that measure the GPUs one by one take longer.
+#: Mode acceptance on a node with more than two GPUs, where checks that measure GPUs one by one take longer.
 MINUTES_OF_MANY = 45.0
 #: GPUs for which shares are stated.
 FEW_GPUS = 2
-#: Seconds of the budget that belong to no check: the build, and most of a second between two checks.
+#: Seconds of the budget that belong to no check: the build, and about a second between two checks.
 BESIDE = 150.0
-#: Samples are cut once less than this share of the planned time is left: commands do not vary with every second.
+#: Samples are cut only if less than this share of the planned time is left, so that commands do not vary with every
+#: second.
 BEHIND = 0.9
 #: Share of a budget for all file checks together.
 FILES = 0.25
@@ -39,14 +40,14 @@ SECONDS = {
     "seconds": 0.2, "decide-seconds": 0.1, "target-seconds": 1.0, "sustained-seconds": 0.6, "energy-seconds": 2.1,
 }  # fmt: skip
 
-#: Tags in the order in which their checks run: the deciding ones first. The others follow in order; those of `LATER`
+#: Tags in the order in which their checks run: the deciding ones first. The others follow in order. Those of `LATER`
 #: come last whatever their other tags, and files at the very end.
 LATER = {"training"}
 FIRST, LAST = ("stream", "transfer", "links", "gemm", "hpl", "hpl_mxp", "hpcg"), "storage"
 
 
 def scale(mode: str, minutes: float, gpus: int, one_by_one: bool) -> float:
-    """Ratio of a check's samples to the stated number. `minutes`: of the whole run, 0 for the mode's default.
+    """Ratio of a check's number of samples to the stated one. `minutes`: of the whole run, 0 for the mode's default.
 
     A check that takes GPUs `one_by_one` has less time for each if there are more than two.
     """
@@ -76,7 +77,7 @@ def planned(check: Any, partition: Any) -> float | None:
 
 
 class Pace:
-    """What is left of a run's time. Of runs by a scheduler nothing is known: jobs wait and run side by side."""
+    """What is left of a run's time. Nothing is known of runs by a scheduler, where jobs wait and run side by side."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -102,7 +103,8 @@ class Pace:
         self.waiting.pop(name, None)
 
     def factor(self, name: str) -> float:
-        """By what the samples of the check that begins now are cut besides; 0: the time is up, as few as allowed."""
+        """The further factor on the samples of the check that begins now; 0 if the time is up, which means as few as
+        allowed."""
         shares = sum(self.waiting.values())
         self.forget(name)
         by = max(0.0, (self.end - self.clock()) / shares) if shares else 1.0
@@ -150,8 +152,8 @@ def rank(tags: Iterable[str]) -> int:
 
 
 def compiling(task: Any, others: Iterable[Any]) -> bool:
-    """Whether programs are compiled on the node where this task would measure without needing any of them. The others
-    wait for their own build, which ends with the last one.
+    """Whether programs are compiled on the node at the time when this task, which needs none of them, would measure.
+    Other tasks wait for their own build, which ends with the last one.
     """
     here = task.testcase.partition
     if isinstance(task.check, BuildPrograms) or task.testcase.deps or not here.scheduler.is_local:
@@ -165,8 +167,8 @@ def compiling(task: Any, others: Iterable[Any]) -> bool:
 
 
 def register() -> None:
-    """Have ReFrame run its cases in the order of `rank`; what needs no build waits for those on its node: else it would
-    come first, whatever its rank, and next to compilers.
+    """Have ReFrame run its cases in the order of `rank`. What needs no build waits for the builds on its node: else it
+    would come first, whatever its rank, and run next to compilers.
     """
     runall, advance = Runner.runall, AsynchronousExecutionPolicy._advance_ready_run
 

@@ -34,7 +34,7 @@ TOO_FEW_FOR_COMPILERS = 4 << 20
 _END = "TENKEN-BUILD-END"
 #: The header of the build with the revision, copied next to the programs.
 REVISION_FILE = "tenken_revision.h"
-#: Programs of the checks that this session runs, by partition, environment and whether their check comes first; ReFrame
+#: Programs of the checks that this session runs, by partition, environment and whether the check comes first; ReFrame
 #: itself does not pass them to a test.
 _selected: dict[tuple[str, str, bool], set[str]] = {}
 #: Where an image made by toolchains/container has the programs.
@@ -79,7 +79,7 @@ def first_is_over(partition: str, environment: str) -> Path:
 
 
 def others(partition: str) -> list[str]:
-    """Environments of a partition that have checks, but none that runs first: they have separate build folders, so they
+    """Environments of a partition that have checks, but none that runs first. They have separate build folders, so they
     are configured while the programs of the first check are built.
     """
     every = {environment for where, environment, _ in _selected if where == partition}
@@ -87,7 +87,7 @@ def others(partition: str) -> list[str]:
 
 
 def configured_file(partition: str, environment: str) -> Path:
-    """The file that signals to the build for the first check that another one has been configured."""
+    """The file that signals to the build for the first check that another build has been configured."""
     key = f"{partition.replace(':', '-')}-{environment}"
     return ROOT / ".build" / key / f".configured-{os.environ.get('TENKEN_SESSION', 'none')}"
 
@@ -98,14 +98,14 @@ def wait_for(file: Path, seconds: int) -> str:
 
 
 def under_way(environment: str) -> list[str]:
-    """Lines of a build job which mark that it compiles on the machine being measured."""
+    """Lines of a build job that mark it as compiling on the machine that is measured."""
     folder = shlex.quote(str(ROOT / ".build" / f".under-way-{os.environ.get('TENKEN_SESSION', 'none')}"))
     return [f"mkdir -p {folder} && echo $$ > {folder}/{shlex.quote(environment)}"]
 
 
 def all_over(environment: str) -> list[str]:
-    """Lines that end a build only after the session's other builds have ended: a check that started earlier would
-    measure while the machine compiles. Builds that were killed are not waited for.
+    """Lines that let a build end only after the session's other builds: a check that started earlier would measure
+    while the machine compiles. Builds that were killed are not waited for.
     """
     folder = shlex.quote(str(ROOT / ".build" / f".under-way-{os.environ.get('TENKEN_SESSION', 'none')}"))
     return [
@@ -118,8 +118,8 @@ def all_over(environment: str) -> list[str]:
 
 
 def choose_generator(tree: str) -> list[str]:
-    """Lines that choose the build tool: ninja if it starts, otherwise make; and that discard the other one's
-    configuration. Ninja compiles a program before its libraries are built, make does not.
+    """Lines that choose the build tool, ninja if it starts, otherwise make, and discard the other one's configuration.
+    Ninja compiles a program before its libraries are built, make does not.
     """
     return [
         "tenken_generator=${CMAKE_GENERATOR:-Unix Makefiles}",
@@ -132,28 +132,29 @@ def choose_generator(tree: str) -> list[str]:
 
 def find_cmake() -> str:
     """A line for the job of a build, which some schedulers start with a login shell's PATH: if no module provides
-    CMake, that of the virtual environment is used.
+    CMake, the one in the virtual environment is used.
     """
     return f"cmake --version > /dev/null 2>&1 || PATH=$PATH:{shlex.quote(str(Path(sys.executable).parent))}"
 
 
 def configured(command: str, tree: str) -> str:
-    """A configuration line. A failed configuration is removed: CMake would permanently cache that a compiler, or a
-    library whose module was not loaded, is missing.
+    """A configuration line. A failed configuration is removed: CMake would cache for good that a compiler, or a library
+    whose module was not loaded, is missing.
     """
     return f"{command} || {{ tenken_failed=$?; rm -rf {tree}/CMakeCache.txt {tree}/CMakeFiles; exit $tenken_failed; }}"
 
 
 def moved(tree: str) -> str:
-    """A line that empties a tree configured under another path, copied here with its checkout: CMake refuses it."""
+    """A line that empties a tree that was configured under another path and copied here with its checkout: CMake
+    refuses it."""
     of = f"$(sed -n 's/^CMAKE_CACHEFILE_DIR:INTERNAL=//p' {tree}/CMakeCache.txt)"
     found = f'[ ! -e {tree}/CMakeCache.txt ] || [ "{of}" -ef {tree} ]'
     return f"{{ {found} || find {tree} -mindepth 1 -maxdepth 1 ! -name '.*' -exec rm -rf {{}} +; }}"
 
 
 def built_key(key: str, programs: Sequence[str]) -> str:
-    """The name of a build in the folder that the nodes of a campaign share: builds of other programs (that of the
-    check which comes first, or of a campaign file that was extended) are kept apart."""
+    """The name of a build in the folder that the nodes of a campaign share. Builds of other programs (those of the
+    check that comes first, or of a campaign file that was extended) are kept apart."""
     return f"{key}-{hashlib.sha256(' '.join(programs).encode()).hexdigest()[:8]}" if programs else key
 
 
@@ -196,8 +197,8 @@ def revision(folder: Path) -> str | None:
 class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
     """Builds src/ with CMake and installs the programs into this fixture's stage folder (`bin/`).
 
-    The object files stay in `.build/<system>-<partition>-<environment>` under a lock, so the next session compiles
-    only changes; a session runs its own copy of the binaries, which no other build can replace.
+    The object files stay in `.build/<system>-<partition>-<environment>` under a lock, so the next session compiles only
+    changes. A session runs its own copy of the binaries, which no other build can replace.
     """
 
     #: Further CMake options, for experiments (`-S cmake_options=...`).
@@ -215,7 +216,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
 
     @run_after("init")
     def choose_where(self):
-        """ReFrame creates the build job during set-up, for the login node or for a node: afterwards is too late."""
+        """ReFrame creates the build job during set-up, for the login node or for a node; later would be too late."""
         # a fixture of an environment is made for one partition, by its full name
         system, _, partition = self.valid_systems[0].partition(":") if self.valid_systems else ("", "", "")
         built_on_login = _builds_on_login(system, partition) if partition else None
@@ -253,7 +254,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         build = f"cmake --build {tree} -j {jobs}"
         apart = self.machine.measured_where_built and not self.for_first
         if self.build_locally and not self.machine.measured_where_built:
-            # others may work on a login node; at nice 19 their work would leave this build 1.5 % of a core
+            # others may work on a login node; at nice 19 this build would get 1.5 % of a core
             build = f"nice -n 10 {build}"
         install = f'cmake --install {tree} --prefix "$PWD"'
         if programs:
@@ -298,10 +299,10 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             "tenken_build() (",
             *(f"  {step} || exit" for step in steps),
             ")",
-            # ReFrame would report only the exit status: the job ends with 0, and its output is read below
+            # ReFrame would report only the exit status, so the job ends with 0 and its output is read below
             *(under_way(self.current_environ.name) if apart else []),
             "tenken_build && tenken_status=0 || tenken_status=$?",
-            # also after an earlier failure, perhaps without a folder
+            # also after an earlier failure, when there may be no folder
             *([f"{{ : > {told}; }} 2> /dev/null || :"] if configures else []),
             *(all_over(self.current_environ.name) if apart else []),
             # so that nothing waits for a check that will not run

@@ -39,7 +39,7 @@ MOST_JOBS = 500
 
 
 def dry_run() -> bool:
-    """Whether a dry run was requested: ReFrame appends empty rows to the performance logs even then."""
+    """Whether a dry run was requested: ReFrame appends empty rows to the performance logs even in that case."""
     return "--dry-run" in sys.argv
 
 
@@ -127,7 +127,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "processor": _processor(partition),
     }
     if os.environ.get(ON_NODE):
-        # the job already has what was requested from the queue; its one node is not suited for checks between nodes
+        # the job already has what was requested from the queue, and its single node cannot run checks between nodes
         options |= {"access": [], "max_jobs": 1, "features": sorted(partition.abilities - {*NODE_COUNTS.values()})}
     elif partition.max_jobs:
         options["max_jobs"] = partition.max_jobs
@@ -200,8 +200,8 @@ def _run_nothing(why: str) -> None:
 
 
 def _refuse_what_cannot_run(systems: Iterable[System]) -> None:
-    """Raises one line before anything starts, if the chosen system needs variables that are not set, or a submit
-    command that does not exist; or if this node has GPUs that this process does not see.
+    """Raises one line before anything starts if the chosen system needs variables that are not set, or a submit command
+    that does not exist, or if this node has GPUs that this process does not see.
     """
     # the scripts of a dry run contain the variables' values too
     if not runs(sys.argv[1:]) and "--dry-run" not in sys.argv:

@@ -1,7 +1,7 @@
-"""Prevents searches of the call stack for warnings that ReFrame ignores: they took half the time of loading the checks.
+"""Avoids searches of the call stack for warnings that ReFrame ignores, which took half the time of loading the checks.
 
 To attribute a deprecation warning, ReFrame reads the source of every frame of the stack. It does so twice for each
-check that it instantiates, also for the deprecated names in its base class, whose warnings it suppresses there.
+check that it instantiates, even for the deprecated names in its base class, whose warnings it suppresses there.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ LONGEST = 400
 def why(text: str, status: int | None = None) -> str:
     """The reason for a failure in `text` (standard error, or all output); empty if there is none.
 
-    A message framed by rules (Open MPI's) is given from its beginning, and so is CMake's first error; otherwise the
-    last lines that mention an error or, without such, the last three. Exit status 127 names the command that was not
+    A message between rules (Open MPI's) is given from its beginning, and so is CMake's first error; otherwise the last
+    lines that mention an error or, if there are none, the last three. Exit status 127 names the command that was not
     found, and its package.
     """
     if status == 127:
@@ -76,7 +76,7 @@ def why(text: str, status: int | None = None) -> str:
         return _short(" ".join(framed), keep_end=False)
     lines = [line for block in blocks for line in block]
     own = [line for line in lines if line.startswith("tenken: ")]
-    if own:  # a missing part found by the job script itself explains the lines before it
+    if own:  # a missing part that the job script itself found explains the lines before it
         return _short(own[-1], keep_end=True)
     explained = _CMAKE.search(text)
     if explained:

@@ -1,4 +1,5 @@
-"""Compares the fingerprints of a run with the archive: a node with one GPU has no other device to compare with."""
+"""Compares the fingerprints of a run with the archive, since a node with one GPU has no other device to compare
+with."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tenken.model.verdicts import RECORDED
 
 
 def recalled(result: Result, run: str, root: Path) -> list[Finding]:
-    """What the archive knows about the fingerprints of a result, which are then archived, except for a drill. `run`:
+    """What the archive knows about the fingerprints of a result, which are then archived too, except in a drill. `run`:
     the token of the attempt.
     """
     try:
@@ -38,7 +39,7 @@ def _of_key(result: Result, key: Key, members: list[Stated], run: str, root: Pat
     found = [say(RECORDED, result, f"fingerprints without a vote: {one}") for one in known.damaged]
     if known.traces:
         against = compare([*known.traces, *present])
-        # the minority within the run is named by the judge, which knows only this run
+        # the judge, which knows only this run, names the minority within it
         more = tuple(one for one in against.deviations if (one.trace.device, one.step) not in alone)
         found += differing(key, replace(against, deviations=more))
         if against.equal:
@@ -56,7 +57,7 @@ def _of_key(result: Result, key: Key, members: list[Stated], run: str, root: Pat
 
 
 def _first(root: Path, key: Key, present: list[Trace]) -> str:
-    """Why nothing archived can be compared: a new version is a mark, not a fault."""
+    """Why nothing in the archive can be compared; a new version is a mark, not a fault."""
     others = archive.other_versions(root, key)
     if others:
         return (

@@ -30,7 +30,7 @@ from tenken.reframe.base import RESULT_FILE, JudgedCheck
 _OUTPUT = "tenken-foreign.out"
 _MISSING = re.compile(r"^TENKEN-FOREIGN-MISSING (.+)$", re.M)
 _VERSION = re.compile(r"^TENKEN-FOREIGN-VERSION (.*)$", re.M)
-#: A comma groups three digits; any other comma is a decimal separator of a program that ignored LC_ALL=C.
+#: A comma groups three digits; any other comma is the decimal separator of a program that ignored LC_ALL=C.
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])\d+,(?:\d{1,2}|\d{4,})(?![\d,])|(?<![\d.,])0,\d{3}(?![\d,])")
 #: What a program prints if it failed its own verification, whatever it printed before; not `failed: 0`, `0 failed`.
@@ -45,11 +45,10 @@ class ForeignOutputError(ValueError):
 class Figure:
     """One metric of a program: its description, unit, direction and place in the output.
 
-    `pattern` is a regular expression of one line. Its group 1, or `(?P<value>...)`, is the number; `(?P<unit>...)`
-    the unit that is printed with it, converted to `unit`; without that group the number is in `printed`, or in
-    `unit`. Each matching line is a sample. Without a pattern the check's `parse` returns the samples. `statistic`
-    reduces them to one value. There is no floor: the value is compared with a reference in the system file, or with a
-    contract.
+    `pattern` is a regular expression of one line. Its group 1, or `(?P<value>...)`, is the number; `(?P<unit>...)` is
+    the unit printed with it, which is converted to `unit`; without that group the number is in `printed`, or in `unit`.
+    Each matching line is a sample. Without a pattern the check's `parse` returns the samples. `statistic` reduces them
+    to one value. There is no floor: the value is compared with a reference in the system file, or with a contract.
     """
 
     what: str
@@ -132,13 +131,13 @@ class ForeignCheck(JudgedCheck):
     #: Regular expressions: none may match a line of the output.
     forbidden_lines = variable(typ.List[str], value=[])
 
-    #: Whether a line with `failed`, `invalid` or `faulty`, but for `failed: 0`, is a FAIL despite exit status 0.
+    #: Whether a line with `failed`, `invalid` or `faulty`, except for `failed: 0`, is a FAIL despite exit status 0.
     failure_words = variable(bool, value=True)
 
     #: Further verifications by name; `wrong` states which failed.
     own_verifications: Sequence[str] = ()
 
-    #: The command that prints its version, the first line of which is kept; empty: the output's first match of
+    #: The command that prints its version, of which the first line is kept; empty: the output's first match of
     #: `version_pattern`.
     version_command = variable(str, value="")
     version_pattern = variable(str, value=r"[Vv]ersion:?\s+(\S+)")
@@ -267,7 +266,7 @@ class ForeignCheck(JudgedCheck):
             self.platform.command = f"sh -c {shlex.quote(version)}"
             version = self.platform.launch_command(self.stagedir) if self.version_command else "true"
             prepare = self.platform.emit_prepare_commands(self.stagedir)
-            if self.platform.name == "Docker":  # an image on this node only may be in no registry
+            if self.platform.name == "Docker":  # an image that is only on this node may be in no registry
                 there = f"docker image inspect {shlex.quote(self.image)} > /dev/null 2>&1"
                 prepare = [f"{there} || {pull}" for pull in prepare]
             self.prerun_cmds = [*self.prerun_cmds, *prepare]
@@ -311,7 +310,7 @@ class ForeignCheck(JudgedCheck):
                 made = {**self.document_of([], []), "status": "waived", "reason": why} if why else self.made()
                 path.write_text(json.dumps(self.stamp(made)))
             except (ForeignOutputError, TenkenError) as error:
-                path.write_text(str(error))  # not a document: the judgement reports this and keeps the text
+                path.write_text(str(error))  # it is not a document; the judgement says so and keeps the text
         return super().judgement()
 
     def output(self) -> str:
@@ -399,7 +398,7 @@ class NamedProgram(ForeignCheck):
     hpc-benchmarks.sif nvbandwidth`.
     """
 
-    #: The command, or the folder with it; empty: that of the variable, else the usual one.
+    #: The command, or its folder; empty: that of the variable, else the usual one.
     named_command = variable(str, value="")
 
     usual_command = ""
@@ -444,7 +443,7 @@ _NO_LIMIT = "none: the program is not of this suite"
 
 
 def first_word(command: str) -> str:
-    """The program of the command, after assignments of variables; `sh` for one that only a shell can split."""
+    """The program of the command, after assignments of variables; `sh` if only a shell can split it."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -454,6 +453,6 @@ def first_word(command: str) -> str:
 
 
 def without_folder(command: str) -> str:
-    """The command as part of the series' identity: a new release in another folder continues the series."""
+    """The command in the form that identifies the series: a new release in another folder continues the series."""
     first = first_word(command)
     return command.replace(first, first.rpartition(os.sep)[2]) if os.sep in first else command

@@ -1,6 +1,6 @@
 """ReFrame's writes on a full disk: retried, then reported with path and size, and the session continues.
 
-A session that could not store something does not end with 0, whatever its verdicts are.
+A session that could not store something does not end with 0, whatever its verdicts.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def register() -> None:
         return disk.patiently(lambda: prepare(self, *arguments, **options), self.workdir)
 
     def patient_copy(self):
-        """The copied output of a check is not a measurement: without it the verdict remains, and the session reports
-        the loss.
+        """The copied output of a check is not a measurement: without it the verdict is the same, and the session
+        reports the loss.
         """
         try:
             disk.patiently(lambda: copy(self), self.outputdir)

@@ -6,7 +6,7 @@ from reframe.core.builtins import variable
 
 from tenken.reframe.base import TenkenCheck
 
-#: Seconds of timed sets by mode. An official HPCG run takes 1800 s: every document states that it is not one.
+#: Seconds of timed sets by mode. An official HPCG run takes 1800 s, so every document states that it is not one.
 SECONDS = {"quick": 1, "acceptance": 10, "nightly": 20, "published": 60}
 
 
@@ -31,7 +31,7 @@ class HpcgBase(TenkenCheck):
     seconds = variable(int, type(None), value=None)
 
     def ask(self, backend: str, side: int, **more: object) -> None:
-        """Sets arguments, and the parameters that the document must repeat."""
+        """Sets the arguments and the parameters that the document must repeat."""
         chosen = {"backend": backend, "nx": self.side or side}
         seconds = SECONDS[self.tenken_mode] if self.seconds is None else self.seconds
         self.arguments = {

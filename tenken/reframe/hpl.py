@@ -17,7 +17,7 @@ from tenken.judge import verdict
 from tenken.parsers import hpl as xhpl
 from tenken.reframe.base import RESULT_FILE, TenkenCheck
 
-#: The MPI in this suite's virtual environment is not the one of a site's binary, which without a launcher reads the
+#: The MPI in this suite's virtual environment is not the one of a site's binary, which (without a launcher) reads the
 #: same variables and then searches its components in the wrong place.
 WITHOUT_OUR_MPI = (
     'case "$OPAL_PREFIX" in "${VIRTUAL_ENV:-none}"/*) '
@@ -40,7 +40,7 @@ class HplBase(TenkenCheck):
     @run_after("setup")
     def ask_for_repetitions(self):
         # after 1 s of warm-up, three runs in mode quick differed by 5.2 % on an H200, after 5 s by at most 3.1 %; two
-        # of the same size as in other modes take less time
+        # runs of the size of other modes take less time
         times = 2 if self.tenken_mode == "acceptance" else 3
         self.arguments = {"repetitions": times, "warmup-seconds": 5, **self.arguments}
         self.expected_parameters = {"repetitions": self.arguments["repetitions"], **self.expected_parameters}
@@ -71,7 +71,8 @@ class OtherHpl(HplBase):
     #: Ranks per node; 0: all on one.
     hpl_ranks_per_node = variable(int, value=0)
 
-    #: The short name of the implementation, its usual command, the variable that names another, input and output file.
+    #: The short name of the implementation, its usual command, the variable that names another command, input and
+    #: output file.
     implementation = variable(str)
     usual_command = variable(str)
     named_by = variable(str)
@@ -116,7 +117,7 @@ class OtherHpl(HplBase):
         return ""
 
     def made_of(self, text: str | None, nodes: list[str]) -> dict[str, Any]:
-        """The document of the output; without output, a document without a value. Raises HplFormatError."""
+        """The document made from the output; without output, a document without a value. Raises HplFormatError."""
         output = xhpl.Output("none", ()) if text is None else xhpl.parse(text)
         return xhpl.document(
             output, self.implementation, [self.command()], nodes[0], nodes, self.num_tasks, self.n, self.nb,
@@ -155,7 +156,7 @@ class OtherHpl(HplBase):
                 made = self.made_of(self.printed(text), nodes)
             path.write_text(json.dumps(self.stamp(made)))
         except xhpl.HplFormatError as error:
-            path.write_text(str(error))  # not a document; if the job was cut short, that is reported first
+            path.write_text(str(error))  # it is not a document; if the job was cut short, that is reported first
             if self.exit_status()[1] is None:
                 return (
                     verdict.failed(f"{self.where()}: {self.command()}: {error}", self.where()),

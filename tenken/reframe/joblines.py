@@ -21,12 +21,12 @@ incomplete output; only these lines are trusted. Each begins with a word and has
 H is the output of `uname -n` there, S seconds of that node's clock since 1970, T the token of this attempt of ReFrame's
 (the name of one request), J the scheduler's number of the job, D the SHA-256 of a file that the job wrote: `none` if
 there is no such file, `unknown` if it cannot be computed there. A script that runs a second time (its node died and the
-scheduler requeued it) finds the line of its first run in `tenken-attempts` of the stage folder, whatever happened to
-that output, and removes leftover files before anything else is run.
+scheduler requeued it) finds the line of its first run in `tenken-attempts` of the stage folder, even if the first
+output is gone, and removes leftover files before it runs anything else.
 
 The first line of every script, of a check or a build and on every scheduler, enters the stage folder. If the node does
-not see it, the script ends there with status 200 (NO_STAGE): it would continue in the home folder. Its output is then
-often lost, since it would be in that folder; the scheduler records status and node.
+not see it, the script ends there with status 200 (NO_STAGE); otherwise it would continue in the home folder. Its output
+is then often lost, since it would be in that folder, but the scheduler records status and node.
 
 The shell lines are POSIX sh. `report` reads them back.
 """
@@ -61,8 +61,8 @@ _NAMES = r"s/.*NodeName=\([^ ]*\) .*NodeHostName=\([^ ]*\) .*/\1 \2/p"
 _FIND_NAMES = f"""[ -z "$SLURM_JOB_NODELIST" ] || scontrol -o show node "$SLURM_JOB_NODELIST" 2>/dev/null |
   sed -n '{_NAMES}' | while read -r name host; do [ "$name" = "$host" ] || echo "TENKEN-NAME $name $host"; done"""
 _FIELDS = "uuid,driver_version,pci.bus_id,vbios_version,mig.mode.current,ecc.mode.current,serial,persistence_mode"
-# Each start takes up to a second per GPU if the driver is not kept loaded, so both run at the same time; `wait $!`
-# ignores children of a site's own commands.
+# Each start takes up to a second per GPU if the driver is not kept loaded, so both run at the same time; `wait $!` does
+# not wait for children of a site's own commands.
 _FIND_GPUS = (
     "command -v nvidia-smi >/dev/null && { nvidia-smi -L | sed 's/^/TENKEN-GPU /' &"
     f" nvidia-smi --query-gpu={_FIELDS} --format=csv,noheader | sed 's/^/TENKEN-DEVICE /'; wait $!; }} || true"
@@ -90,8 +90,8 @@ def begin(gpus: bool, token: str, folder: str, outputs: Sequence[str] = ()) -> l
     """Shell lines that report this attempt, its nodes, and the GPUs of the first one.
 
     `token`: name of this attempt, of letters, digits, `_`, `.` and `-`. `folder`: the stage folder. `outputs`: files
-    that the job will write, relative to the folder, removed here by their absolute path if an earlier attempt left
-    them; they may contain `*`. Raises ValueError for another token, and for a file that is not below the folder.
+    that the job will write, relative to the folder; they may contain `*`. Those left by an earlier attempt are removed
+    here by their absolute path. Raises ValueError for another token, and for a file that is not below the folder.
     """
     if not _WORD.fullmatch(token):
         raise ValueError(f"token {token!r}: only letters, digits, '_', '.' and '-' are allowed in a job script")
@@ -119,33 +119,33 @@ def command_begin() -> list[str]:
 
 
 def command_end(after: Sequence[str] = ()) -> list[str]:
-    """Shell lines directly after the check's command: its exit status is stored in `tenken_status` and printed, after
+    """Shell lines directly after the check's command: they store its exit status in `tenken_status` and print it, after
     further lines.
     """
     return ["tenken_status=$?", *after, f'echo "TENKEN-RUN end {_HERE} status=$tenken_status"']
 
 
 def capture(file: str) -> tuple[list[str], list[str]]:
-    """Shell lines before and after the check's command: its output is written into a separate file, and printed again.
+    """Shell lines before and after the check's command, which write its output into a separate file and print it again.
     A pipe would wait for all processes that the command leaves running.
     """
     return [f"exec 8>&1 > {shlex.quote(file)}"], ["exec >&8 8>&-", f"cat {shlex.quote(file)}"]
 
 
 def around_rank(folder: str = "", first: str = "") -> str:
-    """Words between a launcher with its options and the program: each rank enters the stage folder, which launchers
-    replace by another one if a node does not see it, and prints its own host name.
+    """Words between a launcher with its options and the program. Each rank enters the stage folder (launchers use
+    another folder if a node does not see it) and prints its own host name.
 
-    `folder`: the stage folder; empty: the rank stays where the launcher starts it. `first`: shell words for the rank
-    between the two.
+    `folder`: the stage folder; if empty, the rank stays where the launcher starts it. `first`: shell words that the
+    rank runs between the two.
     """
     there = f"{enter(folder)}; " if folder else ""
     return f"sh -c {shlex.quote(f'{there}{first}{_RANK}')} rank"
 
 
 def allow_root() -> list[str]:
-    """Shell lines that permit Open MPI to start as root, which it refuses by default: a measurement takes seconds,
-    and on a borrowed machine or in a container root is often the only user. The job reports it.
+    """Shell lines that permit Open MPI to start as root, which it refuses by default. A measurement takes seconds, and
+    on a borrowed machine or in a container root is often the only user. The job reports it.
     """
     return [
         'if [ "$(id -u)" = 0 ]; then',
@@ -157,7 +157,7 @@ def allow_root() -> list[str]:
 
 def without_ssh() -> list[str]:
     """Shell lines for a job on one node: an Open MPI configured for ssh and rsh, like Debian's, fails if neither is
-    installed, although ranks of one node need none. User settings are not overridden.
+    installed, although ranks on one node need neither. User settings are not overridden.
     """
     return [
         "command -v ssh > /dev/null || command -v rsh > /dev/null ||"
@@ -204,7 +204,7 @@ def end() -> list[str]:
 
 
 def need_modules(modules: list[str]) -> list[str]:
-    """Shell lines that end the job, naming the module, if one was not loaded: `module load` of some versions returns 0
+    """Shell lines that end the job if a module was not loaded, and name it: `module load` of some versions returns 0
     even then, and a job with another compiler would be measured.
     """
     if not modules:
@@ -286,7 +286,7 @@ class JobReport:
     def fault(self) -> str | None:
         """How the script's lines contradict each other, or which of them are missing; None: they are complete.
 
-        Applies to a job that reached its end mark with the status of a program that measured or waived.
+        Applies to a job that reached its end mark with the status of a program that measured or was waived.
         """
         if len(self.ends) > 1:
             return (
@@ -313,9 +313,8 @@ class JobReport:
     def placement_fault(self, ranks: int) -> str | None:
         """Errors in the nodes of the ranks, with both lists; None: they are correct.
 
-        The host names of the ranks and the nodes assigned by the scheduler must be the same, compared by short name
-        through the scheduler's own map, and there must be `ranks` ranks, or a multiple if the job launched more than
-        once.
+        The host names of the ranks must be the nodes assigned by the scheduler, compared by short name through the
+        scheduler's own map. There must be `ranks` ranks, or a multiple if the job launched more than once.
         """
         hosts = [short(host) for host in self.rank_hosts]
         wanted = {self.host_of(node) for node in self.nodes}
@@ -339,15 +338,15 @@ def token_of(lines: Iterable[str]) -> str | None:
 
 
 def report(text: str, token: str | None = None) -> JobReport:
-    """The data in a job's output. With `token`, lines of any other token count as foreign; without, the last one's
-    are used.
+    """The data in a job's output. With `token`, lines with any other token count as foreign; without it, the last token
+    in the output is used.
     """
     marks = [line.strip() for line in text.splitlines() if line.startswith("TENKEN-")]
     begins = [(at, dict(_PAIR.findall(line))) for at, line in enumerate(marks) if line.startswith("TENKEN-BEGIN ")]
     ends = [(at, dict(_PAIR.findall(line))) for at, line in enumerate(marks) if _is_end(line)]
     if token is None and begins:
         token = begins[-1][1].get("token")
-    # lines that a later attempt printed again, or appended to the same output, count as one attempt each
+    # lines that a later attempt printed again or appended to the same output count as one attempt each
     attempts = dict.fromkeys(
         Attempt(pairs.get("node", "unknown"), _seconds(pairs.get("time")), pairs.get("job", "none"))
         for _, pairs in begins
@@ -357,7 +356,7 @@ def report(text: str, token: str | None = None) -> JobReport:
     last = marks[first:]
     ended = [pairs for at, pairs in ends if at >= first and pairs.get("token") == token]
     commands = _commands(last)
-    # a program can print all that its script prints: an end mark without the end of the command is not the script's
+    # a program can print whatever its script prints: an end mark before the end of the command is not the script's
     cut = bool(commands) and commands[-1].end is None and commands[-1].status is None
     end_of = ended[-1] if ended and not cut else {}
     return JobReport(
@@ -424,7 +423,7 @@ _MODES = {"Enabled": True, "Disabled": False}
 
 
 def _card(text: str) -> CardReading | None:
-    """A line of nvidia-smi; None for a message in place of one."""
+    """A line of nvidia-smi; None for a message in its place."""
     words = [word.strip() for word in text.split(",")]
     # a job script of an earlier version requests only the first six
     if len(words) not in (6, 8) or not re.fullmatch(r"GPU-[0-9a-fA-F-]+", words[0]):
@@ -462,7 +461,7 @@ def account(told: JobReport) -> JobAccount:
 
 
 def other_names(told: JobReport) -> list[str]:
-    """The host names of the nodes themselves, sorted, if the scheduler's names differ: a record stores both."""
+    """The host names that the nodes give themselves, sorted, if the scheduler's names differ; a record stores both."""
     return sorted(account(told).nodes - {short(node) for node in told.nodes})
 
 

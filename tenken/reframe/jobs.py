@@ -52,7 +52,7 @@ def _state(entry: Entry, ask: Callable[[list[str]], str]) -> str:
     except CommandError as error:
         return "gone" if _needless(error) else "unknown"
     if entry.cancel == "scancel" and said and not _is_of(entry, said):
-        return "gone"  # a controller that lost it reused its number for another job
+        return "gone"  # the controller lost this job and reused its number for another one
     return "queued or running" if said else "gone"
 
 

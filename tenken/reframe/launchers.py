@@ -16,7 +16,7 @@ class NqsvMpirun(JobLauncher):
 
 @register_launcher("openmpi-hosts")
 class OpenMpiHosts(JobLauncher):
-    """Open MPI without support for the scheduler, like Debian's on PBS: on its own it starts all ranks on one node.
+    """Open MPI without support for the scheduler, like Debian's on PBS, which by itself starts all ranks on one node.
 
     The nodes are those found by the job script (`tenken_nodes`); remote daemons are started by ssh, or by the agent
     in `launcher_options`: `--mca plm_rsh_agent pbs_tmrsh`.

@@ -1,7 +1,7 @@
 """Ends what a job on this machine leaves running.
 
 ReFrame kills the process group of a local job as soon as its script has ended. Open MPI, `timeout` and ninja put their
-children into a separate group, which would run on, hold the machine's locks and disturb the next measurement.
+children into a separate group. These would run on, hold the machine's locks and disturb the next measurement.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def of_session(leader: int) -> list[int]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            # pid (name) state ppid pgrp session ...: a name may contain anything
+            # pid (name) state ppid pgrp session ...: the name may contain anything
             if int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[3]) == leader:
                 found.append(int(folder.name))
     return found

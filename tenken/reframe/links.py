@@ -9,7 +9,7 @@ from reframe.core.builtins import run_after, variable
 from tenken import counters
 from tenken.reframe.base import TenkenCheck
 
-# Finds the NCCL that PyTorch or pip brought, where no library path has one.
+# Finds the NCCL that PyTorch or pip installed, if none is on a library path.
 FIND_NCCL = """if [ -z "$TENKEN_NCCL" ]; then for python in $(type -ap python3); do
   TENKEN_NCCL=$("$python" -c 'import nvidia.nccl as n; print(n.__path__[0] + "/lib/libnccl.so.2")' 2>/dev/null) && break
 done; [ -r "$TENKEN_NCCL" ] && export TENKEN_NCCL || unset TENKEN_NCCL; fi"""
@@ -32,14 +32,14 @@ class MpiBase(TenkenCheck):
     """Messages between ranks: `latency`, `bandwidth`, `bidirectional`, `message_rate`, `allreduce`, `alltoall`,
     `bcast` by size and by the memory of the buffers.
 
-    The launcher does not bind ranks: each rank binds itself to the CPUs next to its GPU, and a remote binding is
+    The launcher does not bind ranks: each rank binds itself to the CPUs next to its GPU, and a binding to other CPUs is
     INVALID.
     """
 
     program = "mpi_p2p"
     subjects = ["ranks"]
     uses_mpi = True
-    # ranks share the node's cores freely; no number is requested for them
+    # ranks share the node's cores freely; no number is requested for each
     cores = 0
 
     #: Ranks may be bound far from their GPU or network adapter.

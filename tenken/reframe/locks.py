@@ -1,8 +1,8 @@
 """Locks and load for third-party programs: shell lines of a job script, and the parsing of their output.
 
-Programs of this suite hold their locks themselves (src/lib/base/machine_locks.cpp); the script uses the same protocol
-with flock(1): a file for the host and one for each GPU, in a folder that all users may write to; the owner writes
-`PID PROGRAM TOKEN` into it; processes with the same token share it, all others wait, then give up. The script prints
+Programs of this suite hold their locks themselves (src/lib/base/machine_locks.cpp). The script uses the same protocol
+with flock(1): a file for the host and one for each GPU, in a folder that all users may write to. The owner writes `PID
+PROGRAM TOKEN` into it; processes with the same token share it, all others wait, then give up. The script prints
 
     TENKEN-LOCK held=NAME waited=S      one line per lock: host, or the UUID of a GPU
     TENKEN-LOCK shared NAME: PID PROGRAM TOKEN     another measurement held it during the whole waiting time
@@ -25,7 +25,7 @@ from tenken.reframe import joblines
 #: In the stage folder: the shell functions, and the host's load before and after.
 FUNCTIONS_FILE = "tenken-locks.sh"
 LOAD_FILES = ("tenken-load.begin", "tenken-load.end")
-#: At most this many processes of others are named; less CPU time than this (s) is not counted as load.
+#: At most this many processes of others are named, and only those with at least this CPU time in seconds.
 _MOST_NAMED, _LEAST = 3, 0.01
 
 FUNCTIONS = r"""# numbers with a decimal point, messages in English, whatever the site's default is
@@ -157,7 +157,7 @@ def functions(program: str, token: str) -> str:
 
 def hold(gpus: bool) -> list[str]:
     """Shell lines that lock the host and the GPUs of the first node, or end the job. The load is recorded then, and
-    when the script ends.
+    again when the script ends.
     """
     return [f". ./{FUNCTIONS_FILE}; tenken_hold_machine {'gpus' if gpus else 'host'}"]
 

@@ -2,7 +2,7 @@
 
 ReFrame's own handler of performance logs raises write errors while logging a finished test; the session then ends
 with jobs still running. Here a line is retried, then reported with path and size, and no partial line remains. The
-record in the archive, which is written earlier, contains all data of the line.
+record, which is archived earlier, contains all data of the line.
 """
 
 from __future__ import annotations

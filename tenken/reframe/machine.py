@@ -110,7 +110,7 @@ class Machine:
         """CMake options for the capabilities of this environment and the GPUs of this partition."""
         features = self.environment.features
         options = [f"-DCMAKE_CXX_COMPILER={self.environment.cxx}"]
-        # OFF is also stated: the build tree keeps what an earlier session chose
+        # OFF is also stated, since the build tree keeps what an earlier session chose
         options += [f"-DTENKEN_{n.upper()}={'ON' if n in features else 'OFF'}" for n in ("cuda", "openacc", "mpi")]
         if "cuda" in features:
             architectures = self.partition.node.cuda_architectures

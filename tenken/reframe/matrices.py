@@ -89,7 +89,7 @@ def parse_index(text: str) -> list[Listed]:
 
 
 def select(listed: Iterable[Listed], least: int, most: int, each: int) -> list[Listed]:
-    """The rule that replaces a published list: from all real square matrices with `least` to `most` entries, the `each`
+    """The rule that replaces a published list: of all real square matrices with `least` to `most` entries, the `each`
     largest of every stratum (decade of entries x structure x kind), by name if equally large.
     """
     strata: dict[tuple[int, str, str], list[Listed]] = {}

@@ -24,7 +24,7 @@ class HasMode(rfm.RegressionTestPlugin):
     def loggable_attrs(cls) -> list[tuple[str, str | None]]:
         """Attributes that ReFrame reads for every line that it logs, as (name, name in the log).
 
-        Without `variables`: ReFrame deprecates it and inspects the whole call stack whenever it is read, which costs
+        Without `variables`: ReFrame deprecates it and inspects the whole call stack whenever it is read. That costs
         tens of milliseconds per logged line and a second or more per check. `env_vars` has the same content.
         """
         return [(name, other) for name, other in RegressionTestMeta.loggable_attrs(cls) if name != "variables"]

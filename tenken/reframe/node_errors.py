@@ -1,7 +1,8 @@
 """Errors that a node counted during a job: the node check reads it before and after, and compares the two.
 
 Corrected memory errors, row remappings, PCIe replays and AER, errors of NVLinks and network ports, EDAC and machine
-checks: what ECC and retries hide from a program. The thresholds are those of the node check (docs/node-check.md).
+checks: errors that ECC and retries hide from a program. The thresholds are those of the node check
+(docs/node-check.md).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tenken.model import files, verdicts
 from tenken.model.judgement import Finding
 from tenken.paths import ROOT
 
-#: Below the stage folder, readable by its owner alone: the node check trusts no other.
+#: Below the stage folder, readable only by its owner, since the node check trusts no other.
 FOLDER = "node-check"
 EXPECTED, STATE, FOUND = "expected.json", "state.json", "found.json"
 #: Maximum size of the node check's output.

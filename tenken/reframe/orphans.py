@@ -115,7 +115,7 @@ def nothing_yet() -> Judgement:
 
 
 def _archive(record: Record, root: Path, stage: Path, text: str = "") -> str:
-    """Unless it already exists: its session may have been killed right after archiving it, or even before the record
+    """Not if it already exists: its session may have been killed right after archiving it, or even before the record
     had its name. `text`: the record as stored.
     """
     seal.finish(root, archive.safe_name(record.session))

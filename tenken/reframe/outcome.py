@@ -40,7 +40,7 @@ MAX_OUTPUT, PART = 64 * 2**20, 2**20
 @dataclass(frozen=True)
 class Outcome:
     """One run of one request. `known`: the nodes by the scheduler, otherwise the requested ones; `pinned`: those that
-    it was created for; `place`: the text that replaces them if no node was named.
+    it was created for; `place`: the text in place of the nodes if none was named.
     """
 
     folder: Path
@@ -77,21 +77,21 @@ class Outcome:
         return content.decode("utf-8", errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
     def too_large(self) -> str | None:
-        """Why the job's output is not judged: a program that prints gigabytes does not do what was requested."""
+        """Why the job's output is not judged: it is too large to come from what was requested."""
         path = self.folder / self.stdout
         size = path.stat().st_size if path.is_file() else 0
         return f"the job's output has {size} bytes; at most {MAX_OUTPUT} are read" if size > MAX_OUTPUT else None
 
     def last_words(self, status: int | None = None) -> str:
-        """Why it failed, from standard error (a site may merge it with the output), with a leading colon; and whether
-        the disk is full.
+        """Why it failed, with a leading colon, from standard error (which a site may merge with the output); and
+        whether the disk is full.
         """
         said = why(self.text("stderr"), status) or why(self.text(), status)
         return (f": {said}" if said else "") + disk.room(self.folder)
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """As printed by the job (the scheduler's list may be incomplete), otherwise what is known without the job's
+        """As printed by the job, since the scheduler's list may be incomplete; otherwise what is known without the
         output."""
         return self.told.nodes or self.known or self.told.unseen
 
@@ -103,7 +103,7 @@ class Outcome:
     @cached_property
     def unseen(self) -> str | None:
         """Which node does not see the stage folder; None: the script entered it everywhere. The job itself often cannot
-        report it: then the scheduler's record names the nodes, the first of which runs the script.
+        report this. Then the scheduler's record names the nodes, the first of which runs the script.
         """
         told = self.told
         if told.status == 0 or not (told.unseen or ("unseen" in self.facts and not told.attempts)):
@@ -114,8 +114,8 @@ class Outcome:
         return said + disk.room(self.folder)
 
     def exit_status(self, ranks: int | None) -> tuple[int | None, str | None]:
-        """The program's exit status as printed by the job, and what invalidates the job: cut short, or on other nodes
-        than requested.
+        """The program's exit status as printed by the job, and what voids the job: it was cut short, or ran on other
+        nodes than requested.
         """
         told = self.told
         if self.unseen is not None:
@@ -139,7 +139,7 @@ class Outcome:
         return told.status, None
 
     def own_facts(self) -> dict[str, Any]:
-        """Data about the job in a record besides the scheduler's report."""
+        """Data about the job in a record, in addition to the scheduler's report."""
         found: dict[str, Any] = {"may_run_again": True} if self.may_run_again else {}
         if changes := changes_of(self.text().splitlines()):
             found[FACT] = [one.as_json() for one in changes]
@@ -162,8 +162,8 @@ class Outcome:
         return {"sha256": told}
 
     def changed(self, result: results.Result | None) -> str | None:
-        """How a file differs from its state at the end of the job: one of its ranks was still running, or somebody
-        wrote it."""
+        """How a file differs from what it was at the end of the job: a rank was still running, or somebody changed
+        it."""
         for name, digest in self.told.digests.items():
             path = self.folder / name
             if name == RESULT_FILE and result is not None:
@@ -188,7 +188,8 @@ class Outcome:
         return [self.facts[name] for name in ("not_in_order", "clock") if name in self.facts]
 
     def judgement(self, request: Request, machine: Machine) -> tuple[Judgement, results.Result | None, str | None, str]:
-        """The judgement of the run, the result (or None), why there is none, and its raw text in that case."""
+        """The judgement of the run, the result (or None), the reason if there is none, and in that case its raw
+        text."""
         path = self.folder / RESULT_FILE
         result, error, text = None, None, ""
         try:
@@ -273,7 +274,7 @@ def requested_nodes(job: Any, pinned: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _asked(options: list[str]) -> tuple[str, ...]:
-    """The nodes named by scheduler options, without patterns; of several equivalent options the last one counts."""
+    """The nodes named in scheduler options, except patterns; of several equivalent options the last one counts."""
     found: list[str] = []
     for option in options:
         listed = re.search(r"(?:--nodelist[= ]|^-w ?)([^\s\"']+)", option)

@@ -1,7 +1,7 @@
-"""Which checks apply to a machine: every check is listed, with the feature it lacks if it does not apply.
+"""Which checks apply to a machine: every check is listed and, if it does not apply, the feature that it lacks.
 
-ReFrame silently drops a check whose feature is not met, and skips a check file that does not import with a warning
-and exit code 0. The plan reports both.
+ReFrame silently drops a check whose feature is missing. A check file that does not import is skipped with a warning and
+exit code 0. The plan reports both.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Plan:
 
 
 def describe_checks(mode: str | None, path: str = "checks") -> tuple[list[dict[str, Any]], list[str]]:
-    """All checks below `path` as described by ReFrame, for any machine, and the files and checks that do not load.
+    """All checks below `path`, for any machine, as ReFrame describes them, and the files and checks that do not load.
 
     Raises PlanError with ReFrame's last line if it fails.
     """
@@ -86,7 +86,7 @@ def _reframe(path: str, mode: str | None, action: str) -> subprocess.CompletedPr
 
 
 def _wanted(items: Iterable[str]) -> list[set[str]]:
-    """Alternatives of features from ReFrame's `['+a +b', '*']`; names of systems and environments are retained."""
+    """Alternative sets of features from ReFrame's `['+a +b', '*']`; names of systems and environments are kept."""
     return [set() if item == "*" else set(item.split()) for item in items]
 
 

@@ -8,7 +8,8 @@ from tenken.model.judgement import JudgedMetric
 def reframe_reference(judged: JudgedMetric) -> tuple[float, float | None, float | None, str]:
     """The same bounds as ReFrame's tuple (reference, lower, upper, unit); a value without bounds has 0, None, None.
 
-    ReFrame takes a fraction, in [-1, 0] below and from 0 above, so the base is the reference, otherwise the limit.
+    ReFrame takes a fraction, in [-1, 0] for the lower bound and from 0 for the upper one, so the base is the reference
+    or, if there is none, the limit.
     """
     low, high = judged.bounds
     anchor = judged.criterion.value if judged.criterion else judged.limit.value

@@ -1,7 +1,7 @@
 """Archives a record of each case that failed before it was judged: rejected by a hook, without its programs, on a full
 disk.
 
-ReFrame reports such a case only in its run report, without a node; a session that is killed has no run report.
+ReFrame reports such a case only in its run report, without a node, and a killed session has no run report.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tenken.archive import disk
 from tenken.model import job_exit
 from tenken.reframe.full_disk import described
 
-#: Why a test case failed, builds included, by test case: the message for others that depend on it.
+#: By test case, builds included, why it failed: the message for others that depend on it.
 _reasons: dict[Any, str] = {}
 
 

@@ -1,5 +1,5 @@
-"""Every job script, of a check or a build, first enters its stage folder or ends, on every scheduler; and the path of
-that folder may have blanks and quotes.
+"""Every job script, of a check or a build and on every scheduler, first enters its stage folder or ends. The path of
+that folder may contain blanks and quotes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from tenken.reframe import joblines
 
 def register() -> None:
     """Makes ReFrame begin its scripts so: PBS and NQSV start a job in the home folder, Slurm in /tmp if the node does
-    not see the folder of the submission. Makes it start the script of a local job by its whole path, which it would
-    split into words.
+    not see the folder of the submission. Makes it start the script of a local job by its quoted path; otherwise it
+    would split the path into words.
     """
     prepare, start = Job.prepare, osext.run_command_async
 

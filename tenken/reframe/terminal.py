@@ -2,7 +2,7 @@
 duration.
 
 $TENKEN_TERMINAL=brief enables it. ReFrame's terminal handler then shows only warnings and errors (configuration.py),
-its file output/reframe.log everything as before; a listener on ReFrame's tasks prints the lines.
+and its file output/reframe.log has everything as before. A listener on ReFrame's tasks prints the lines.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ BRIEF = "brief"
 QUICK_SHARE = 30.0
 #: Seconds without a line after which the running checks are printed.
 SILENCE = 25.0
-#: The assumed duration of an unknown check, and the number of finished checks with the same weight as this guess.
+#: The assumed duration of an unknown check, and the number of finished checks that weigh as much as this guess.
 GUESS = 6.0
 GUESS_WEIGHS = 10
-#: Assumed seconds between two checks, and the number of shares with the same weight as those taken so far.
+#: Assumed seconds between two checks, and the number of shares that weigh as much as those used so far.
 BETWEEN, SHARES_WEIGH = 0.7, 60.0
 #: Characters of a reason.
 LONGEST = 160
@@ -51,9 +51,9 @@ def brief() -> bool:
 
 
 def key_figure(judged: Mapping[str, JudgedMetric], verdict: str, order: Sequence[str] = ()) -> str:
-    """The decisive value, with unit and criterion: the one closest to its bound, for a FAIL the missed one.
+    """The decisive value with unit and criterion: for a FAIL the missed one, otherwise the one closest to its bound.
 
-    Without any criterion, the best of the first rate in `order`, the names of the catalogue.
+    Without any criterion, the best value of the first rate in `order`, the catalogue's order.
     """
     if not judged:
         return ""
@@ -128,8 +128,8 @@ class Durations:
             self.known = {str(k): float(v) for k, v in said.items() if isinstance(v, (int, float)) and 0 <= v < 1e6}
 
     def of(self, name: str) -> float:
-        """Estimate for one check; for one that never ran its share, scaled like those before it, else the average of
-        the others: the first few are not representative.
+        """Estimate for one check. For one that never ran it is its share, scaled as the earlier checks took, or else
+        the average of the others; the first few are not representative.
         """
         if name in self.shares and name not in self.known:
             return BETWEEN + self.shares[name] * (SHARES_WEIGH + self.taken) / (SHARES_WEIGH + self.planned)
@@ -143,7 +143,7 @@ class Durations:
         self.known[name] = round(took, 1)
 
     def keep(self) -> None:
-        """Writes them by rename; if the folder is not writable, only the estimate of the next run is lost."""
+        """Writes them by rename. If the folder is not writable, only the next run's estimate is lost."""
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             half = self.path.with_name(f".{self.path.name}.{os.getpid()}")
@@ -225,7 +225,7 @@ class Progress(TaskEventListener):
             self.not_started += not _is_build(task.check)
 
     def on_again(self, tasks: Iterable[Any]) -> None:
-        """These INVALID checks are measured once more (tenken/reframe/again.py): the second attempt counts."""
+        """These INVALID checks are measured once more (tenken/reframe/again.py); the second attempt counts."""
         self.second = {_name(task.check, task.testcase.partition, task.testcase.environ) for task in tasks}
         self.counts[INVALID] -= len(self.second)
         self.waiting |= self.second
@@ -354,7 +354,7 @@ def _name(check: Any, partition: Any, environ: Any) -> str:
 
 
 def _beside_share(check: Any, took: float, verdict: str) -> str:
-    """The duration of a check, and its share if it has one; in mode quick only if it was too long."""
+    """The duration of a check, and its share if it has one; in mode quick only if it took too long."""
     if getattr(check, "tenken_mode", "") == "quick":
         return f"{span(took)}{f', more than its {QUICK_SHARE:g} s' if took > QUICK_SHARE else ''}"
     share = getattr(check, "share_seconds", None) if verdict != WAIVED else None

@@ -1,7 +1,7 @@
 """Whether a machine meets its contract: every run of the given sessions compared with every clause. Pure, no output.
 
 The unit of repetition is the run: samples within one are not independent. An INVALID run does not count as a value, but
-is listed; a run below a reference or a floor is a value like any other; a run with a wrong result counts against the
+is listed. A run below a reference or a floor is a value like any other. A run with a wrong result counts against the
 machine, however often it was repeated. No decision is based on a text.
 """
 
@@ -82,7 +82,7 @@ class Requirement:
     check: str = ""
     environ: str = ""
     parts: list[Measured] = field(default_factory=list)
-    #: Parts that were exchanged since: shown, not counted.
+    #: Parts that were exchanged later: shown, not counted.
     before: list[Measured] = field(default_factory=list)
     result: str = NOT_TESTED
     why: str = "not measured in any run of these sessions"
@@ -162,7 +162,7 @@ class Acceptance:
     failed: list[Counted] = field(default_factory=list)
     invalid: list[Counted] = field(default_factory=list)
     excluded: list[tuple[Exclusion, Counted]] = field(default_factory=list)
-    #: Runs whose fault was that of a GPU that was exchanged since.
+    #: Runs whose fault was that of a GPU that was exchanged later.
     before_repair: list[Counted] = field(default_factory=list)
     #: Items of the punch list that a repair closed.
     repaired: list[str] = field(default_factory=list)
@@ -211,8 +211,8 @@ def accept(
 ) -> Acceptance:
     """Compares the records of some sessions with a contract; each with its name in the archive, in any order.
 
-    `damaged` are files of the archive that are not records: with one, nothing can be accepted. `lost` are cases that
-    failed without a record; `unsealed` records that no manifest lists, None: seals are not required.
+    `damaged` are files of the archive that are not records; with any of these, nothing can be accepted. `lost` are
+    cases that failed without a record; `unsealed` are records that no manifest lists; None: seals are not required.
     """
     found = Acceptance(contract, tuple(sessions), damaged=list(damaged))
     found.unsealed = None if unsealed is None else sorted(unsealed)
@@ -249,7 +249,7 @@ def accept(
         _take(found, groups, measured, parts, file, record, catalogue)
     for case in lost:
         why = "; ".join(f.message for f in case.findings) or "left no record"
-        # who ends a session says nothing about the machine: the runs are made up for, as those that are INVALID
+        # that somebody ended a session says nothing about the machine: its runs are made up for, like INVALID ones
         ended = (case.testcase or {}).get("result") == ABORTED
         (found.invalid if ended else found.failed).append(Counted(case.check, case.where, "", "", "", why))
     for clause in contract.clauses:
@@ -318,7 +318,7 @@ def _take(
             found.wrong.append(_with(about, f"{record.verdict} without a result"))
         return
     if record.verdict == INVALID and not result.metrics and not result.verification.checks:
-        return  # it gave up before it measured, such as on a shared host: nothing was wrong
+        return  # it gave up before it measured, for example on a shared host: nothing was wrong
     if not result.verification.passed:
         found.wrong.append(_with(about, "its verification did not pass"))
         return
@@ -367,7 +367,8 @@ def _concerns(clause: Clause, record: Record) -> bool:
 
 
 def _long_enough(clause: Clause, record: Record, catalogue: Mapping[str, Program]) -> bool:
-    """Whether a run was to last the hours of a clause. One without a result counts, whatever it was to be."""
+    """Whether a run was meant to last the hours of a clause. A run without a result counts, whatever it was meant to
+    be."""
     if clause.hours is None:
         return True
     stated = record.result.parameters if record.result is not None else {}
@@ -426,7 +427,7 @@ def _measure(
         value = metric.statistic_named(clause.statistic)
         part = part_of(found.contract, result, metric.subject)
         before = counted.get(part)
-        # of several points of a sweep in the same clause the worst counts, or the best if the clause states so
+        # of several points of a sweep in the same clause, the worst counts, or the best if the clause says so
         if before is None or ((value < before[0]) if (clause.direction == "higher") != (clause.over == BEST) else
                               (value > before[0])):  # fmt: skip
             counted[part] = (value, metric)
@@ -443,7 +444,7 @@ def _measure(
 
 
 def _limits(requirement: Requirement, record: Record, result: Result, metric: MetricValue) -> None:
-    """The peak by data sheet or driver, and the attainable value of the same run: never interchanged."""
+    """The peak by data sheet or driver, and the attainable value of the same run, which are never confused."""
     judged = record.judgement.judged.get(metric.id)
     for limit in (judged.limit if judged is not None else None, result.limits.get(metric.id)):
         if limit is None or limit.value is None or (limit.unit and limit.unit != metric.unit):
@@ -596,7 +597,7 @@ def _hold_stable(found: Acceptance) -> None:
     lowest: tuple[float, str] | None = None
     alone = ""
     for requirement in found.requirements:
-        # a run of hours shows by itself what a later session would
+        # a run of hours shows by itself what a later session would show
         for one in requirement.parts if requirement.clause.hours is None else ():
             by_session: dict[str, list[float]] = {}
             for value in one.values:
@@ -663,7 +664,7 @@ def _state(found: Acceptance) -> None:
 
 
 def _repaired(found: Acceptance) -> list[str]:
-    """Items of the punch list whose replaced GPUs have successors that meet every clause that measured them."""
+    """Items of the punch list whose replaced GPUs have successors that meet every clause that measured the old ones."""
     items: dict[str, bool] = {}
     for one in found.contract.replaced:
         results = [m.result for r in found.requirements for m in r.parts if m.part.uuid == one.by]
@@ -692,7 +693,7 @@ def _by_clause(requirements: Iterable[Requirement]) -> list[str]:
 
 
 def as_json(found: Acceptance) -> dict[str, Any]:
-    """Every value of the report with its source: the report is drawn from it, `--verify` recomputes it."""
+    """Every value of the report with its source. The report is drawn from it, and `--verify` recomputes it."""
 
     def limit(one: Limit | None) -> dict[str, Any] | None:
         return None if one is None else one.as_json()

@@ -1,8 +1,9 @@
-"""An acceptance as one tar: contract, report, decision, evidence and the archive as their basis, with a manifest.
+"""An acceptance as one tar: contract, report, decision, evidence and the archive on which they are based, with a
+manifest.
 
 `MANIFEST.sha256` has a line for every other member, in the format of `sha256sum -c`. The tar is canonical (members in
-order, no times, no owners), so that `verify` can rewrite it from its content: a changed byte anywhere, also between
-members, is detected and reported.
+order, no times, no owners), so `verify` can rewrite it from its content. A changed byte anywhere, also between members,
+is detected and reported.
 """
 
 from __future__ import annotations

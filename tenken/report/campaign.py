@@ -44,7 +44,7 @@ def sentence(found: Findings) -> tuple[str, str]:
 def sections(
     found: Findings, campaign: Campaign, exclusion: Callable[[str, str], str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """(heading, lines) of the report; an empty section states so if it matters."""
+    """(heading, lines) of the report; an empty section says so if that matters."""
     bad = found.bad_nodes()
     counts = ", ".join(f"{n} {v}" for v, n in sorted(found.verdicts.items())) or "none"
     yield (
@@ -125,7 +125,7 @@ def sections(
 def _to_exclude(
     bad: Mapping[str, Sequence[str]], units: Mapping[str, Sequence[str]], found: Findings, campaign: Campaign
 ) -> Iterator[tuple[str, str]]:
-    """Nodes with reasons; all nodes of a unit that is judged as one."""
+    """Nodes with reasons; for a unit that is judged as one, all of its nodes."""
     alone = {
         node: reasons[0] for node, reasons in bad.items() if node not in {n for u in units for n in found.units[u]}
     }
@@ -160,7 +160,7 @@ def page(found: Findings, campaign: Campaign, exclusion: Callable[[str, str], st
     for head, lines in sections(found, campaign, exclusion):
         if lines:
             inner = [f"<code>{escape(line)}</code>" if head in _COMMANDS else escape(line) for line in lines]
-            # of a thousand nodes the first fifty are shown, the rest is folded
+            # of a thousand nodes the first fifty are shown, and the rest is folded
             items = "".join(f"<li>{line}</li>" for line in inner[:MOST_LINES])
             rest = "".join(f"<li>{line}</li>" for line in inner[MOST_LINES:])
             more = (

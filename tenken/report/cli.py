@@ -15,7 +15,7 @@ from tenken.archive import packed
 from tenken.model.verdicts import FAIL, VERDICTS
 from tenken.report.writing import write
 
-#: Set to "brief" by `make run`: each check had its line while it ran, and the scorecard follows.
+#: Set to "brief" by `make run`, where each check had its line while it ran and the scorecard follows.
 BRIEF = "TENKEN_TERMINAL"
 #: Number of records from which the page of a session is a grid, with a page per node.
 MANY = 600

@@ -107,7 +107,7 @@ def page(ratios: Sequence[Ratio], a: str, b: str, margin: float) -> str:
     import jinja2
 
     ordered = sorted(ratios, key=lambda r: (ORDER.index(r.answer), -_distance(r), r.metric))
-    # one scale for all intervals: that of the widest one that is not an outlier by an order of magnitude
+    # one scale for all intervals: that of the widest one, leaving out intervals wider by an order of magnitude
     ends = [abs(math.log(x)) for r in ratios for x in (r.low, r.high, r.ratio) if math.isfinite(x) and x > 0]
     reach = min(max([*ends, margin]), math.log(10))
     environment = jinja2.Environment(
@@ -160,8 +160,8 @@ def side(text: str) -> tuple[str, list[Any]]:
 def compare(store: Store, a: str, b: str, margin: float = 0.01) -> list[Ratio]:
     """Metrics of both sides. Raises CompareError if a side has no values, or they have none in common.
 
-    Nodes measured by both sides are paired; a side counts by nights if both have at least LEAST of them, since the
-    events of one night affect many GPUs together, otherwise by nodes and GPUs.
+    Nodes measured by both sides are paired. A side counts by nights if both have at least LEAST of them, since the
+    events of one night affect many GPUs together; otherwise by nodes and GPUs.
     """
     sides = []
     for name, text in (("A", a), ("B", b)):
@@ -190,7 +190,7 @@ def _ratio(key: tuple[str, ...], a: list[tuple[Any, ...]], b: list[tuple[Any, ..
     if common:
         a, b = [r for r in a if r[:3] in common], [r for r in b if r[:3] in common]
     nights = min(len({r[3] for r in a}), len({r[3] for r in b})) >= LEAST
-    # the level of each location is removed first, so that a night without a slow GPU does not look faster
+    # the level of each location is removed first, so that a night on which a slow GPU is missing does not look faster
     levels: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     for row in [*a, *b] if common else []:
         levels[row[:3]].append(row[4])
@@ -223,8 +223,8 @@ def _ratio(key: tuple[str, ...], a: list[tuple[Any, ...]], b: list[tuple[Any, ..
 def shift_interval(one: Sequence[float] | Any, two: Sequence[float] | Any) -> tuple[float, float, float]:
     """Hodges-Lehmann shift of `two` relative to `one` with its 95 % interval (Mann-Whitney, normal approximation).
 
-    The median of all differences; the interval ends at the order statistics of the differences whose rank is mn/2 -+
-    1.96 sqrt(mn (m + n + 1) / 12) (Hollander and Wolfe). Valid for any noise distribution, robust to outliers.
+    The median of all differences. The interval ends at the differences whose rank is mn/2 -+ 1.96 sqrt(mn (m + n + 1) /
+    12) (Hollander and Wolfe). Valid for any noise distribution, robust to outliers.
     """
     import numpy as np
 

@@ -3,8 +3,9 @@
     load("h200-node")              -> Contract; ContractError with one line per error in the file
     draft(system, catalogue)       -> the text of a draft, from data sheets and references
 
-Errors in a file are reported line by line, as for system files. With a `Machine`, `load` also refuses clauses that
-could only be decided wrongly: for a sweep without a size, above the physical limit, or that no check can measure.
+Errors in a file are reported line by line, as for system files. With a `Machine`, `load` also rejects clauses that
+could only be decided wrongly: a sweep without a size, a target above the physical limit, or a metric that no check
+measures.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ INTERVAL, VALUE = "interval", "value"
 ESSENTIAL = "essential"
 #: Which of several points of a sweep counts.
 WORST, BEST = "worst", "best"
-#: Default of the minimum number of runs of a device for a decision: five enclose the median with 93.8 % at most.
+#: Default minimum number of runs of a device for a decision: five give at most 93.8 % confidence for the median.
 REPETITIONS = 6
-#: For a draft from data sheets: HPL's share of its products, NCCL's of a GPU's links, MPI's of a peer copy; each is the
-#: minimum of the metric's own criterion.
+#: For a draft from data sheets: HPL's share of its products, NCCL's of a GPU's links, MPI's of a peer copy: the minimum
+#: of each metric's own criterion.
 HPL_OF_DGEMM, NCCL_OF_LINK, MPI_OF_PEER = 0.6, 0.5, 0.6
-#: For a draft from a session: target for a metric without a criterion, as a share of what was measured.
+#: For a draft from a session: the target of a metric without a criterion, as a share of the measured value.
 PROPOSED = 0.9
-#: Maximum relative difference of targets for points of one metric to be drafted as one clause.
+#: Maximum relative difference between the targets of a metric's points for them to be drafted as one clause.
 ALIKE = 1.02
 
 
@@ -59,9 +60,9 @@ class Clause:
     """One requirement: `metric` of every `subject` must reach `target`, less `tolerance` (a fraction of it).
 
     The value of a run is `statistic` of its samples, that of a device the median over its runs. At least the fraction
-    `share` of the devices must meet it. A device with fewer than `repetitions` runs is inconclusive; `retests` are the
-    runs that may be INVALID and run again (None: any number). Only runs over `nodes` nodes together and of at least
-    `hours` count, if given; `over` states which point of a sweep counts if `at` leaves it open.
+    `share` of the devices must meet it. A device with fewer than `repetitions` runs is inconclusive; `retests` is the
+    number of INVALID runs that may be repeated (None: any number). Only runs over `nodes` nodes together and of at
+    least `hours` count, if given; `over` states which point of a sweep counts if `at` leaves it open.
     """
 
     id: str
@@ -125,7 +126,7 @@ class Offered:
     metrics: tuple[str, ...] | None = None
 
     def must_report(self, clause: Clause) -> bool:
-        """Whether the clause's metric and subject are among those that it must report, or those are not known."""
+        """Whether the clause's metric and subject are among those that it must report; true if those are not known."""
         return (not self.subjects or clause.subject in self.subjects) and (
             self.metrics is None or clause.metric in self.metrics
         )
@@ -151,7 +152,7 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Runs excluded by agreement of both parties: those that match every given key."""
+    """Runs excluded by agreement of both parties: those that match all keys that are given."""
 
     id: str
     reason: str
@@ -248,7 +249,7 @@ def load(
 ) -> Contract:
     """One contract by name or path. Raises ContractError with one line per error.
 
-    `machine` returns what is known of a system by its name; without it, clauses are not compared with a machine.
+    `machine` returns what is known about a system by its name; without it, clauses are not compared with a machine.
     """
     file = file_of(name, folder)
     shown = _shown(file)
@@ -282,7 +283,7 @@ def parse(
     problems = validation.shape(document, SCHEMA)
     held = None
     if not problems and machine is not None and document.data["system"] in systems:
-        # before its clauses are read: where checks are listed, third-party programs become known
+        # before the clauses are read, since listing the checks makes third-party programs known
         held = machine(document.data["system"])
         catalogue = ChainMap(dict(catalogue), dict(load_catalogue()))
     if not problems:
@@ -408,7 +409,7 @@ def _check_clause(
 def _check_length(
     path: KeyPath, shown: str, clause: Mapping[str, Any], catalogue: Mapping[str, Program], metric: Metric, wrong: Any
 ) -> None:
-    """Rejects a duration for a program that has no set duration, and a target beyond the run's end."""
+    """Rejects a duration for a program that runs for no set time, and a target beyond the run's end."""
     program = clause["metric"].partition(".")[0]
     hours = clause.get("hours", 0)
     if not catalogue[program].contract.lasts:
@@ -467,7 +468,8 @@ def _peak(
 
 
 def _undecidable(document: Document, catalogue: Mapping[str, Program], machine: Machine) -> list[Any]:
-    """Clauses of sweeps without a size, above what the machine can do, or that none of its checks measures."""
+    """Clauses on sweeps without a size, with targets above what the machine can do, or on metrics that none of its
+    checks measures."""
     problems: list[Any] = []
     data = document.data
     for index, clause in enumerate(data["clauses"]):
@@ -529,7 +531,7 @@ def _no_points(program: Program, metric: str, at: Mapping[str, Any]) -> str:
 def _unread(
     clause: Mapping[str, Any], shown: str, data: Mapping[str, Any], checks: tuple[Offered, ...], wrong: Any
 ) -> None:
-    """Refuses the power of a node without its BMC, or without the check that loads it meanwhile."""
+    """Rejects the power of a node without its BMC, or without the check that loads the node meanwhile."""
     if "redfish" not in data:
         wrong("metric", f"{shown}: is read from the BMC of each node; set 'redfish: {{address: ...}}' of the contract")
     bases = sorted({one.base for one in checks})
@@ -543,7 +545,7 @@ def _unread(
 def _unmeasured(
     clause: Mapping[str, Any], shown: str, program: str, checks: tuple[Offered, ...], modes: Sequence[str], wrong: Any
 ) -> None:
-    """Refuses a check that does not exist there, a metric that none measures, and nodes or modes that none uses."""
+    """Rejects a check that does not exist there, a metric that none measures, and nodes or modes that none uses."""
     asked = str(clause.get("check") or "")
     named = [one for one in checks if asked in ("", one.name, one.base)]
     if not named:
@@ -573,7 +575,7 @@ def _unmeasured(
 
 @dataclass(frozen=True)
 class Drafted:
-    """The drafted clauses, and the reasons for missing ones."""
+    """The drafted clauses, and the reasons why others are missing."""
 
     metric: str
     subject: str
@@ -596,10 +598,10 @@ def draft(
     supplier: str = "",
     measured: Sequence[Record] = (),
 ) -> str:
-    """The text of a contract for a machine: by its references, otherwise by its data sheets. Raises ContractError.
+    """The text of a contract for a machine: from its references, otherwise from its data sheets. Raises ContractError.
 
     A target from a reference is the reference's own bound; one from a data sheet is a key metric's floor of the peak.
-    With `measured`, the records of a session, the clauses cover the key metrics that these checks measure, so that the
+    With `measured`, the records of a session, the clauses cover the key metrics that its checks measured, so that the
     same checks test each of them.
     """
     clauses = list(_of_records(system, catalogue, measured) if measured else _drafted(system, catalogue))
@@ -694,8 +696,8 @@ def _drafted(system: System, catalogue: Mapping[str, Program]) -> Iterator[Draft
 
 
 def _of_rates(partition: Partition, catalogue: Mapping[str, Program]) -> Iterator[Drafted]:
-    """What the GPUs of a partition compute and exchange together, as shares of data sheets that healthy devices reach,
-    and what they draw.
+    """What the GPUs of a partition compute and exchange together, as shares of the data sheet that healthy devices
+    reach, and the power they draw.
     """
     node, name = partition.node, partition.name
     count = node.gpu_count or (1 if node.gpu is not None else 0)
@@ -736,8 +738,8 @@ def _part_of(share: float, peak: limits.Limit) -> str:
 def _of_records(
     system: System, catalogue: Mapping[str, Program], measured: Iterable[Record], every: bool = False
 ) -> Iterator[Drafted]:
-    """Each measured key metric with a reference or a floor, by check and coordinates; with `every` also those without,
-    as proposals. Ratios are omitted: contracts specify rates or times.
+    """Each measured key metric with a reference or a floor, by check and coordinates; with `every`, those without one
+    too, as proposals. Ratios are omitted: contracts specify rates or times.
     """
     seen: dict[Drafted, str] = {}
     points: dict[tuple[str, str, str, str], set[str]] = {}
@@ -747,7 +749,7 @@ def _of_records(
         environment, program = system.environments.get(record.environ), catalogue.get(record.program)
         if result is None or result.status != "ok" or program is None:
             continue
-        # if a session was brought from another machine, as it was judged there
+        # for a session brought from another machine, as it was judged there
         judged = record.judgement.judged
         if partition is not None and environment is not None:
             judged = rejudge.of_record(record, facts.facts(system, partition, environment)).judged
@@ -786,7 +788,7 @@ def _worth_a_proposal(metric: MetricValue, result: Result, program: Program, eve
 
 
 def _proposed(place: tuple[str, str, str, str], found: list[tuple[MetricValue, Record]]) -> Drafted:
-    """A clause on the point with the highest value, at a share of the lowest value of a device there."""
+    """A clause on the point with the highest value, with a share of the lowest device's value there as target."""
     best, record = max(found, key=lambda one: one[0].value)
     least = min(metric.value for metric, _ in found if metric.at.text == best.at.text)
     at = tuple((key, value) for key, value in best.at.items() if isinstance(value, (str, int, float, bool)))

@@ -40,7 +40,7 @@ def fault_of(record: Record) -> str:
 
 
 def drilled(record: Record) -> Drilled:
-    """A flipped bit is detected if the case is FAIL by a verification of the program's output: a FAIL for another
+    """A flipped bit is detected if the case is FAIL by a verification of the program's output; a FAIL for another
     reason would prove nothing."""
     fault, result = fault_of(record), record.result
     wrong = [check for check in result.verification.checks if not check.passed] if result is not None else []

@@ -15,14 +15,14 @@ from tenken.report.acceptance import MET, Acceptance, Part, part_of
 
 
 def failing(found: Acceptance) -> list[Part]:
-    """Parts that missed a clause, or with a value on the wrong side of the bound, exchanged ones too: each once."""
+    """Parts that missed a clause or have a value on the wrong side of the bound, exchanged ones included; each once."""
     parts = ((r, m) for r in found.requirements for m in [*r.parts, *r.before])
     return list(dict.fromkeys(m.part for r, m in parts if m.values and r.missed_by(m)))
 
 
 def at_fault(found: Acceptance, read: Callable[[str], Record]) -> dict[Part, dict[str, list[str]]]:
-    """Parts that a FAIL without a missed bound names (a wrong result, ECC, a link), each with the files of the runs
-    and the metrics concerned; where no finding names a part, the node.
+    """Parts that a FAIL other than a missed bound names (a wrong result, ECC, a link), each with the files of its runs
+    and the metrics concerned; if no finding names a part, the node.
     """
     parts: dict[Part, dict[str, list[str]]] = {}
     for counted in [*found.wrong, *found.failed, *found.before_repair]:
@@ -39,7 +39,7 @@ def at_fault(found: Acceptance, read: Callable[[str], Record]) -> dict[Part, dic
 
 
 def name_of(part: Part, number: int) -> str:
-    """As a file name: the serial number or UUID if known; the name of a node is not disclosed."""
+    """A part as a file name: its serial number or UUID if known. The name of a node is not disclosed."""
     return f"evidence/{number:02d}-{safe_name(part.serial or part.uuid or part.place)}.json"
 
 
@@ -49,8 +49,8 @@ def bundle(
     """(name, text) of the files of every failing part, and (name, part); `read` returns a record by its name in the
     archive.
 
-    Names of nodes, users and folders are replaced; the UUID, serial number and slot of the part itself remain, because
-    they identify it for the vendor.
+    Names of nodes, users and folders are replaced. UUID, serial number and slot of the part remain, because they
+    identify it for the vendor.
     """
     redactor = Redactor(sorted(hosts), devices=False)
     files, named = [], []

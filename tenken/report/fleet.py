@@ -28,7 +28,7 @@ from tenken.report.rows import Row, rows_of
 from tenken.report.session import Case, Session, load
 from tenken.report.writing import write as write_page
 
-#: Maximum number of findings on the index, and of one record's values on a node's page: the archive contains all.
+#: Maximum number of findings on the index, and of values of one record on a node's page; the archive contains all.
 MOST_FINDINGS, MOST_VALUES = 40, 200
 
 #: Parameters that only distribute or repeat a check: `--distribute` and `--repeat` add node and number to the name.

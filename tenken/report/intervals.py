@@ -1,13 +1,13 @@
-"""The interval of a median over runs, from the order of the runs only, for any distribution of noise.
+"""The interval of a median over runs from the ranks of the runs alone, for any distribution of noise.
 
 The median of the distribution of n independent values is between the d-th smallest and the d-th largest with
 probability 1 - 2 P(Binomial(n, 1/2) < d). The two d around the requested confidence are interpolated as by
-Hettmansperger and Sheather (1986), nearly independent of the distribution. For up to five runs even the widest
-interval, from the smallest to the largest, has less than 95 %: its own confidence (93.8 % for five runs, 87.5 % for
+Hettmansperger and Sheather (1986), which hardly depends on the distribution. With five runs or fewer, even the widest
+interval, from the smallest to the largest, has less than 95 %; its own confidence (93.8 % for five runs, 87.5 % for
 four) is then returned.
 
-Student's interval of the mean is not used: for launches on one GPU, where slow ones form a tail, its 95 % cover 77 to
-87 % (docs/acceptance.md).
+Student's interval of the mean is not used: on one GPU, where slow launches form a tail, its 95 % cover 77 to 87 %
+(docs/acceptance.md).
 """
 
 from __future__ import annotations

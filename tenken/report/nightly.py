@@ -79,7 +79,7 @@ def render(gate: Gate, written: str = "") -> str:
         standing=[s for s in shown if s.standing],
         rest=[s for s in shown if not s.finding.alarming],
         measures=[m for one in gate.systems for m in _measures(one)][:MAX_MEASURES],
-        powers=[sentences.power_sentence(one, gate.least) for one in gate.systems],
+        powers=[sentences.power_sentence(one, gate.judged_from) for one in gate.systems],
         written=written or datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
         script=script,
@@ -104,7 +104,7 @@ def _shown(gate: Gate) -> list[Shown]:
                     entry.plot = Plot(*trends.draw(one.history, one.found, finding, f"t{number}"))
                 except ImportError as error:
                     entry.plot = Plot(missing=f"Plots need matplotlib ({error}); install tenken[reports].")
-                except Exception as error:  # a failed plot must not prevent the page
+                except Exception as error:  # a plot that fails must not prevent the page
                     entry.plot = Plot(missing=f"No plot: {type(error).__name__}: {error}")
             out.append(entry)
     return out

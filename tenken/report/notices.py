@@ -39,7 +39,7 @@ def text(gate: Gate) -> str:
         states = ", ".join(f"{n} {state}" for state, n in sorted(one.states.items()))
         lines.append(
             f"\n{one.history.system}, night of {one.night}: {len(one.history.series)} series over "
-            f"{len(one.history.nights)} nights; {states} (judged from {gate.least} nights of baseline on)"
+            f"{len(one.history.nights)} nights; {states} (a series is judged from its {gate.judged_from}th night on)"
         )
         for finding in one.in_order():
             if sentences.was_withdrawn(one.history, finding):
@@ -63,7 +63,7 @@ def text(gate: Gate) -> str:
             if finding.acknowledged:
                 lines.append(f"    acknowledged: {finding.acknowledged}")
         lines += [f"Note: {note}" for note in one.notes]
-        lines.append(sentences.power_sentence(one, gate.least))
+        lines.append(sentences.power_sentence(one, gate.judged_from))
     alarms = [(one.history, f) for one in gate.systems for f in one.in_order() if f.alarming]
     if alarms:
         lines.append(f"\nTo accept one, add to {acknowledged.FILE.parent.name}/{acknowledged.FILE.name}:")
@@ -80,7 +80,7 @@ def as_json(gate: Gate) -> dict[str, Any]:
         "verdict": gate.verdict,
         "exit_code": gate.exit_code,
         "archive": str(gate.archive),
-        "least_nights": gate.least,
+        "least_nights": gate.judged_from,
         "incomplete": gate.incomplete,
         "bad_files": [{"file": f, "reason": r} for f, r in gate.ingested.bad],
         "systems": [
@@ -127,7 +127,7 @@ def _finding(history: History, f: Finding) -> dict[str, Any]:
 
 
 def junit(gate: Gate) -> str:
-    """One test case per series, its numbers as properties; a finding is a failure of each of its members."""
+    """One test case per series, with its numbers as properties; a finding is a failure of each of its members."""
     root = ElementTree.Element("testsuites", name="tenken gate")
     for one in gate.systems:
         history, failed = one.history, {r: f for f in one.alarms for r in f.rows}
@@ -195,7 +195,7 @@ def markdown(gate: Gate) -> str:
         rest = [f for f in one.in_order() if not f.alarming and not one.is_past(f)]
         rest = [f for f in rest if not sentences.was_withdrawn(one.history, f)]
         lines += [f"- {_plain(sentences.sentence(one.history, f))}" for f in rest] + [""] * bool(rest)
-        lines += [sentences.power_sentence(one, gate.least), ""]
+        lines += [sentences.power_sentence(one, gate.judged_from), ""]
     if gate.incomplete:
         lines += ["## Incomplete", "", *[f"- {_plain(reason)}" for reason in gate.incomplete], ""]
     return "\n".join(lines)

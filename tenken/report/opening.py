@@ -27,7 +27,7 @@ _MOST_NAMES = 12
 def machine(session: Session) -> list[tuple[str, str]]:
     """The machine, as (label, text): as reported by the programs, then as detected before the run."""
     results = [case.result for case in session.counted if case.result is not None]
-    # a program of others does not describe the host
+    # a third-party program does not describe the host
     hosts = {result.host.name: result.host for result in results if not result.by_others}
     devices: dict[tuple[str, int], Device] = {}
     for result in results:
@@ -48,7 +48,7 @@ def machine(session: Session) -> list[tuple[str, str]]:
 
 
 def judged_by(rows: Iterable[Row]) -> list[tuple[str, str]]:
-    """Number of values by kind of criterion, as (kind, text); those without one last."""
+    """Number of values by kind of criterion, as (kind, text); values without one come last."""
     counts = Counter(row.criterion for row in rows)
     said = [(kind, f"{_values(counts[kind])}, {meaning}") for kind, meaning in CRITERIA.items() if counts[kind]]
     if counts[""]:

@@ -1,7 +1,7 @@
 """The page of one session: what it shows and how much of it, and the HTML itself.
 
-A page of any session stays readable and below about 3 MB: a few records are shown in full; many are summarised by
-metric, with all others than PASS in full, worst first. Omissions are stated, with their location.
+A page of any session stays readable and below about 3 MB. A few records are shown in full; many are summarised by
+metric, with all that are not PASS in full, worst first. Omissions are stated, with their location.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ TEMPLATES = Path(__file__).parent / "templates"
 MAX_DETAIL, MAX_PLOTS = 1_600_000, 40
 #: Maximum records of a check that are shown individually before they are summarised
 MAX_WHOLE = 4
-#: Rows of the table of verdicts before the passing subjects of a case share one
+#: Number of rows in the table of verdicts from which on the passing subjects of a case share one row
 MAX_VERDICT_ROWS = 400
-#: Rows of a table of metrics (five times as many folded); samples in plots of a failed metric, and of another
+#: Rows of a table of metrics (five times as many folded); samples in plots of a failed metric, and of other metrics
 MAX_ROWS, MAX_SAMPLES, SOME_SAMPLES = 60, 400, 10
 #: Maximum passed checks listed per verification, and folded rows per table.
 MAX_PASSED, MAX_FOLDED = 12, 60
@@ -135,7 +135,7 @@ class Shown:
         self.first: dict[tuple[str, str], str] = {}
 
     def elsewhere(self, kind: str, content: Any, anchor: str) -> str:
-        """The record that shows the same; empty: this one does."""
+        """The record that shows the same; empty if this is the first one."""
         first = self.first.setdefault((kind, repr(content)), anchor)
         return "" if first == anchor else first
 
@@ -179,7 +179,7 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
 
 
 def pages(session: Session, catalogue: Mapping[str, Program], written: str, beside: str) -> tuple[str, str]:
-    """The page that is read and mailed, and the records that it links to in a file named `beside`."""
+    """The page that is read and mailed, and its records, which it links to in a file named `beside`."""
     return _pages(session, catalogue, written, beside)
 
 
@@ -372,7 +372,7 @@ def _verdict_rows(session: Session, rows: Mapping[int, list[Row]], anchors: Mapp
 
 
 def _subjects(case: Case, rows: list[Row]) -> list[dict[str, Any]]:
-    """Verdict per subject of a case; findings without a subject (or about all) have one row together."""
+    """Verdict per subject of a case; findings without a subject (or about all of them) share one row."""
     if case.build:
         return [_verdict_row("build", case.verdict, [], case.findings)]
     groups: dict[str, list[Row]] = {}
@@ -447,7 +447,7 @@ def _sections(
                 cases,
             )
         )
-    # If the page cannot contain everything the worst records have priority, so they are rendered first.
+    # If the page cannot contain everything, the worst records have priority; they are rendered first.
     room, shown = MAX_DETAIL, Shown()
     template = environment.get_template("record.html").module
     for section in sorted(sections, key=lambda s: VERDICTS.index(s.verdict)):
@@ -636,7 +636,7 @@ def _facts(case: Case) -> list[tuple[str, Any]]:
 
 
 def _built(case: Case) -> list[tuple[str, Any]]:
-    """The build of a program and its host: usually the same in all records of a page."""
+    """The build of a program and its host, usually the same in all records of a page."""
     if case.result is None:
         return []
     result = case.result

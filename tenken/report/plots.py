@@ -40,7 +40,8 @@ SERIES = tuple(COLOURS[f"c{i}"] for i in range(8))
 MAX_POINTS = 600
 #: Number of bars beyond which the subjects of a bar plot become a strip of dots per metric.
 MAX_BARS = 40
-#: Maximum lines overlaid in one panel, panels of one plot, cells of a heat map's side, labelled outliers of a strip
+#: Maximum lines overlaid in one panel, panels in one plot, cells along a side of a heat map, labelled outliers in a
+#: strip
 MAX_LINES, MAX_PANELS, MAX_SIDE, MAX_LABELS = 16, 12, 24, 5
 #: Number of texts whose sizes are cached.
 MAX_SIZES = 10_000
@@ -154,7 +155,7 @@ def _svg(figure: Any, ident: str, caption: str) -> str:
 def _arrange(figure: Any, renderer: Any) -> None:
     """Places the axes of a grid so that no label is cut off or covered.
 
-    matplotlib's constrained layout does this by laying out all ticks eight times; here each axis is measured once,
+    matplotlib's constrained layout does this by laying out all ticks eight times. Here each axis is measured once,
     vertical ones first, since the remaining width determines the ticks of the others.
     """
     margins = _Margins(*([0.0] * len(figure.axes) for _ in range(4)))
@@ -238,7 +239,7 @@ def _horizontal(axis: Any, renderer: Any) -> Any:
 
 
 def _ticks(side: Any, renderer: Any) -> Any:
-    """The box of the ticks of an x or y axis without its label, which would make matplotlib lay it out again."""
+    """The box of the ticks of an x or y axis, without its label, which would make matplotlib lay it out again."""
     side.label.set_visible(False)
     side.set_label_coords(*side.label.get_position())
     return side.get_tightbbox(renderer) or side.axes.bbox
@@ -263,7 +264,7 @@ def themed(svg: str, ident: str, caption: str, width: int, height: int) -> str:
     body = body[body.index(">") + 1 :]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
     body = body.replace("xlink:href", "href")
-    # Names like figure_1 repeat in each drawing of a page; only hashed ones are referred to.
+    # Names like figure_1 repeat in each drawing of a page; references use only hashed ones.
     body = re.sub(r'<g id="[^"]*">', "<g>", body)
     short: dict[str, str] = {}
     body = re.sub(
@@ -346,9 +347,9 @@ def _tenths(count: int) -> str:
 
 
 def _joined(body: str) -> str:
-    """Merges grid lines and spines of one style into one path, and ticks likewise, which matplotlib draws one by one.
+    """Merges grid lines and spines of one style into one path, and ticks likewise; matplotlib draws them one by one.
 
-    They are drawn at the position of the first, since nothing drawn in between can cover those of other axes.
+    They are drawn where the first was, since nothing drawn in between can cover those of other axes.
     """
     of_line = r'style="([^"]*stroke: var\(--line\)[^"]*)"'
     paths: dict[str, list[str]] = {}
@@ -468,7 +469,7 @@ def _grouped(rows: Iterable[Row], name: Callable[[Row], Any]) -> dict[Any, list[
 
 
 def _left_out(count: int, what: str) -> str:
-    """The end of a caption that states the omissions."""
+    """The end of a caption, which states what was left out."""
     return f"; {count} more {what}{'' if count == 1 else 's'} left out" if count > 0 else ""
 
 
@@ -717,7 +718,7 @@ def _series(rows: list[Row]) -> tuple[Any, str]:
     names = every[:MAX_PANELS]
     columns = 1 if len(names) == 1 else 2
     lines = math.ceil(len(names) / columns)
-    # A common scale for panels of similar range; next to one of 4000 GB/s one of 50 would be unreadable.
+    # A common scale for panels of similar range; a panel of 50 GB/s would be unreadable on the scale of one of 4000.
     middles = [abs(r.median or 0) for r in rows]
     alike = len({unit for unit, _ in names}) == 1 and min(middles) > 0.2 * max(middles)
     figure, axes = _axes(
@@ -808,7 +809,7 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
     kept = [_with_best(list(of), MAX_LINES, of.__getitem__) for of in lines]
     paths = _unique(itertools.chain(*kept))
     shade = {p: SERIES[i % len(SERIES)] for i, p in enumerate(paths)}
-    # colours repeat from the ninth line on, and those lines are dotted
+    # colours repeat from the ninth line on; those lines are dotted
     kinds = {p: "line" if i < len(SERIES) else "dotted" for i, p in enumerate(paths)}
     style = {p: "solid" if kind == "line" else (0, (1, 2)) for p, kind in kinds.items()}
     for axis, panel, of, chosen in zip(axes, panels[:2], lines, kept, strict=True):
@@ -902,14 +903,14 @@ def _log_axes(axis: Any, key: str, panel: list[Row]) -> None:
         axis.set_xticks(ticks, [words.size(t) for t in ticks])
         axis.minorticks_off()
     elif x[-1] >= 1e5 and axis.get_xscale() == "linear":
-        axis.xaxis.set_major_formatter(EngFormatter(sep="\u202f"))  # 200 M: a factor at the end hides the label
+        axis.xaxis.set_major_formatter(EngFormatter(sep="\u202f"))  # 200 M: a factor at the end would hide the label
     axis.set_xlabel(key.replace("_", " ") if not in_bytes else "size", loc="right")
     axis.set_ylabel(panel[0].unit)
     axis.grid(True)
 
 
 def _matrix(rows: list[Row]) -> tuple[Any, str]:
-    """From-to matrix as a heat map with numbers; of several sizes the last one; a panel per metric."""
+    """From-to matrix as a heat map with numbers, a panel per metric; of several sizes only the last one."""
     rows = _need([r for r in rows if r.value is not None and r.ends], "pairs")
     panels = []
     for members in _grouped(rows, lambda r: (r.title, r.unit)).values():

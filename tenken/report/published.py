@@ -62,8 +62,8 @@ class Panel:
 
 
 def measured(row: Row, system: System, result: Result) -> bool:
-    """Whether a result contains the row: a value with the coordinates of its reference; for a row without a reference,
-    all that the row requests from its job.
+    """Whether a result contains the row: a value at the coordinates of its reference or, for a row without a reference,
+    everything that the row requests from its job.
     """
     if row.metric:
         return any(True for reference in row.references(system) for _ in _measured(row, reference, [result]))
@@ -118,8 +118,8 @@ def machine(result: Result) -> str:
 
 
 def _sizes(row: Row) -> dict[str, list[str]]:
-    """Published sizes of a row's problem, each with its values: 4 and 8 GB with the same value are one reference
-    without a size."""
+    """Published sizes of a row's problem, each with its values. If 4 and 8 GB have the same value, they are one
+    reference without a size."""
     asked = row.run.asked if row.run else {}
     return {
         key: [str(one) for one in (value if isinstance(value, list) else [value])]
@@ -129,8 +129,8 @@ def _sizes(row: Row) -> dict[str, list[str]]:
 
 
 def _alike(row: Row, reference: Reference, metric: MetricValue, result: Result) -> bool:
-    """Whether a value was measured as the reference was; paths of file systems differ everywhere, and only whether
-    nodes share it counts. The environment of a reference corresponds to the back end of a result.
+    """Whether a value was measured as the reference was. Paths of file systems differ everywhere, so it counts only
+    whether nodes share the file system. The environment of a reference corresponds to the back end of a result.
     """
     here = {**result.parameters, **metric.at}
     backend = result.parameters.get("backend")
@@ -154,7 +154,7 @@ def _axis(lines: Sequence[Line]) -> str:
         return "repetition"
     for key in SWEEPS:
         found = [line.reference.parameters.get(key) for line in lines]
-        # two lines at one place would each need a legend: separate rows distinguish them
+        # two lines at one place would each need a legend, so separate rows distinguish them
         if len(lines) > 1 and all(isinstance(one, (int, float)) for one in found) and len(set(found)) == len(found):
             return key
     return ""

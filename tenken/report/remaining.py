@@ -1,7 +1,7 @@
 """What an acceptance still needs: runs of which clauses, and which clauses no further run could save. Pure, no output.
 
-Nothing is accepted early: a remaining run could have a wrong result. A contract is rejected early if no remaining run
-can change that.
+Nothing is accepted early, since a remaining run could have a wrong result. A contract is rejected early if no remaining
+run can change that.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ ENDLESS = 1e30
 
 @dataclass(frozen=True)
 class Batch:
-    """Checks of one session: names as ReFrame lists them, over `nodes` nodes together and for `hours` each (None: as
-    the checks have it), in a mode that selects them.
+    """Checks of one session: names as ReFrame lists them, over `nodes` nodes together and for `hours` each (None: the
+    check's own), in a mode that selects them.
     """
 
     names: tuple[str, ...]
     nodes: int | None = None
     hours: float | None = None
     mode: str = ""
-    #: What sets nodes and hours, for `reframe -S`: by variable of a class.
+    #: The variable of a class that sets nodes or hours, for `reframe -S`.
     variables: Mapping[str, str] = field(default_factory=dict, compare=False)
     #: The clauses, by id, that its checks measure.
     clauses: frozenset[str] = field(default=frozenset(), compare=False)
@@ -52,9 +52,10 @@ class Batch:
 
 
 def checks_of(clause: Clause, offered: Iterable[Offered], mode: str = "") -> list[Offered]:
-    """The checks that measure a clause, each case by its full name: those that the mode selects, otherwise all.
+    """The checks that measure a clause, each case by its full name: those that the mode selects, or all if it selects
+    none.
 
-    Where the clause names none, those that must report its metric and subject, if there are any.
+    If the clause names none, those that must report its metric and subject, if there are any.
     """
     during = str(clause.at.get(power.DURING)) if clause.program == power.PROGRAM else None
     found = [
@@ -71,7 +72,7 @@ def checks_of(clause: Clause, offered: Iterable[Offered], mode: str = "") -> lis
 
 
 def missing_runs(requirement: Requirement) -> int:
-    """Number of valid runs that a requirement lacks on the device with the fewest; none if too many were INVALID."""
+    """Number of valid runs that a requirement lacks on the device with the fewest; 0 if too many runs were INVALID."""
     clause = requirement.clause
     most = RETESTS if clause.retests is None else clause.retests
     return max(
@@ -93,7 +94,8 @@ def open_clauses(found: Acceptance) -> dict[str, int]:
 
 
 def batches(found: Acceptance, offered: Iterable[Offered], mode: str = "") -> list[Batch]:
-    """The sessions of the next round: what the open clauses need, those of single nodes first, of hours last."""
+    """The sessions of the next round: what the open clauses need, those of single nodes first and those of hours
+    last."""
     wanted = open_clauses(found)
     measured: dict[str, set[str]] = {}
     for one in found.requirements:
@@ -102,8 +104,8 @@ def batches(found: Acceptance, offered: Iterable[Offered], mode: str = "") -> li
 
 
 def next_round(found: Acceptance, offered: Iterable[Offered], mode: str, now: datetime) -> list[Batch]:
-    """The sessions of the next round; once all clauses have their runs and the hours of stability have passed, one of
-    all clauses that are compared.
+    """The sessions of the next round. Once all clauses have their runs and the hours of stability have passed, one
+    session of all clauses that are compared.
     """
     there = list(offered)
     due = stability_due(found)
@@ -113,7 +115,8 @@ def next_round(found: Acceptance, offered: Iterable[Offered], mode: str, now: da
 
 
 def stability_due(found: Acceptance) -> datetime | None:
-    """From when on one more round is needed for stability; None if it is decided, not agreed, or clauses lack runs."""
+    """The time from which on one more round is needed for stability; None if it is decided or not agreed, or if clauses
+    lack runs."""
     rule = found.contract.stability
     if rule is None or found.stability != INCONCLUSIVE or not found.first or open_clauses(found):
         return None
@@ -121,7 +124,7 @@ def stability_due(found: Acceptance) -> datetime | None:
 
 
 def lacking(found: Acceptance, batch: Batch, nodes: Sequence[str]) -> dict[str, int]:
-    """Runs that each of these nodes lacks of the checks of a batch; nodes that lack none are left out."""
+    """Runs of a batch's checks that each of these nodes lacks; nodes that lack none are left out."""
     wanted = open_clauses(found)
     runs: dict[str, int] = {}
     for clause in found.contract.clauses:
@@ -154,7 +157,7 @@ def _successors(found: Acceptance, uuid: str) -> set[str]:
 def _batches(
     clauses: Iterable[Clause], offered: Sequence[Offered], mode: str, measured: Mapping[str, Collection[str]]
 ) -> list[Batch]:
-    """`measured`: by clause, further checks that measured it without having to, which need their runs too."""
+    """`measured`: by clause, other checks that happened to measure it, and that need their runs too."""
     names: dict[tuple[float, int, str], dict[str, Offered]] = {}
     of: dict[tuple[float, int, str], set[str]] = {}
     for clause in clauses:
@@ -165,7 +168,7 @@ def _batches(
             key = (clause.hours or 0, nodes if nodes > 1 else 0, theirs)
             names.setdefault(key, {})[one.name] = one
             of.setdefault(key, set()).add(clause.id)
-    # a longer run of a check counts for clauses on a shorter one
+    # a longer run of a check also counts for clauses on a shorter one
     for key, asked in names.items():
         longer = {
             name for other, more in names.items() if other[1:3] == key[1:3] and other[0] > key[0] for name in more

@@ -46,7 +46,7 @@ class Row:
     #: maximum of the hardware, by data sheet or as reported by the device
     limit: float | None = None
     limit_basis: str = ""
-    #: attainable value of the same run: the two are never interchanged
+    #: attainable value of the same run; never confused with the peak
     attainable: float | None = None
     #: relative to the peak if known, otherwise to the attainable value, as stated by `of_attainable`
     efficiency: float | None = None
@@ -60,7 +60,7 @@ class Row:
 
     @property
     def spread(self) -> float | None:
-        """(best - median) / best, the quantity limited by max_spread; a fraction, None without both."""
+        """(best - median) / best, the quantity that max_spread limits; a fraction, None if either is missing."""
         if not self.best or self.median is None:
             return None
         return abs(self.best - self.median) / abs(self.best)
@@ -78,7 +78,7 @@ class Row:
 
     @property
     def of_attainable(self) -> bool:
-        """Whether the efficiency is relative to the attainable value of the same run, because no peak is known."""
+        """Whether the efficiency is relative to what the same run attained, because no peak is known."""
         return self.limit is None and self.attainable is not None
 
     @property
@@ -140,7 +140,7 @@ def _judged_alone(metric_id: str, judged: JudgedMetric, case: Case) -> Row:
 
 def _judge(row: Row, judged: JudgedMetric | None, limit: Limit | None) -> None:
     if judged is None:
-        # An unjudged value must not look green; the page states this in words.
+        # A value that was not judged must not look green; the page says so in words.
         row.notes.append("not judged")
         row.verdict = RECORDED
     else:

@@ -18,7 +18,7 @@ from tenken.report.session import Case, Session, came_too_late
 @dataclass(frozen=True)
 class Figure:
     """A key figure: a metric of a program for these kinds of subject, `at` these coordinates or parameters of its run;
-    of several points the best one.
+    if there are several points, the best one.
     """
 
     title: str
@@ -32,7 +32,7 @@ def _figure(title: str, program: str, metric: str, kinds: str, **at: Any) -> Fig
     return Figure(title, program, metric, tuple(kinds.split()), at)
 
 
-#: What a buyer looks for, in the order in which equal ones are listed.
+#: What a buyer looks for, in the order in which figures of equal rank are listed.
 FIGURES = (
     _figure("GPU memory, triad", "stream", "triad", "gpu"),
     _figure("Host to GPU", "transfer", "htod_pinned", "gpu"),
@@ -57,7 +57,7 @@ MAX_SUBJECTS = 4
 
 @dataclass(frozen=True)
 class Score:
-    """One line: a figure of a subject. `share` is relative to the value that `against` names."""
+    """One line: a figure of a subject. `share` is relative to the limit that `against` names."""
 
     figure: str
     subject: str
@@ -141,7 +141,7 @@ def _score(figure: Figure, row: Row, case: Case) -> Score:
 
 
 def _of_another_subject(row: Row, case: Case) -> bool:
-    """Whether the case's findings concern other parts than that of the row."""
+    """Whether the case's findings concern other parts than this row's."""
     places = {finding.subject.place for finding in case.findings if finding.subject is not None}
     named = {finding.metric for finding in case.findings if finding.metric}
     return bool(places) and row.subject not in places and row.id not in named
@@ -205,7 +205,7 @@ def _many(count: int, unit: str) -> str:
 
 
 def without_criterion(session: Session) -> str:
-    """One line on the checks that measured, but were compared with nothing."""
+    """One line on the checks that measured but had nothing to be compared with."""
     names = list(dict.fromkeys(case.base_check for case in session.tests if case.verdict == RECORDED))
     count = sum(case.verdict == RECORDED for case in session.tests)
     if not names:

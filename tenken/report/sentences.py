@@ -75,14 +75,14 @@ def was_withdrawn(history: History, finding: Finding) -> bool:
 
 
 def _changed(history: History, finding: Finding) -> bool:
-    """Whether the environment of any member changed near the shift: it must then not be called unchanged."""
+    """Whether the environment of any member changed near the shift, which must then not be called unchanged."""
     return any(causes.changes(history, row, finding.night) for row in finding.rows)
 
 
-def power_sentence(one: Judged, least: int) -> str:
+def power_sentence(one: Judged, judged_from: int) -> str:
     """The detection sensitivity."""
     if not one.power:
-        return f"{one.history.system}: too few nights to detect anything yet (at least {least} of baseline are needed)."
+        return f"{one.history.system}: too few nights yet: a series is judged from its {judged_from}th night on."
     parts = []
     for nights, (half, most) in one.power.items():
         if math.isfinite(half):

@@ -1,7 +1,7 @@
 """One session for a page: the archive's records joined with ReFrame's run report and the plan.
 
-A test case of the run report without a record is a FAIL with ReFrame's reason; if a record and ReFrame's result differ,
-the worse one counts; an unreadable file is listed and does not stop the page.
+A test case of the run report without a record is a FAIL with ReFrame's reason. If a record and ReFrame's result differ,
+the worse one counts. An unreadable file is listed and does not stop the page.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Case:
 
     @property
     def decisive(self) -> list[Finding]:
-        """The findings that made the verdict; all of them where none did."""
+        """The findings that made the verdict; all findings if none did."""
         return [finding for finding in self.findings if finding.verdict == self.verdict] or self.findings
 
     @property
@@ -155,8 +155,8 @@ def not_run(case: Case) -> str | None:
 def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) -> Session:
     """Reads session `name` from the archive `perflogs`; raises NoSession if it does not exist.
 
-    With `each`, every case of a record is passed on as it is read, and its samples and values are then
-    dropped: memory use is small for a session of any size.
+    With `each`, every case is passed on as its record is read, and its samples and values are then dropped, so that
+    memory use is small for a session of any size.
     """
     if not perflogs.is_dir():
         raise NoSession(f"no archive at {perflogs}: name the folder of the archive with --archive")
@@ -207,7 +207,7 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
             "so checks that never ran would be hidden."
         )
     elif not plan:
-        # A plain `reframe` run writes none; its results are equally valid.
+        # A plain `reframe` run writes no plan; its results are equally valid.
         notes.append(
             "This session has no plan, which `make run` writes: checks that do not apply to the machine are not listed "
             "here (`tenken checks --system NAME` lists them)."
@@ -296,7 +296,7 @@ def _keys(testcase: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _place(nodes: Iterable[str]) -> tuple[str, ...]:
-    """The nodes of a run, for names of any length: a run elsewhere is another case, not an attempt."""
+    """The nodes of a run, for names of any length; a run elsewhere is another case, not an attempt."""
     return tuple(sorted({node.split(".")[0].lower() for node in nodes}))
 
 
@@ -337,7 +337,7 @@ def _join(recorded: list[Case], run: Mapping[str, Any]) -> list[Case]:
 
 
 def _attempts_of(testcase: Mapping[str, Any], places: Mapping[tuple[str, ...], list[Case]]) -> list[Case] | None:
-    """The attempts that precede a test case of the run report; None: it left no record where it ran."""
+    """The attempts that precede a test case of the run report; None: it left no record on the node where it ran."""
     if len(places) == 1:
         return next(iter(places.values()))
     where = _place(str(n) for n in _list(testcase.get("job_nodelist")))

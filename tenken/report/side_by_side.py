@@ -1,4 +1,4 @@
-"""Rows of a page in which a session has the same quantity from a program of this suite and from a third-party one."""
+"""Rows of a page for quantities that a session measured both by a program of this suite and by a third-party one."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _compared(
 def _grouped(
     pair: Mapping[str, Any], some: list[tuple[Case, Row]], at: Mapping[str, Any]
 ) -> dict[tuple[Any, ...], tuple[Case, Row]]:
-    """The value that counts for each combination of what must be equal: of several subjects the worst or the best."""
+    """The value that counts for each combination of what must be equal; of several subjects, the worst or the best."""
     result: dict[tuple[Any, ...], tuple[Case, Row]] = {}
     worst = pair.get("over", "worst") == "worst"
     for case, row in some:

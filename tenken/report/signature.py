@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tenken.errors import TenkenError
 
-#: Namespace of the signature: one for another purpose does not count.
+#: Namespace of the signature; a signature for another purpose does not count.
 PURPOSE = "tenken-accept"
 SUFFIX = ".sig"
 

@@ -31,7 +31,7 @@ from tenken.report.acceptance import (
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-#: Maximum lines of a list, and GPUs in the scope, before the report refers to acceptance.json.
+#: Maximum lines of a list, and GPUs in the scope; beyond that the report refers to acceptance.json.
 MOST, PARTS = 8, 32
 #: Possible names of a headless browser.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
@@ -124,7 +124,7 @@ def _conditions(found: Acceptance) -> str:
 
 
 def _open(found: Acceptance) -> str:
-    """What remains open besides the clauses: punch list and stability period, in brief."""
+    """What remains open in addition to the clauses, in brief: punch list and stability period."""
     items = [item for item in found.contract.punch_list if item.open and item.id not in found.repaired]
     dates = sorted(item.due for item in items if item.due)
     listed = f"{len(items)} open" + (f", first due {dates[0]}" if dates else "")

@@ -86,7 +86,7 @@ def fingerprint_changes(history: History, row: int, most: int = 4) -> list[tuple
 
 
 def sparkline(values: np.ndarray, width: int = 180, height: int = 28) -> str:
-    """A row of nights as a line of this many pixels; gaps remain gaps, the last night is a dot."""
+    """A row of nights as a line of this many pixels; gaps remain gaps, and the last night is a dot."""
     known = values[np.isfinite(values)]
     if len(known) < 2:
         return ""

@@ -4,8 +4,8 @@
     python -m tools.bench.detection --rivals        # and the rules in common use, and the oracles
     python -m tools.bench.detection --otava FILE    # and what tools.bench.otava_detect wrote (repeatable)
 
-False findings are counted on whole fleets, as they would be reported; detection on series that move alone in a fleet of
-200. Every percentage comes with its standard error.
+False findings are counted on whole fleets, as they would be reported, and detection on series that move alone in a
+fleet of 200. Every percentage comes with its standard error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ UP = np.ones(SERIES, bool)
 OF_LEVELS = [row for row in ROWS if row.change.scatter == 1]
 _ASKED = {family.name: FALSE_AT_MOST for family in TUNED + SHAPES}
 _ASKED |= {family.name: RESTLESS_AT_MOST for family in RESTLESS + AWKWARD}
-# no requirement for the held-out family: it shows the limits of the method
+# no requirement for the held-out family, which shows the limits of the method
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ class Column:
 
 
 def first_finding(row: Row, seeds: tuple[int, ...], settings: Settings) -> np.ndarray:
-    """Values of each series from the change to its first finding of the row's kind; very many without one."""
+    """Number of values of each series from the change to its first finding of the row's kind; very large if there is
+    none."""
     values = _planted(row, seeds)
     errors = _errors(row.family, *values.shape)
     findings = detect(values, np.ones(len(values), bool), settings, alone_among=SERIES, errors=errors)
@@ -107,7 +108,7 @@ def _since(values: np.ndarray) -> np.ndarray:
 
 
 def _errors(family: str, series: int, nights: int) -> np.ndarray | None:
-    """The standard error that the nights of a family state, if they do."""
+    """The standard error that the nights of a family state, if they state one."""
     errors = FAMILIES[family].errors
     return errors(series, nights) if errors is not None else None
 
@@ -168,7 +169,7 @@ def rule(title: str, seeds: tuple[int, ...], alarm: rivals.Rule) -> Column:
 
 
 def told(title: str, seeds: tuple[int, ...], evidence_for: Callable[[Row], rivals.Evidence]) -> Column:
-    """A detector that knows the family: its threshold is the lowest that keeps the false rate in it."""
+    """A detector that knows the family: its threshold is the lowest that keeps the permitted false rate there."""
     false: dict[str, Rate] = {}
     found = {}
     silent: dict[tuple, np.ndarray] = {}

@@ -1,16 +1,17 @@
-"""Limits of any method, by likelihood ratio: losses reported if only the noise tripled, steps found in two nights.
+"""Limits of any method, by likelihood ratio: losses reported when only the noise tripled, and steps found in two
+nights.
 
     python -m tools.bench.floor [--draws N]
 
-A method that finds a share of all steps within k nights reports at least the printed share of series whose noise
-triples, on the first k nights alone: among all regions of k values with this share of steps, the region with the
+A method that finds a given share of all steps within k nights must report at least the printed share of series whose
+noise triples, on the first k nights alone. Among all regions of k values with this share of steps, the one with the
 largest likelihood ratio of a step to the noise has the smallest share of the noise (Neyman and Pearson 1933). Values
 are normal and independent, and level and noise before the change are known. The last column is what the gate reports
-within k nights. A method does not know on which night a step begins, and chance has another opportunity on each: the
-limit is below what is possible.
+within k nights. A method does not know on which night a step begins, and chance has another opportunity on each night,
+so this limit cannot be reached.
 
-The second table is the maximum share of steps of 5 % found by two values at a rate of false findings, for a method that
-knows the noise, the level and the size of the step.
+The second table has the maximum share of steps of 5 % that two values can show at a given rate of false findings, for a
+method that knows the noise, the level and the size of the step.
 """
 
 from __future__ import annotations
@@ -77,12 +78,12 @@ PAIRS = {"gamma": _gamma, "mixed": _mixed}
 def found_by_two(family: str, rate: float, draws: int, seed: int = 1) -> float:
     """Maximum percentage of steps found by two values at `rate` false findings per month of a fleet."""
     weight = np.sort(np.exp(PAIRS[family](np.random.default_rng(seed), draws)))
-    # what chance produces as often as the most likely pairs of this number: Neyman and Pearson, by importance sampling
+    # what chance produces as often as this number of most likely pairs: Neyman and Pearson, by importance sampling
     return 100 * float((np.cumsum(weight) / draws <= rate / SERIES_NIGHTS_A_MONTH).mean())
 
 
 def gate() -> dict[int, float]:
-    """Percentage of series with tripled normal noise of which the gate reports a loss, by number of nights."""
+    """The gate on series whose normal noise tripled: percentage reported as a loss, by number of nights."""
     row = next(row for row in ROWS if row.name == "scatter x 3, lognormal, a loss")
     first = detection.first_finding(row, SEEDS["held-out"][:FLEETS], Settings())
     return {nights: 100 * float((first <= nights).mean()) for nights in (2, 3)}

@@ -3,8 +3,8 @@
     python -m tools.bench.intervals [--rounds N]
 
 Simulated runs with five distributions of noise, and runs drawn from 60 launches on one H200 (h200_run_to_run.csv),
-whose median is then the true one. For comparison common alternatives: Student's interval of the mean, and samples
-within one run treated as runs. Exit status 1 if a coverage is not within 93 to 97 %.
+whose median then counts as the true one. For comparison common alternatives: Student's interval of the mean, and
+samples within one run treated as runs. Exit status 1 if a coverage is not within 93 to 97 %.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def simulated(rounds: int, seed: int) -> dict[tuple[str, int], tuple[float, floa
 
 
 def resampled(rounds: int, seed: int) -> dict[tuple[str, int], tuple[float, float]]:
-    """The same for runs drawn, with replacement, from real launches."""
+    """The same for runs drawn with replacement from real launches."""
     source = np.random.default_rng(seed)
     found = {}
     for name, values in launches().items():

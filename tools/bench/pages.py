@@ -1,7 +1,7 @@
 """Cost of the pages of large sessions: `python -m tools.bench.pages [--nodes N]` prints a table.
 
 1,000 nodes x 12 checks as a grid, and eight GPUs with sweeps of all pairs as one page, each in a separate process.
-Exit status 1 if one exceeds the limits of time, memory or size.
+Exit status 1 if a session exceeds the limits of time, memory or size.
 """
 
 from __future__ import annotations

@@ -4,13 +4,14 @@
 
 A clean step: seven entries that are all worse than the 21 before them, with medians more than 5 % apart. It is detected
 within this many entries if the gate opens a finding of this series by then that begins near it. A finding is noise if
-the medians of the ten and of the five entries since its beginning differ by less than 2 % from that of the ten before,
-and short if only that of the ten does. All are counted on entries on which a series could be judged, noise and short
-ones per month (30 entries) and 100 series. Series that became noisy are counted separately: their level did not move.
+the medians of the ten and of the five entries since its beginning differ by less than 2 % from that of the ten before.
+It is short if only the median of the ten does. All are counted on entries at which a series could be judged; noise and
+short ones per month (30 entries) and 100 series. Series that became noisy are counted separately: their level did not
+move.
 
-An entry counts as a night. Projects measure the commits of a day one after another, in one session on one machine,
-which a disturbance of that machine affects as a whole: with --days each series has one value per day, the median of its
-entries.
+An entry counts as a night. Projects measure the commits of a day one after another, in one session on one machine, and
+a disturbance of that machine affects the whole session. With --days each series has one value per day, the median of
+its entries.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ BEFORE, SINCE, SIDE, SHORT, PLAIN, LARGE, NOTHING = 21, 7, 10, 5, 0.05, 0.20, 0.
 SOON, LATE = 2, 7
 #: Entries of learning before a step, and entries within which its beginning must be detected.
 LEARNING, NEAR = 30, 5
-#: ... or before it, if a step has its maximum size an entry or two after its beginning.
+#: ... or before it, if the step is largest an entry or two after its beginning.
 EARLY = 2
 DAY = 86400  # seconds
 
@@ -92,7 +93,7 @@ def from_rule(alarms: np.ndarray) -> list[Told]:
 
 
 def three_nights(costs: np.ndarray, loss: float = 0.03, window: int = 30) -> np.ndarray:
-    """Three nights running worse by `loss` than the trailing median of the nights before them."""
+    """Three nights in a row worse by `loss` than the trailing median of the nights before."""
     out = np.zeros(costs.shape, bool)
     for night in range(LEARNING + 3, costs.shape[1]):
         median = row_median(costs[:, max(0, night - 2 - window) : night - 2])

@@ -89,7 +89,7 @@ def oracle(family_name: str, step: float, slope: float) -> Evidence:
     """Evidence of the CUSUM that knows the noise, the level and the exact change.
 
     No detector that has to learn can do better at the same false rate (Moustakides 1986, for a step in independent
-    noise). For the autocorrelated family the likelihood is that of the innovations; for the held-out family the
+    noise). For the autocorrelated family the likelihood is that of the innovations. For the held-out family the
     autocorrelation is left out, so it is no bound there.
     """
     family = FAMILIES[family_name]
@@ -132,7 +132,7 @@ def openings(alarms: np.ndarray) -> int:
 
 
 def threshold_for(evidence: np.ndarray, openings_at_most: float) -> float:
-    """Minimum threshold in the sample with at most this many openings."""
+    """The lowest threshold of the sample with at most this many openings."""
     candidates = np.unique(evidence[np.isfinite(evidence)])
     low, high = 0, len(candidates) - 1
     while low < high:

@@ -14,8 +14,9 @@ RESTLESS_AT_MOST = 2.0  # ... with permanently moving levels
 
 @dataclass(frozen=True)
 class Row:
-    """`targets`: nights -> minimum percentage detected within this many nights of the change, None if there is no
-    requirement; nights on which a series has a value, and `spare` more are simulated for series that often have none.
+    """`targets`: by number of nights, the minimum percentage detected within this many nights of the change, None if
+    there is no requirement. These are nights on which a series has a value; `spare` more are simulated for series that
+    often have none.
 
     A drift of 0.1 % has cost 2.9 % after 29 nights.  `noisy` rows require findings of that kind, others those of
     a level.  `left` rows count the findings of a level that were not withdrawn; their targets are maxima.
@@ -88,7 +89,7 @@ ROWS = (
 
 
 def planted(seed: int) -> int:
-    """Seed of the histories with a change: not those on which false findings are counted."""
+    """Seed of the histories with a change, which are not those on which false findings are counted."""
     return seed + 100_000
 
 

@@ -1,7 +1,7 @@
 """Simulated histories with known noise and known change, for the comparison of detectors.
 
 A history is `level * exp(noise + change)`: one value a night, a bandwidth (higher is better) whose natural
-logarithm carries the noise.  A "5 % step" moves the logarithm by -0.05, a fall of 4.88 %.
+logarithm carries the noise. A "5 % step" moves the logarithm by -0.05, which is a fall of 4.88 %.
 
 The parameters below were committed before any detector was written.  `HELD_OUT` and `HELD_OUT_SEEDS` were
 never used for tuning a detector; the benchmark prints them in a separate table.
@@ -88,7 +88,7 @@ def _bimodal(rng: np.random.Generator, series: int, nights: int) -> np.ndarray:
 
 @functools.cache
 def _measured() -> tuple[np.ndarray, ...]:
-    """Log of (run / median run) of each bandwidth measured run after run on an idle H200."""
+    """Log of (run / median run) of each bandwidth that was measured run after run on an idle H200."""
     with _RUN_TO_RUN.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     columns = [np.array([float(row[name]) for row in rows]) for name in _RUN_TO_RUN_COLUMNS]
@@ -266,7 +266,7 @@ def _sample_errors(series: int, nights: int) -> np.ndarray:
     return np.broadcast_to(_WITHIN / np.sqrt(_samples(nights)), (series, nights))
 
 
-#: Values that are no plain noise: their resolution, their calendar, their limits.
+#: Values with more than plain noise: their resolution, their calendar, their limits.
 AWKWARD = (
     Family("quantised", "0.8 %, recorded in steps of 1 %", _quantised),
     Family("weekly", "0.7 %, 2 % lower on two days of seven", _weekly),

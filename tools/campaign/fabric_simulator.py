@@ -16,7 +16,7 @@ NOISES = ("t(3)", "normal", "lognormal", "Laplace", "outliers", "growing", "drif
 
 @dataclass
 class Fabric:
-    """Nodes 0 to `count` - 1, LEAF of them on a leaf; the figure of a group falls with its size, its noise grows."""
+    """Nodes 0 to `count` - 1, LEAF of them on a leaf. A larger group has a lower figure and more noise."""
 
     count: int
     bad: frozenset[int] = frozenset()

@@ -1,7 +1,7 @@
 """A simulated scheduler with simulated nodes: jobs take no time and leave records as programs write them.
 
-For the tables of `bench` and for tests of what a kill at any moment may lose. The work of the nodes is not counted as
-cost of the submitting host.
+Used for the tables of `bench`, and for tests of what a kill at any moment may lose. The work of the nodes is not
+counted as cost of the submitting host.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class StandIn:
                 if self.rng.random() >= self.dies:
                     self._leave(job)
                     if self.rng.random() < self.twice:
-                        self._leave(job)  # its claim is taken: it will leave nothing
+                        self._leave(job)  # its claim is taken, so it will leave nothing
                 job["state"] = "ended"
         self.nodes_cpu_s += time.process_time() - began
 

@@ -25,7 +25,8 @@ class MutantError(Exception):
 class Mutant:
     """`old`, which occurs exactly once in `file`, is replaced by `new`; one of `tests` (pytest's names) must then fail.
 
-    `build`: the programs that these tests run, if the file is part of many; else everything that changes is built."""
+    `build`: the programs that these tests run, for a file that is part of many; otherwise everything that changes is
+    built."""
 
     name: str
     group: str
@@ -77,7 +78,7 @@ def _read(file: Path) -> Iterator[Mutant]:
 
 
 def chosen(mutants: Sequence[Mutant], patterns: Sequence[str]) -> tuple[Mutant, ...]:
-    """Those whose name, group or file matches a pattern, all without patterns. Raises MutantError if none does."""
+    """Those whose name, group or file matches a pattern; without patterns, all. Raises MutantError if none does."""
     if not patterns:
         return tuple(mutants)
     found = tuple(

@@ -19,9 +19,9 @@ class ArgumentError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// The options of one program. Every option is bound to a variable whose value at that moment is the
-/// default, and carries its unit in its name (--array-bytes), because the name, with - turned into _,
-/// is the key in the document's `parameters`.
+/// The options of one program. Every option is bound to a variable, whose value at that moment is the
+/// default. It carries its unit in its name (--array-bytes), because the name, with - turned into _, is the
+/// key in the document's `parameters`.
 class Arguments {
   public:
     /// @param purpose one sentence for --help
@@ -60,7 +60,7 @@ class Arguments {
     /// @throws ArgumentError
     void parse(int argc, char** argv);
 
-    /// The error for a value found to be invalid only later, for this machine: contains option and value.
+    /// The error for a value that turns out later to be invalid on this machine; contains option and value.
     /// @param expectation e.g. "at least 128 MiB (4 x the last-level cache of 32 MiB)"
     ArgumentError error(const std::string& name, const std::string& expectation) const;
     /// True if the option was given on the command line.

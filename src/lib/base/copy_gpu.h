@@ -91,15 +91,15 @@ class CopyGpus {
     virtual void report(Document& document) = 0;
 };
 
-/// Defined by the CUDA part, by a test double, or, in a build without CUDA, as null by the program itself.
+/// Defined by the CUDA part, by a test double or, in a build without CUDA, by the program itself as null.
 std::unique_ptr<CopyGpus> make_copy_gpus();
 
 /// Waives the run if the GPU does not support a method, with the attribute that shows it.
 /// @throws Waived
 void require_method(Method method, const DeviceDescription& device);
 
-/// Rejects two arrays that do not fit: on the device above 9/10 of the free memory, or half of it for managed
-/// memory; on the host above 9/10 of the available memory, which pinned memory also uses.
+/// Rejects two arrays that do not fit. On the device they may take 9/10 of the free memory, or half of it for
+/// managed memory; on the host 9/10 of the available memory, which pinned memory uses too.
 /// @param option the name of the option that gave `bytes`, which is the size of one array
 /// @throws ArgumentError with the requested and free bytes and the side
 void require_two_arrays_fit(const Arguments& arguments, const std::string& option, std::uint64_t bytes,

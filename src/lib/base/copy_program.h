@@ -34,7 +34,7 @@ class CopyProgram : public Program {
     /// Records where the pages were and adds the comparison.
     /// @param key names the trial within the document, e.g. "gpu0.pattern=5.trial=1"
     static void note(const std::string& key, const CopySeries& series, Document& document);
-    /// Bytes counted for one copy: each once as read and once as written.
+    /// Bytes counted for one copy: each is read once and written once.
     std::vector<std::pair<std::string, double>> counts() const {
         return {{"bytes", 2.0 * static_cast<double>(bytes_)}};
     }

@@ -37,8 +37,8 @@ struct CopySeries {
     Check check;
 };
 
-/// Allocates, places, checks that the pages are where they were requested, copies, queries the pages again
-/// and compares every element of the destination.
+/// Allocates and places the arrays, checks that the pages are where they were requested, copies, queries the
+/// pages again and compares every element of the destination.
 /// @param gpu null: both sides are host memory and the CPU copies
 /// @throws std::runtime_error if pages are not where the trial requires them
 CopySeries run_copy_trial(const CopyTrial& trial, CopyGpu* gpu);

@@ -52,7 +52,7 @@ struct Build {
 enum class Status { ok, failed, waived };
 
 /// The digest of the entries in metrics.yaml with which the program was built, from catalogue/PROGRAM.cpp;
-/// empty if none is linked.
+/// empty if no catalogue is linked.
 const char* catalogue_digest();
 
 /// Collects the parts and writes them. fail() records every error, so that a failed run
@@ -113,8 +113,8 @@ class Document {
 /// disk, then renamed. SIGTERM, SIGINT and SIGHUP remove the unfinished file before they end the process.
 class DocumentFile {
   public:
-    /// Checks in advance that the file can be written, and removes a document of an earlier run, which would
-    /// otherwise be mistaken for this run's after a kill.
+    /// Checks in advance that the file can be written, and removes a document of an earlier run, which after
+    /// a kill would be mistaken for this run's.
     /// @param option that gave the path, for messages
     /// @throws std::runtime_error with option, path and reason
     explicit DocumentFile(const std::string& path, const std::string& option = "--json");

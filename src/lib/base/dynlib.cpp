@@ -9,9 +9,9 @@ namespace tenken {
 
 namespace {
 
-/// The library in the same folder whose absence is the loader's message; empty if the message is another one,
-/// or the file is not there. Wheels keep dependencies of their libraries next to them, not always with a path
-/// to it.
+/// The library in the same folder whose absence the loader reports; empty if the message is another one, or
+/// the file is not there. Wheels keep the dependencies of their libraries next to them, not always with a
+/// path to them.
 std::string missing_neighbour(const std::string& name, const std::string& error) {
     const std::size_t slash = name.rfind('/');
     const std::size_t end = error.find(": cannot open shared object file");
@@ -32,7 +32,7 @@ void* loaded(const std::string& name, int mode, std::string& why_not, int depth 
         why_not = error == nullptr ? name : error;
         const std::string neighbour = missing_neighbour(name, why_not);
         std::string ignored;
-        // a library without an own name (SONAME) is still missing after it was loaded
+        // a library without a name of its own (SONAME) still counts as missing after it was loaded
         if (neighbour.empty() || neighbour == before || depth > 8) return nullptr;
         if (loaded(neighbour, RTLD_NOW | RTLD_LOCAL, ignored, depth + 1) == nullptr) return nullptr;
         before = neighbour;

@@ -9,7 +9,7 @@ namespace tenken {
 
 namespace {
 
-/// Power and clock are read in addition to the counter, which is polled much more often.
+/// Power and clock are read less often than the counter.
 constexpr int counter_readings_per_power = 8;
 
 /// Between two readings of the host's sensors: RAPL's counters step every millisecond, Grace's power is a

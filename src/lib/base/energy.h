@@ -29,7 +29,7 @@ struct EnergyReading {
     Optional<double> sm_clock_mhz;   ///< mean of the readings
     Optional<double> temperature_c;  ///< highest
 
-    /// Relative, including the gain error of the sensor, which cannot be checked here.
+    /// Relative; includes the gain error of the sensor, which cannot be checked here.
     double uncertainty() const { return repeatability + sensor_gain; }
     /// Writes it into the path of a document, each value under a key that begins with `key`.
     void describe(Document& document, const std::string& key) const;
@@ -38,8 +38,8 @@ struct EnergyReading {
     static constexpr double sensor_gain = 0.05;
 };
 
-/// Mean watts from a counter of joules that advances in steps: from its first step to its last, because it
-/// carries no information between steps. @param samples at least two steps apart
+/// Mean watts from a counter of joules that advances in steps, from its first step to its last, since it says
+/// nothing between steps. @param samples at least two steps apart
 /// @return nothing if there were fewer than two steps
 Optional<EnergyReading> energy_of_counter(const std::vector<EnergySample>& samples);
 

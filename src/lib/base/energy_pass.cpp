@@ -51,7 +51,7 @@ void add_energy(Document& document, Ranks& ranks, const EnergyPass& pass, const 
     found.reading->describe(document, "energy." + where);
     if (found.beside) found.beside->describe(document, "energy." + where + ".host");
     if (found.whole_module) found.whole_module->describe(document, "energy." + where + ".module");
-    // A pass includes the gaps between runs: power is that of the pass, time that of a run.
+    // A pass includes the gaps between runs, so power is that of the pass, and time that of a run.
     first.samples = {watts};
     first.counts = {{pass.counted, pass.amount}, {"seconds", found.seconds}};
     document.add(first);

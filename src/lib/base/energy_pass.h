@@ -26,15 +26,15 @@ struct EnergyFound {
     Optional<EnergyReading> whole_module;  ///< Grace's modules
 };
 
-/// Whether every rank has a sensor: a pass in which some ranks do not participate would hang.
+/// Whether every rank has a sensor; a pass in which only some ranks take part would hang.
 bool measured_by_all(const Meter* meter, Ranks& ranks);
 
 /// Repeats the work until `min_seconds` have passed in every rank.
 EnergyFound measure_energy(Meter& meter, Ranks& ranks, double min_seconds, const EnergyPass& pass);
 
 /// Adds `power` to the document, summed over the GPUs of all ranks (or the processors of all nodes), with the
-/// amount and the seconds of one run, from which the energy follows, and the reading to its path; if a sensor
-/// could not be read, only that fact. Called by all ranks.
+/// amount and the seconds of one run, from which the energy follows. The reading goes to the document's path;
+/// if a sensor could not be read, the path has only that fact. Called by all ranks.
 /// @param made with subject and coordinates
 void add_energy(Document& document, Ranks& ranks, const EnergyPass& pass, const EnergyFound& found,
                 const Metric& made);

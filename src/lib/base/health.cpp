@@ -42,7 +42,7 @@ void fold_worst(HealthSample& worst, const HealthSample& reading, bool first) {
     higher(worst.remapped_rows_uncorrectable, reading.remapped_rows_uncorrectable);
     higher(worst.remapping_pending, reading.remapping_pending);
     higher(worst.remapping_failed, reading.remapping_failed);
-    // An idle link trains down: a low reading is meaningless, and the highest shows what the link can do.
+    // An idle link trains down, so a low reading is meaningless, and the highest shows what the link can do.
     higher(worst.pcie_generation, reading.pcie_generation);
     higher(worst.pcie_width, reading.pcie_width);
     higher(worst.other_processes, reading.other_processes);

@@ -52,8 +52,8 @@ class HealthMonitor {
     PeriodicReader reader_;
 };
 
-/// Merges a reading into the worst of the timed part: minimum clocks, utilization and active NVLinks, maximum
-/// of everything else, the union of the reasons.
+/// Merges a reading into the worst of the timed part: minimum clocks, utilisation and active NVLinks, maximum
+/// of everything else, and all reasons.
 /// @param first whether this is the first reading
 void fold_worst(HealthSample& worst, const HealthSample& reading, bool first);
 

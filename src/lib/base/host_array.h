@@ -47,7 +47,7 @@ using HostArray = HostArrayOf<double>;
 
 /// One thread's contiguous share of [0, elements): whole 4 KiB pages, so that no page and no cache line is
 /// shared. Every loop over a host array uses it, so that each element is used by the thread that first
-/// touched it. All arrays of a loop must have elements of the same size, otherwise their shares would differ.
+/// touched it. All arrays of a loop must have elements of the same size; otherwise their shares would differ.
 struct Share {
     std::size_t begin;
     std::size_t end;

@@ -1,4 +1,4 @@
-// The processes of one run know each other's ids.
+// Lets the processes of one run know each other's ids.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 namespace tenken {
 
-/// The processes of the other ranks do not count as other users of a GPU. Called by all ranks together.
+/// The processes of other ranks then do not count as other users of a GPU. Called by all ranks together.
 /// @tparam Ranks has gather() and broadcast() of texts
 template <typename Ranks>
 void know_each_other(Ranks& ranks) {

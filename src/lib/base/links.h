@@ -32,7 +32,7 @@ struct PairLink {
 };
 
 /// The connection of two GPUs. Links whose remote end is not reported (virtual machines hide it) are assumed
-/// to lead to a switch, as do all links of a GPU that has more of them than its neighbours require.
+/// to lead to a switch. So are all links of a GPU that has more of them than its neighbours require.
 PairLink pair_link(const LinkedGpu& from, const LinkedGpu& to);
 
 /// Reports a connection: the number of active links (null: not known) and their kind.

@@ -95,7 +95,7 @@ Json LoadWatch::json() const {
     for (const auto& one : end.processes) {
         ProcessTimes used = one.second;
         const auto before = begin_.processes.find(one.first);
-        // not by its name: a kernel thread has the name of its current work, a shell that of the program it
+        // not by its name: a kernel thread is named after its current work, a shell after the program it
         // executes
         if (before != begin_.processes.end() && before->second.start == used.start) {
             used.cpu_seconds = std::max(0.0, used.cpu_seconds - before->second.cpu_seconds);

@@ -130,8 +130,8 @@ void MachineLocks::hold(const std::string& name, const std::string& what) {
     bool told = false;
     for (;;) {
         if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
-            // exclusive: write the owner, and admit processes with the same token. The kernel may give the
-            // lock to another process between the two; then this one waits again.
+            // exclusive: write the owner, then admit processes with the same token. The kernel may give the
+            // lock to another process in between; then this one waits again.
             if (ftruncate(descriptor, 0) != 0 ||
                 pwrite(descriptor, mine.data(), mine.size(), 0) != static_cast<ssize_t>(mine.size())) {
                 why_none_ = path + ": " + std::strerror(errno);

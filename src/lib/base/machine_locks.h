@@ -40,7 +40,7 @@ class MachineLocks {
     /// Another process of this measurement found the machine shared: its message.
     void is_shared(const std::string& text);
 
-    /// Locks held, waiting time, sharing, and the reason why there is no lock: the document's `locks`.
+    /// Locks held, waiting time, sharing, and the reason if there is no lock: the document's `locks`.
     Json json() const;
 
     /// The locks of the run of this process; null outside a run.

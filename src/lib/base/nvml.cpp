@@ -126,8 +126,8 @@ std::vector<int>& processes_of_run() {
     return pids;
 }
 
-/// Processes with a context on the GPU, without those of this run. In a container NVML may report the PIDs
-/// of another namespace: the processes of this run are then included, because they cannot be recognised.
+/// Processes with a context on the GPU, without those of this run. In a container NVML may report PIDs of
+/// another namespace. The processes of this run are then included, because they cannot be recognised.
 int others_among(const std::vector<Process>& processes) {
     const std::vector<int>& own = processes_of_run();
     int others = 0;

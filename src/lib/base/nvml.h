@@ -44,8 +44,8 @@ class Nvml {
     HealthSample read(Device device, bool with_links = true) const;
 
     /// Energy consumed by the GPU since the driver was loaded, in joules
-    /// (nvmlDeviceGetTotalEnergyConsumption: from Volta on; updated in large steps, every 0.1 s on an H200).
-    /// Absent if not counted.
+    /// (nvmlDeviceGetTotalEnergyConsumption: from Volta on; it advances in large steps, every 0.1 s on an
+    /// H200). Absent if not counted.
     Optional<double> energy_joules(Device device) const;
     /// The current power in watts (NVML_FI_DEV_POWER_INSTANT), otherwise the driver's average.
     Optional<double> power_watts(Device device) const;

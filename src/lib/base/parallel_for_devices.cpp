@@ -61,7 +61,7 @@ void parallel_for_devices(int count, bool at_once, const std::function<void(Devi
         return;
     }
     Barrier barrier(count);
-    // All of them would inherit the single CPU of a bound main thread (OMP_PROC_BIND).
+    // All of them would inherit the single CPU to which the main thread is bound (OMP_PROC_BIND).
     const std::vector<int> cpus = process_cpus();
     std::vector<std::thread> threads;
     for (int i = 0; i < count; ++i) {

@@ -8,9 +8,9 @@
 
 namespace tenken {
 
-/// Calls a function repeatedly in a separate thread, on any CPU of the process except that of the thread that
-/// called start(), so that it takes no time from it. A class that has one as a member declares it last: it is
-/// then stopped before what the function reads is destroyed.
+/// Calls a function repeatedly in a separate thread. The thread may run on any CPU of the process except the
+/// one that called start(), so that it takes no time from it. A class that has one as a member declares it
+/// last, so that it is stopped before what it reads is destroyed.
 class PeriodicReader {
   public:
     /// Determines the CPUs of the process, because in the new thread the query would start OpenMP threads.

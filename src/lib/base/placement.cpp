@@ -20,7 +20,7 @@ namespace tenken {
 namespace {
 
 std::vector<int> allowed_cpus() {
-    // The mask must be as large as the kernel's, which no call reports: try until it fits.
+    // The mask must be as large as the kernel's, which no call reports: tries until it fits.
     for (int size = 1024; size <= 1 << 20; size *= 2) {
         cpu_set_t* const mask = CPU_ALLOC(size);
         if (mask == nullptr) break;
@@ -38,7 +38,7 @@ std::vector<int> allowed_cpus() {
 
 #ifdef _OPENMP
 std::string binding_name() {
-    // By number, as defined by OpenMP: 5.1 renamed "master", and either name causes a warning with some
+    // By number, as OpenMP defines it: 5.1 renamed "master", and either name causes a warning with some
     // compiler.
     static const char* const names[] = {"false", "true", "master", "close", "spread"};
     const int kind = static_cast<int>(omp_get_proc_bind());
@@ -68,7 +68,7 @@ Placement find_placement() {
     placement.thread_cpus = {sched_getcpu()};
     placement.places = "built without OpenMP";
 #endif
-    // The main thread's mask shrinks when OpenMP binds it: the union over the places is the allowed set.
+    // The main thread's mask shrinks when OpenMP binds it; the union over all places is the allowed set.
 #ifdef _OPENMP
     std::set<int> all(placement.allowed_cpus.begin(), placement.allowed_cpus.end());
     for (int place = 0; place < omp_get_num_places(); ++place) {

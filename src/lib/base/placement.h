@@ -35,8 +35,8 @@ const std::vector<int>& process_cpus();
 /// Restricts the calling thread to these CPUs; ignored if the system refuses or the list is empty.
 void bind_this_thread(const std::vector<int>& cpus);
 
-/// Lets the calling thread run on all CPUs of the process while it exists: threads of a library that is
-/// loaded meanwhile inherit them.
+/// Lets the calling thread run on all CPUs of the process during its lifetime, for the threads of a library
+/// that is loaded meanwhile.
 class UnboundThread {
   public:
     UnboundThread();

@@ -195,8 +195,7 @@ int run_program(Program& program, int argc, char** argv, Team& team) {
         arguments.parse(argc, argv);
     } catch (const ArgumentError& wrong) {
         if (team.speaks()) return bad_argument(name, wrong.what());
-        // A launcher ends all processes as soon as one has ended this way, and the output of the others is
-        // lost.
+        // When one process has ended this way, a launcher ends all others, and their output is lost.
         std::this_thread::sleep_for(std::chrono::seconds(1));
         return exit_bad_arguments;
     }
@@ -215,7 +214,7 @@ int run_program(Program& program, int argc, char** argv, Team& team) {
 
     std::unique_ptr<DocumentFile> file;
     Team::State state;
-    // before any access to a GPU: a context by itself would disturb another measurement there
+    // before any access to a GPU, where a context would disturb another measurement
     MachineLocks locks(token_for_locks(request_file), name);
     std::string shared;
     try {

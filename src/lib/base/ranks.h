@@ -27,7 +27,7 @@ class Ranks : public Team {
     /// The maximum over all ranks, element by element, in every rank.
     virtual std::vector<double> largest(std::vector<double> mine) { return mine; }
     virtual void barrier() {}
-    /// Reports progress; without it a run whose other ranks have died is ended.
+    /// Reports progress; a run is ended if its other ranks have died and this is no longer called.
     virtual void alive(const std::string& doing) { (void)doing; }
     /// Seconds without alive() after which a process gives up.
     virtual void set_patience(double seconds) { (void)seconds; }

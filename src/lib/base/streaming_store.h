@@ -32,7 +32,7 @@ inline void store_streaming(double* to, Pack value) {
 }
 #endif
 
-/// Makes this thread's streaming stores visible to the others: before the barrier that ends a kernel.
+/// Makes this thread's streaming stores visible to the others; called before the barrier that ends a kernel.
 inline void finish_streaming() {
     _mm_sfence();
 }

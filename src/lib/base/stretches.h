@@ -1,5 +1,4 @@
-// Candidates that each have exclusive use of the GPU for a period long enough for its power limiter to
-// settle.
+// Candidates that each have the GPU to themselves for a period long enough for its power limiter to settle.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +8,9 @@
 namespace tenken {
 
 /// Seconds of the candidates by period. At a power cap the limiter lowers the clock according to the mean
-/// power of at least the last 0.1 s. Candidates that alternate every few milliseconds share one clock, and
-/// one that draws less power seems no faster; alone it runs at a higher clock (FP64 on an H200: 56 instead of
-/// 51 TFLOP/s).
+/// power of at least the last 0.1 s. Candidates that alternate every few milliseconds share one clock, so one
+/// that draws less power seems no faster. Alone it runs at a higher clock (FP64 on an H200: 56 instead of 51
+/// TFLOP/s).
 class Stretches {
   public:
     /// @throws std::invalid_argument if there is no candidate
@@ -30,7 +29,7 @@ class Stretches {
     /// The rate of `own` over that of the fastest: at most 1.
     double of_best(std::size_t own) const;
 
-    /// Minimum gain over the preferred candidate: periods of the same algorithm differ by this much.
+    /// Minimum gain over the preferred candidate, since periods of the same algorithm differ by this much.
     static constexpr double worth = 0.005;
     /// Fraction of the fastest one's rate below which a candidate gets no further period.
     static constexpr double near = 0.97;

@@ -1,4 +1,4 @@
-// Warm-up, new data, timed part: only a timed run can have written what is verified afterwards.
+// Warm-up, new data, timed part: what is verified afterwards can only come from a timed run.
 #pragma once
 
 #include <vector>

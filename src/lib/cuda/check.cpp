@@ -9,7 +9,7 @@ namespace cuda {
 
 namespace {
 
-/// The path within the sources: their location at compile time is irrelevant to the reader.
+/// The path within the sources; the location of the sources at compile time is irrelevant to the reader.
 std::string within_sources(const std::string& file) {
     const std::size_t root = file.rfind("/src/");
     return root == std::string::npos ? file : file.substr(root + 1);
@@ -22,7 +22,7 @@ std::string version_text(int version) {
 }
 
 void fail(cudaError_t code, const char* expression, const char* file, int line) {
-    cudaGetLastError();  // a failed kernel launch must not be reported again by the next call
+    cudaGetLastError();  // so that the next call does not report a failed kernel launch again
     std::string text = std::string(expression) + " failed: " + cudaGetErrorName(code) + ": " +
                        cudaGetErrorString(code) + "; " + within_sources(file) + ":" + std::to_string(line);
     char host[256] = "";

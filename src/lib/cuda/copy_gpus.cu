@@ -79,7 +79,8 @@ class CudaCopyGpu : public CopyGpu {
     std::string launch() const { return chosen_ ? launch_.text() : ""; }
 
   private:
-    /// By a short measurement on separate arrays: those of a trial must not be touched before it.
+    /// Determined by a short measurement on separate arrays, since those of a trial must not be touched
+    /// before it.
     void choose_launch(std::size_t elements) {
         if (chosen_) return;
         const std::uint64_t minimum = 4 * gpu_.description().l2_bytes / sizeof(double);
@@ -108,7 +109,7 @@ class CudaCopyGpu : public CopyGpu {
     }
 
     /// Whether the system finds managed pages while they are on the host, and does not while they are on the
-    /// GPU; tested on a small array, because neither CUDA nor the kernel guarantees it.
+    /// GPU. Tested on a small array, because neither CUDA nor the kernel guarantees it.
     bool managed_pages_tell() {
         if (tell_ == Tell::not_tried) {
             constexpr std::size_t some = std::size_t{1} << 20;

@@ -21,12 +21,12 @@ struct CopyValues {
 /// Writes copy_value(i, pattern) to every element of pinned host memory by copies from the device, and waits.
 ///
 /// For the source of timed copies to the device. Data written by the CPU remain in the caches of its cores,
-/// from which the GPU's reads must fetch them; that is slowest while the cores become idle, some milliseconds
-/// after their last loop (docs/measured.md), and a property of these caches, not of the link. Data written by
-/// the GPU are in no core's cache.
+/// from which the GPU's reads must fetch them. That is slowest while the cores become idle, some milliseconds
+/// after their last loop (docs/measured.md). It is a property of these caches, not of the link. Data written
+/// by the GPU are in no core's cache.
 ///
-/// The values come from an array of this function and not from the destination of the timed copies, which
-/// would then contain them before the first copy, so that comparing it would prove nothing.
+/// The values come from an array of this function, not from the destination of the timed copies. That would
+/// contain them before the first copy, and comparing it would prove nothing.
 inline void fill_pinned(double* array, std::size_t elements, int pattern, const Stream& stream) {
     constexpr std::size_t part = copy_period * 4096;  // whole periods: the values of every part are the same
     DeviceArray<double> values(std::min(elements, part));

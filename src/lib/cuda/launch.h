@@ -43,8 +43,8 @@ std::vector<Launch> sweep_launches(int multiprocessors);
 /// The same for kernels that only read and reduce; all of them loop.
 std::vector<Launch> reduction_launches(int multiprocessors);
 
-/// The first of these costs that is within a fraction `tie` of the minimum: the choice between equally good
-/// ones must not vary from run to run.
+/// The first of these costs within a fraction `tie` of the minimum, so that the choice among equally good
+/// ones does not vary from run to run.
 std::size_t cheapest(const std::vector<double>& costs, double tie);
 
 /// Times every candidate a few times by events and selects the one with the lowest median.

@@ -48,7 +48,7 @@ class CurrentGpu {
     int before_ = 0;
 };
 
-/// Work on several GPUs that starts when one stream reaches a point, and for which this stream then waits:
+/// Work on several GPUs that starts when one stream reaches a point, and for which that stream then waits:
 /// one repetition of concurrent copies.
 class Together {
   public:

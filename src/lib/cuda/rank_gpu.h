@@ -18,8 +18,8 @@ class RankGpu {
     /// Declares --gpus.
     void options(Arguments& arguments, const std::string& help);
     /// Selects the GPU with the index of this rank on its node (in turn, if ranks may share one), and makes
-    /// it current. Ranks with a GPU each are registered with NVML as one run; those that may share one do
-    /// count as other users of it.
+    /// it current. Ranks with a GPU each are registered with NVML as one run; those that may share one count
+    /// as other users of it.
     /// @throws ArgumentError for an invalid --gpus; Waived for more ranks than GPUs on a node that may not
     /// share
     void prepare(const Arguments& arguments, Ranks& ranks, bool may_share = false);

@@ -25,7 +25,7 @@ class Stream {
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
     cudaStream_t get() const { return stream_; }
-    /// Checks that work to be enqueued belongs to the GPU of this stream: a kernel runs on the GPU of its
+    /// Checks that work to be enqueued belongs to the GPU of this stream. A kernel runs on the GPU of its
     /// stream, whichever GPU is current, so a stream of another GPU would measure that one.
     /// @throws std::logic_error with both GPUs
     void require_current() const;
@@ -99,8 +99,8 @@ struct Times {
     std::vector<double> host;
 };
 
-/// Runs launch(stream) until `seconds` of wall time have passed, and at least twice: the same function that
-/// is timed afterwards. @return number of runs
+/// Runs launch(stream), the function that is timed afterwards, until `seconds` of wall time have passed, and
+/// at least twice. @return number of runs
 template <typename Launch>
 long warm_up(double seconds, const Stream& stream, Launch&& launch) {
     stream.require_current();

@@ -44,7 +44,7 @@ bool load_value(const tenken::DynamicLibrary& library, Hdf5::Id& value, const ch
     return true;
 }
 
-/// Closes an identifier at the end of a block: only after the error of the call that used it was queried,
+/// Closes an identifier at the end of a block. The error of a call that used it must be queried earlier,
 /// because every call clears the previous error.
 class Closing {
   public:
@@ -162,7 +162,7 @@ Hdf5::Id SnapshotFile::access(Driver driver, Pieces pieces) const {
     if (driver == Driver::direct) result = h.set_direct(list, 4096, 4096, copy_buffer);
     if (driver == Driver::gds) result = h.set_gds(list, 4096, 4096, copy_buffer);
     h.check(result, "choose its driver");
-    // Data that fits into its buffer would be kept until the file is closed.
+    // Data that fits into its buffer would be kept there until the file is closed.
     if (pieces == Pieces::datasets) h.check(h.set_sieve_bytes(list, 0), "write datasets at once");
     // Datasets begin on a page; smaller objects, HDF5's own metadata, stay together.
     h.check(h.set_alignment(list, 4096, File::direct_alignment), "align datasets");

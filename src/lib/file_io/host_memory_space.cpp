@@ -18,7 +18,7 @@ namespace file_io {
 
 Access access_of(const std::string& method, std::uint64_t offset) {
     if (method == "mapped") return Access::mapped;
-    // A dataset that another program has written at an odd offset cannot bypass the page cache.
+    // A dataset that another program wrote at an odd offset cannot bypass the page cache.
     return method == "direct" && offset % File::direct_alignment == 0 ? Access::direct : Access::buffered;
 }
 
@@ -102,7 +102,7 @@ class HostMemorySpace : public MemorySpace {
     }
     bool is_host() const override { return true; }
 
-    // By the workers: OpenMP's threads would compete with them by spinning for a while.
+    // By the workers: OpenMP's threads would compete with them, since they spin for a while.
     void pack(const Quartet& arrays, const Quartet& packed, std::uint64_t particles) override {
         const Pointers to(packed);
         const Pointers from(arrays);

@@ -63,7 +63,7 @@ void ReadyThread::wait() const {
 }
 
 void ReadyThread::serve() {
-    // This thread would inherit the single CPU of a bound main thread (OMP_PROC_BIND).
+    // This thread would inherit the single CPU to which the main thread is bound (OMP_PROC_BIND).
     tenken::bind_this_thread(tenken::process_cpus());
     while (true) {
         {

@@ -11,9 +11,9 @@
 
 namespace file_io {
 
-/// Relieves the calling thread of work shorter than waking a thread (some 10 us): a kernel
-/// launch costs 4 to 6 us. Between arm() and disarm() it occupies a CPU, but yields to other threads
-/// that need it; otherwise it sleeps. One piece of work at a time.
+/// Relieves the calling thread of work that is shorter than waking a thread (some 10 us): a kernel launch
+/// takes 4 to 6 us. Between arm() and disarm() it occupies a CPU, but yields to other threads that need it;
+/// otherwise it sleeps. One piece of work at a time.
 class ReadyThread {
   public:
     /// @param begin called once in the thread before its first work

@@ -22,7 +22,8 @@ std::vector<double> half(const std::vector<double>& values, std::size_t from) {
     return part;
 }
 
-/// Pairs of a comparison before it is evaluated: the minimum number whose range is an interval of 99 %.
+/// Number of pairs of a comparison before it is evaluated: the smallest number whose range is an interval of
+/// 99 %.
 constexpr long fewest_pairs = 8;
 /// Rivals of a configuration for further rounds, likely ones first.
 constexpr std::size_t max_rivals = 4;
@@ -53,8 +54,8 @@ std::vector<std::size_t> by_median(const Times& times, std::vector<std::size_t> 
     return configs;
 }
 
-/// Among these configurations, measured in the same rounds, the one with the lowest median, followed by
-/// those that may be faster by more than `tie`, likely ones first; none if there is no such rival.
+/// Among these configurations, measured in the same rounds, the one with the lowest median, followed by those
+/// that may be faster by more than `tie`, likely ones first; empty if there is no such rival.
 std::vector<std::size_t> may_be_faster(const Times& times, const std::vector<std::size_t>& configs,
                                        double tie) {
     const std::vector<std::size_t> ordered = by_median(times, configs);
@@ -102,7 +103,7 @@ Interval median_interval(std::vector<double> samples, double beyond) {
     interval.median = tenken::median(samples);
     std::sort(samples.begin(), samples.end());
     const std::size_t n = samples.size();
-    // The k-th from each end, with the largest k for which the binomial tail beyond it is small enough.
+    // The k-th value from each end, with the largest k for which the binomial tail beyond it is small enough.
     const double count = static_cast<double>(n);
     double part = 0;
     std::size_t k = 0;
@@ -154,7 +155,8 @@ Times run_rounds(std::size_t count, const Rounds& rounds, const Once& one) {
         for (std::size_t i : alive) lowest = std::min(lowest, tenken::median(seconds[i]));
         alive.erase(std::remove_if(alive.begin(), alive.end(),
                                    [&](std::size_t i) {
-                                       // By its fastest round: disturbances only make a configuration slower.
+                                       // By its fastest round, since disturbances only make a configuration
+                                       // slower.
                                        return *std::min_element(seconds[i].begin(), seconds[i].end()) *
                                                   rounds.keep >
                                               lowest;
@@ -355,7 +357,7 @@ Judgement judge_choice(Times& times, std::size_t chosen, double bound, const Dec
     for (std::size_t i : back) {
         if (i != chosen) suspects.emplace_back(times[i].back() / of_chosen, i);
     }
-    if (suspects.empty()) return judgement;  // all are no faster with confidence, or there is none
+    if (suspects.empty()) return judgement;  // all are no faster, with confidence, or there are none
     std::sort(suspects.begin(), suspects.end());
     judgement.rivals = suspects.size();
     judgement.outcome = Judgement::Outcome::held;
@@ -368,7 +370,7 @@ Judgement judge_choice(Times& times, std::size_t chosen, double bound, const Dec
             configs.push_back(suspects[i].second);
         }
         if (from > 0 && (tenken::now_seconds() > end || rounds_left <= 0)) {
-            // No time is left for these: only the available rounds are used.
+            // No time is left for these, so only the available rounds are used.
             judgement.left += suspects.size() - from;
             judgement.outcome = Judgement::Outcome::undecided;
             if (suspects[from].first < bound && suspects[from].first < tenken::median(judgement.ratios)) {

@@ -1,6 +1,6 @@
-// Comparison of configurations on a machine with other activity: in rounds, each configuration once per round
-// in random order, so that a disturbance affects all; those far behind drop out, and comparisons undecided
-// after a few rounds get further rounds.
+// Comparison of configurations on a machine with other activity. They run in rounds, each configuration once
+// per round in random order, so that a disturbance affects all. Those far behind drop out, and comparisons
+// that are undecided after a few rounds get further rounds.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ typedef std::vector<std::vector<double>> Times;
 /// Runs configuration i in this round, and returns its seconds. Round 0 is a warm-up.
 typedef std::function<double(std::size_t i, long round)> Once;
 
-/// A confidence interval of the median, by signs only, for noise of any distribution.
+/// A confidence interval of the median, from signs alone, for noise of any distribution.
 struct Interval {
     double low = 0;
     double median = 0;
@@ -25,13 +25,14 @@ struct Interval {
 /// confidence. For too few samples (fewer than eight; fifteen for 0.005 %) the minimum and the maximum.
 /// @throws std::invalid_argument if there is no sample
 Interval median_interval(std::vector<double> samples, double beyond = 0.005);
-/// A rival has won only if its ratio exceeds the bound by this factor: with many rivals, sizes and
-/// evaluations, none of them may reject a choice by chance.
+/// A rival has won only if its ratio exceeds the bound by this factor: among many rivals, sizes and
+/// evaluations, none may reject a choice by chance.
 constexpr double surely = 0.00005;
 /// Whether the median of the samples is below the bound with confidence.
 bool surely_below(const std::vector<double>& samples, double bound);
 
-/// The other's seconds over the one's, round by round, while both have rounds: above 1 the one is faster.
+/// The other's seconds over the one's, round by round, as long as both have rounds; above 1 the one is
+/// faster.
 std::vector<double> pair_ratios(const std::vector<double>& one, const std::vector<double>& other);
 
 /// Number and duration of rounds.
@@ -47,8 +48,8 @@ struct Rounds {
     /// If given: configurations with the same number are adjacent in every round, so that pairs consist of
     /// neighbours; numbers and the configurations of a number are in random order.
     std::vector<std::size_t> groups;
-    /// If given: called after 8, 12, 18, 27, ... rounds (few evaluations, so that chance has little effect)
-    /// to select which of the remaining ones continue. None: it ends.
+    /// If given: called after 8, 12, 18, 27, ... rounds to select which of the remaining ones continue;
+    /// evaluations are few, so that chance has little effect. None: it ends.
     std::function<std::vector<std::size_t>(const Times& times, const std::vector<std::size_t>& alive)> retain;
 };
 
@@ -69,9 +70,9 @@ struct Finalists {
     std::vector<std::size_t> configs;
     Times times;  ///< of each of them, rounds in which all of them took part
 };
-/// Makes further rounds of the configurations that may be faster than the one with the lowest median by more
-/// than `tie`, together with that one, until there are none. Those that dropped out after three bad rounds
-/// are measured again: if one is no longer behind, all of them start again.
+/// Makes further rounds of the configuration with the lowest median and those that may be faster than it by
+/// more than `tie`, until there are none. Those that dropped out after three bad rounds are measured again:
+/// if one is no longer behind, all of them start again.
 /// @param times of all configurations; new measurements are added
 Finalists find_fastest(Times& times, double tie, const Deciding& limit, const Once& one);
 
@@ -79,7 +80,8 @@ Finalists find_fastest(Times& times, double tie, const Deciding& limit, const On
 /// (between equally good ones the choice must not change from size to size), otherwise the one with the
 /// lowest upper end of its interval.
 /// @param preferred a configuration, or the number of configurations if none is preferred
-/// @return the configuration @throws std::invalid_argument if there is none
+/// @return the configuration
+/// @throws std::invalid_argument if there is none
 std::size_t choose_fastest(const Finalists& finalists, std::size_t preferred, double tie);
 
 /// The outcome of comparing a chosen configuration with all others.
@@ -101,8 +103,8 @@ struct Judgement {
 };
 
 /// Whether a previously chosen configuration reaches `bound` of the rate of every other one. Rivals that the
-/// available rounds leave undecided are measured again with it (they may have become rivals by chance, which
-/// must not count), each until the interval of its ratio is on one side of the bound, or the limit is
+/// available rounds leave undecided are measured again together with it, since they may have become rivals by
+/// chance. Each is measured until the interval of its ratio is on one side of the bound, or the limit is
 /// reached.
 /// @param times of all configurations; measurements of those that had dropped out are added
 Judgement judge_choice(Times& times, std::size_t chosen, double bound, const Deciding& limit,
@@ -115,7 +117,7 @@ struct Pair {
 };
 /// Makes further rounds of undecided pairs, the two of a pair always adjacent, until the median of the
 /// other's seconds over the one's is known to be above or below the bound, or the limit is reached. The
-/// remaining time goes to the pair with the smallest time spent so far, so that slow pairs leave as much to
+/// remaining time goes to the pair on which the least was spent so far, so that slow pairs leave as much to
 /// fast ones.
 /// @param times of all configurations; new measurements are added
 /// @return the pairs that are undecided at the limit
@@ -123,12 +125,12 @@ std::vector<Pair> decide_pairs(Times& times, const std::vector<Pair>& pairs, dou
                                const Deciding& limit, const Once& one);
 
 /// Compares a configuration with the best of several, round by round, without the bias of selecting the
-/// lowest of many medians: for odd rounds the best is the one with the lowest median of the even ones, and
+/// lowest of many medians: in odd rounds the best is the one with the lowest median of the even ones, and
 /// vice versa. Above 1 the one is faster.
 /// @param one seconds by round; @param others the same for each rival; those with fewer rounds than the one
-/// have lost and count only if all have
-/// @return a ratio for each round @throws std::invalid_argument if there are fewer than two rounds, or no
-/// rival
+/// have lost, and count only if all have
+/// @return a ratio for each round
+/// @throws std::invalid_argument if there are fewer than two rounds, or no rival
 std::vector<double> against_best(const std::vector<double>& one, const Times& others);
 
 }  // namespace file_io

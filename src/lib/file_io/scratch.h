@@ -22,8 +22,8 @@ class RunFolder {
     const std::string& path() const { return path_; }
     /// The path of a file in it.
     std::string file(const std::string& name) const { return path_ + "/" + name; }
-    /// Waits until creations and removals here have reached the device: the cost of a journal, and of blocks
-    /// returned to the device (mount option discard), must not fall on the next fsync().
+    /// Waits until creations and removals here have reached the device: the next fsync() must not bear the
+    /// cost of a journal, or of blocks returned to the device (mount option discard).
     void settle() const;
 
   private:
@@ -43,7 +43,8 @@ class ScratchFile {
 
     /// Its current path: NAME.part, after finish() NAME.
     const std::string& path() const { return finished_ ? path_ : temporary_; }
-    /// Renames it. @throws std::runtime_error with path and reason
+    /// Renames it.
+    /// @throws std::runtime_error with path and reason
     void finish();
 
   private:

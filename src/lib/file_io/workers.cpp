@@ -40,7 +40,7 @@ void Workers::attempt(int index, const std::function<void(int)>& work) {
 }
 
 void Workers::serve(int index, const std::function<void()>& begin) {
-    // All of them would inherit the single CPU of a bound main thread (OMP_PROC_BIND).
+    // All of them would inherit the single CPU to which the main thread is bound (OMP_PROC_BIND).
     tenken::bind_this_thread(tenken::process_cpus());
     bool begun = false;
     Seat& seat = *seats_[static_cast<std::size_t>(index - 1)];

@@ -82,8 +82,8 @@ class NcclCommunicator : public Communicator {
     }
 
     void broadcast(void* data, std::size_t bytes, int root, cudaStream_t stream) override {
-        // NCCL's kernels would wait on multiprocessors that the update needs: no rank starts before the panel
-        // is ready.
+        // NCCL's kernels would occupy multiprocessors that the update needs while they wait, so no rank
+        // starts before the panel is ready.
         if (root == ranks_.rank()) TENKEN_CUDA(cudaStreamSynchronize(stream));
         char ready = 1;
         ranks_.broadcast(&ready, sizeof ready, root);

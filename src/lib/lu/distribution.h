@@ -14,8 +14,8 @@ struct Cyclic {
 
     int owner(std::int64_t global) const { return static_cast<int>(global / block % count); }
     bool owns(std::int64_t global) const { return owner(global) == mine; }
-    /// Number of global indices below `end` owned by process `mine`: also the local index of its first
-    /// one that is not below `end`.
+    /// Number of global indices below `end` that process `mine` owns; also the local index of its first one
+    /// that is not below `end`.
     std::int64_t below(std::int64_t end) const {
         const std::int64_t whole = end / block;
         const std::int64_t all = whole / count * block;
@@ -65,7 +65,7 @@ struct Range {
 };
 
 /// Steps as wide as a block while at least `taper` widths of the matrix remain, then half as wide and so on,
-/// not below `minimum`: towards the end the updates are too short to hide a wide panel.
+/// but not below `minimum`. Towards the end the updates are too short to hide a wide panel.
 std::vector<Step> plan_steps(std::int64_t n, std::int64_t nb, std::int64_t taper, std::int64_t minimum);
 
 }  // namespace lu

@@ -9,8 +9,8 @@
 
 namespace lu {
 
-/// Two queues of work. The work of a lane is executed in order; lanes are concurrent if the
-/// engine supports it (a GPU), otherwise each call is executed immediately, which is also a valid order.
+/// Two queues of work. The work of a lane is executed in order. Lanes are concurrent if the engine supports
+/// it (a GPU); otherwise each call is executed immediately, which is also a valid order.
 enum class Lane { update, panel };
 
 /// The implementation of the steps. A factorised panel is in one of two slots, with the data for other

@@ -12,8 +12,8 @@ namespace mpi_p2p {
 enum class Kind { host, device, managed };
 const char* text_of(Kind kind);
 
-/// The doubles of a message: exact in double precision, different for adjacent elements. Sums
-/// over ranks have their number as `scale`.
+/// The doubles of a message: exact in double precision, different for adjacent elements. Sums over ranks have
+/// the number of ranks as `scale`.
 struct Values {
     double base;
     double scale;

@@ -27,7 +27,7 @@ constexpr const char* flag = "--probe-child";
 constexpr double patience_seconds = 30;
 enum Exit { good = 0, wrong_data = 10, no_gpu = 11 };
 
-/// Variables that a launcher sets for its ranks: with them the child would consider itself one of them.
+/// Variables that a launcher sets for its ranks; with them the child would consider itself one of the ranks.
 /// Settings of the MPI (OMPI_MCA_pml, UCX_...) remain.
 bool set_by_launcher(const char* entry) {
     static const char* const prefixes[] = {"OMPI_COMM_WORLD",
@@ -96,7 +96,8 @@ int try_collectives(const std::string& kind, std::size_t bytes) {
     to->clear(0, bytes);
     MPI_Alltoall(from->at(0), count, MPI_DOUBLE, to->at(0), count, MPI_DOUBLE, MPI_COMM_WORLD);
     if (!to->compare(0, bytes, {1, 1}).passed()) return wrong_data;
-    // With one rank nothing was added: the local reduction is tested, which must run where the numbers are.
+    // With one rank nothing is added; what is tested is the local reduction, which must run where the numbers
+    // are.
     from->fill(0, bytes, {2, 2});
     MPI_Reduce_local(from->at(0), to->at(0), count, MPI_DOUBLE, MPI_SUM);
     return to->compare(0, bytes, {3, 3}).passed() ? good : wrong_data;

@@ -22,8 +22,8 @@ std::string node_name() {
     return name;
 }
 
-/// How long a failed rank waits for those with better information: for the printing rank to fail as well and
-/// write its document; for the launcher to report which rank was ended by a signal.
+/// How long a failed rank waits for others that know more: for the printing rank to fail as well and write
+/// its document, and for the launcher to report which rank a signal ended.
 constexpr unsigned grace_seconds = 2;
 
 }  // namespace
@@ -34,8 +34,8 @@ void fail(int code, const char* expression, const char* file, int line) {
     MPI_Error_string(code, text, &length);
     int kind = MPI_ERR_UNKNOWN;
     MPI_Error_class(code, &kind);
-    // Errors that transports return for a dead peer. They can detect it before the launcher; but only the
-    // launcher knows which rank it was, and it would report only the end of this rank if that came first.
+    // Errors that transports return for a dead peer. They may detect it before the launcher does. But only
+    // the launcher knows which rank it was, and it would report only the end of this rank if that came first.
     const bool peer_lost = kind == MPI_ERR_INTERN || kind == MPI_ERR_OTHER || kind == MPI_ERR_UNKNOWN;
     if (peer_lost) sleep(grace_seconds);
     const std::string path = file;
@@ -155,7 +155,7 @@ void World::watch() {
     std::unique_lock<std::mutex> lock(mutex_);
     while (watching_) {
         const double silent = now_seconds() - heard_seconds_;
-        // The printing rank is first, so that its document states the reason.
+        // The printing rank comes first, so that its document states the reason.
         if (silent > patience_seconds_ + (speaks() ? 0.0 : grace_seconds)) {
             char what[256];
             std::snprintf(what, sizeof what, "no progress for %.0f s in: %s; another rank has died or hangs",

@@ -27,7 +27,7 @@ class MpiError : public std::runtime_error {
 [[noreturn]] void fail(int code, const char* expression, const char* file, int line);
 
 /// MPI_COMM_WORLD. Exactly one may exist. Its watchdog ends the process if there is no progress for too long,
-/// because another rank has died unnoticed, or the network hangs.
+/// because another rank has died unnoticed or the network hangs.
 class World : public Team {
   public:
     /// @param program its name, with which every message begins

@@ -21,7 +21,7 @@ struct Connections {
 Connections connections(const std::string& log);
 
 /// Has NCCL write its report to a file of this process. To be constructed before NCCL's first call. If
-/// NCCL_DEBUG or NCCL_DEBUG_FILE is already set, they are unchanged, and nothing is known.
+/// NCCL_DEBUG or NCCL_DEBUG_FILE is already set, both remain as they are, and nothing is known.
 class Report {
   public:
     Report();

@@ -14,8 +14,8 @@ class ByteSource {
     virtual std::size_t read(char* to, std::size_t size) = 0;
 };
 
-/// Opens a file. A file with the signature of gzip is decompressed by the program gzip through a pipe,
-/// whatever its name: nothing has to be linked, and decompression runs concurrently with parsing.
+/// Opens a file. A file with the signature of gzip, whatever its name, is decompressed by the program gzip
+/// through a pipe: nothing has to be linked, and decompression runs concurrently with parsing.
 /// @throws std::runtime_error with the reason: missing, a folder, not readable, no program gzip
 std::unique_ptr<ByteSource> open_file(const std::string& path);
 

@@ -22,10 +22,10 @@ constexpr Colour no_colour = 255;
 constexpr Colour apart_colour = 254;
 constexpr int max_colours = 254;
 
-/// Number of neighbours that are loaded together: on a GPU the chain of loads limits a row.
+/// Number of neighbours that are loaded together; on a GPU a row is limited by its chain of loads.
 constexpr int neighbours_at_once = 9;
 
-/// Fills `others` with the neighbours from `begin` on that are rows themselves; the row itself means none.
+/// Fills `others` with the neighbours from `begin` on that are rows; the row itself stands for none.
 template <typename Graph>
 SPARSE_EVERYWHERE inline void load_neighbours(const Graph& graph, int row, int begin, int degree,
                                               int (&others)[neighbours_at_once]) {

@@ -29,7 +29,7 @@ class Lines {
     Lines(std::unique_ptr<ByteSource> source, std::string name)
         : source_(std::move(source)), name_(std::move(name)), buffer_(std::size_t{1} << 20) {}
 
-    /// Advances to the next line that is neither empty nor, from the second on, a comment. @return whether
+    /// Advances to the next line that is not empty and, from the second on, not a comment. @return whether
     /// there is one
     bool next() {
         while (raw_next()) {

@@ -42,12 +42,11 @@ struct MarketMatrix {
     Csr matrix;  ///< both triangles; an entry of a pattern is 1
 };
 
-/// Reads a matrix. Memory while reading: 16 bytes per stored entry, in addition to the result; whatever the
+/// Reads a matrix. Memory while reading: 16 bytes per stored entry, in addition to the result. Whatever the
 /// header announces, no more is allocated than the file contains.
 /// @param open returns the text; called a second time to find the line of a duplicate entry
 /// @param name every message begins with it
-/// @param max_bytes maximum allocation
-/// @throws MarketError
+/// @param max_bytes maximum allocation @throws MarketError
 MarketMatrix read_market(const std::function<std::unique_ptr<ByteSource>()>& open, const std::string& name,
                          std::uint64_t max_bytes);
 MarketMatrix read_market_file(const std::string& path, std::uint64_t max_bytes);

@@ -1,6 +1,5 @@
-// Copies from host or device memory to host or device memory by the CPU or the GPU: the eight patterns of
-// a common address space, with every repetition recorded, which shows the ramp caused by
-// migration.
+// Copies from host or device memory to host or device memory by the CPU or the GPU: the eight patterns of a
+// common address space. Every repetition is recorded, which shows the ramp caused by migration.
 #include "catalogue/access_patterns.h"
 
 #include <algorithm>

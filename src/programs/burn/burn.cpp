@@ -1,5 +1,5 @@
-// Hours of load in phases with different stress; every result is verified where it was computed, and a wrong
-// one is computed again. A second process finds a GPU that hangs.
+// Hours of load in phases that stress different parts. Every result is verified where it was computed, and a
+// wrong one is computed again. A second process finds a GPU that hangs.
 #include "catalogue/burn.h"
 
 #include <signal.h>
@@ -90,7 +90,7 @@ std::string hexadecimal(std::uint64_t bits) {
     return text;
 }
 
-/// All visits of one phase on one place.
+/// All visits to one phase on one place.
 struct Sum {
     std::vector<double> seconds;  ///< of one step, by visit
     double per_step = 0;          ///< operations or bytes
@@ -449,8 +449,8 @@ class Burn : public tenken::Program {
             for (int turn = 0; turn < 2 * turns; ++turn) {
                 How how;
                 how.seconds = compare_seconds_;
-                how.number = 3;  // numbers as in visit 0
-                // with, without, without, with: a drift affects both equally
+                how.number = 3;  // numbers as in visit 0 with, without, without, with verification: a drift
+                // affects both equally
                 how.checked = turn % 4 == 0 || turn % 4 == 3;
                 how.beat = beats_of(index, phase->name);
                 const Visit done = places_[index]->visit(*phase, how);
@@ -557,8 +557,8 @@ class Burn : public tenken::Program {
             document.add(check);
         }
         const Done& done = done_[index];
-        // all places go through the rounds together, and the first one decides when to end: the others, which
-        // started a moment later, have run at least the requested seconds too
+        // all places go through the rounds together, and the first one decides when to end; the others
+        // started a moment later, but have run at least the requested seconds too
         add(place, "clean", {}, {done.clean_until > 0 ? done.clean_until : done_.front().seconds});
         const std::pair<const char*, tenken::Optional<double> Sensors::*> read[] = {
             {"temperature", &Sensors::temperature_c},

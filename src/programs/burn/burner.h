@@ -479,7 +479,7 @@ class Burner : public Place {
         return visit;
     }
 
-    /// Whether an address that was wrong stores what is written to it now.
+    /// Whether an address that was wrong stores what is now written to it.
     std::string read_again(Words* memory, const Record& wrong, const Phase& phase, std::uint32_t seed,
                            std::uint32_t pass) {
         Words* const at = memory + wrong.row;
@@ -730,7 +730,7 @@ class Burner : public Place {
     }
 
     /// Steps in both directions, and the comparison. @param fault after step `at` of all; stuck_operand: in
-    /// each
+    /// each step
     void run_chain(const Phase& phase, const Links& links, std::uint32_t cycle, Fault fault,
                    std::uint64_t random, std::uint8_t* marks) {
         const std::uint64_t seeds[] = {mixed64(links.seed + 2 * cycle), mixed64(links.seed + 2 * cycle + 1)};

@@ -1,8 +1,8 @@
 // Chains of steps whose errors cannot vanish: u(t + 1) = A u(t) - u(t - 1) modulo 2^64, with A a stencil or a
 // sparse matrix. The reverse step is the same as the forward one, so after t steps in each direction every
-// word must have its initial value, and a wrong word at any step leaves others wrong, since a step maps no
-// difference to zero. A fault that is the same in both directions would cancel, so each word w becomes
-// way_back w + way_shift before the way back, both odd: no operand keeps its low bits. The rows of A have
+// word must have its initial value. A wrong word at any step leaves others wrong, since a step maps no
+// difference to zero. A fault that is the same in both directions would cancel. So each word w becomes
+// way_back w + way_shift before the way back, both odd, and no operand keeps its low bits. The rows of A have
 // equal sums, so that a constant remains consistent with the step.
 #pragma once
 

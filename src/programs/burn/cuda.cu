@@ -236,7 +236,7 @@ class CudaExec {
         if (phase.format->operand != Operand::fp16 ||
             std::atof(gpu_.description().compute_capability.c_str()) < 8)
             return "";
-        // multiprocessors of a GPU are numbered below this, with gaps where some are switched off
+        // multiprocessors of a GPU are numbered below this, with gaps for those that are switched off
         constexpr std::uint32_t most = scratch_words / 2;
         clear(scratch_->data(), scratch_->bytes());
         const own::Everywhere everywhere = {row / own::rows_a, column / own::rows_b,   row, column,

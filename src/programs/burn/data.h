@@ -1,5 +1,5 @@
 // Data from seeds, whose products are exact: odd integers of few bits, so that no sum of a product is rounded
-// in any order and none is zero. The answer is then known without a second run.
+// in any order, and none is zero. The answer is then known without a second run.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace burn {
 
-/// Bits of 32 with every bit of the input in each of the output (a permutation: no two inputs give the same).
+/// Mixes 32 bits so that every bit of the input affects each bit of the output (a permutation: no two inputs
+/// give the same output).
 TENKEN_BOTH inline std::uint32_t mixed(std::uint32_t x) {
     x ^= x >> 16;
     x *= 0x85ebca6bU;
@@ -153,7 +154,7 @@ TENKEN_BOTH inline std::uint64_t bits_of_double(double value) {
 }
 
 /// The operands of C = A B, A of rows x k, B of k x columns, by element. Numbers are odd except in the first
-/// column of A, and k is even: every element of C is odd.
+/// column of A, and k is even, so every element of C is odd.
 struct Operands {
     Operand kind = Operand::fp16;
     std::uint32_t seed_a = 1;
@@ -186,8 +187,8 @@ struct Operands {
     }
 };
 
-/// A format of products: what is multiplied, what is stored, and the bits of its numbers, which alternate
-/// between visits: both medium, or one with a full significand and the other with few bits.
+/// A format of products: what is multiplied, what is stored, and the bits of its numbers. The bits alternate
+/// between visits: both of medium length, or one with a full significand and the other with few bits.
 struct Format {
     const char* phase;
     Operand operand;
@@ -197,7 +198,7 @@ struct Format {
 };
 
 // Sums stay below 2^22 (FP32, with two bits to spare) and 2^51 (FP64) at 6 standard deviations. In FP8 they
-// stay below 2^13, because its sums have 14 bits until they are added to one in FP32.
+// stay below 2^13, because its sums have 14 bits until they are added to a sum in FP32.
 constexpr Format formats[] = {
     {"gemm_fp64", Operand::fp64, Result::fp64, {{20, 20}, {30, 10}, {10, 30}}, 16384},
     {"gemm_tf32", Operand::tf32, Result::fp32, {{6, 6}, {10, 2}, {2, 10}}, 32768},
@@ -214,8 +215,8 @@ struct alignas(16) Words {
 
 enum class Pattern { inversions, walking, random, rows };
 
-/// The value that pass `pass` of a pattern writes at `index`. Consecutive passes differ in every word; a word
-/// that is written to another place, or not at all, is detected.
+/// The value that pass `pass` of a pattern writes at `index`. Consecutive passes differ in every word, so a
+/// word that is written to another place, or not at all, is detected.
 TENKEN_BOTH inline Words pattern_at(Pattern pattern, std::uint32_t seed, std::uint32_t pass,
                                     std::uint64_t index) {
     const std::uint32_t low = static_cast<std::uint32_t>(index);

@@ -57,7 +57,7 @@ inline std::string name_of(Fault fault) {
 enum class Kind { product, memory, copies, peer, all_reduce, chain, steps };
 
 /// The classes that have a meaning in a phase. In the walking pattern, which repeats every 512 bytes, wrong
-/// addresses are not visible: the other patterns test addresses.
+/// addresses cannot be seen; the other patterns test addresses.
 inline std::vector<Fault> faults_in(Kind kind, bool walking) {
     switch (kind) {
         case Kind::product:

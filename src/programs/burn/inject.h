@@ -1,4 +1,4 @@
-// Injects faults, one into each unit of a result, and counts how many the verification detects: units do not
+// Injects faults, one into each unit of a result, and counts how many the verification detects. Units do not
 // affect each other.
 #pragma once
 
@@ -113,7 +113,7 @@ struct InjectIntoProduct {
         set(row, column, at(row, column) ^ mask);
     }
 
-    /// The sums within a library are not accessible: the element is recomputed with the flip, and
+    /// The sums within a library are not accessible, so the element is recomputed with the flip, and
     /// overwritten.
     TENKEN_BOTH void flip_sum(std::uint32_t row, std::uint32_t column, std::uint32_t step,
                               std::uint64_t mask) const {
@@ -132,7 +132,7 @@ struct InjectIntoProduct {
         }
     }
 
-    /// One bit of an operand is read wrongly where its low bits have a certain value.
+    /// One bit of an operand is read wrongly if its low bits have a certain value.
     TENKEN_BOTH void operand(std::uint32_t column, std::uint32_t step, std::uint32_t first,
                              std::int64_t pattern) const {
         for (std::uint32_t i = 0; i < units.rows; ++i) {
@@ -165,8 +165,8 @@ struct FlipInputs {
 struct Tally {
     std::uint64_t injected, masked, found, false_alarms;
 
-    /// Whether a fault was injected into a unit, whether the unit differs by it, and whether the check marked
-    /// it.
+    /// For each unit: whether a fault was injected, whether the unit differs because of it, and whether the
+    /// check marked it.
     TENKEN_BOTH void count(bool changed, bool differs, bool marked) {
         if (changed) add_to(&injected, std::uint64_t{1});
         if (changed && !differs) add_to(&masked, std::uint64_t{1});
@@ -205,7 +205,7 @@ struct TallyProduct {
     }
 };
 
-/// Changes one thing in each second `unit` x 16 bytes of memory.
+/// Changes one thing in every other `unit` x 16 bytes of memory.
 struct InjectIntoMemory {
     Words* memory;
     std::uint32_t unit;

@@ -42,7 +42,7 @@ struct Log {
     std::uint64_t wrong;       ///< segments of C, words of inputs, words of memory
     std::uint32_t flagged[2];  ///< segments of an even and of an odd product
     std::uint32_t segment[2][max_flagged];
-    std::uint32_t records;  ///< may exceed max_records: those beyond are counted only
+    std::uint32_t records;  ///< may exceed max_records: those beyond are only counted
     std::uint32_t unused;
     Record record[max_records];
 

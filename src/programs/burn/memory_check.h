@@ -25,8 +25,8 @@ TENKEN_BOTH inline void write_once(Words* to, const Words& words) {
 #endif
 }
 
-/// The 16 bytes of a thread. Ascending; descending in every second pass of moving inversions; for rows with a
-/// stride of 8 KiB within blocks of 2 MiB, so that consecutive accesses open another row of the memory.
+/// The 16 bytes of a thread. Ascending; descending in every second pass of moving inversions. For rows, with
+/// a stride of 8 KiB within blocks of 2 MiB, so that consecutive accesses open another row of the memory.
 TENKEN_BOTH inline std::size_t place_of(Pattern pattern, std::uint32_t pass, std::size_t i,
                                         std::size_t count) {
     if (pattern == Pattern::inversions && (pass & 1) != 0) return count - 1 - i;

@@ -23,7 +23,7 @@ constexpr std::uint32_t stage_bytes = (rows_a + rows_b) * depth * 2;
 /// Neighbouring tiles of B, computed together so that the caches hold the data they share.
 constexpr std::uint32_t group = 8;
 
-/// A fault in real sums. Tiles are numbered as units of studies: along the rows of C first.
+/// A fault in real sums. Tiles are numbered as units of studies are: along the rows of C first.
 struct Defect {
     Fault fault;
     std::uint64_t seed;
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(threads, 1)
     load(0, 0, 0);
     for (std::uint32_t step = 0; step < steps; ++step) {
         const std::uint32_t next = stage + 1 == stages ? 0 : stage + 1;
-        // every warp has taken what it needs of the step before: its buffer is free
+        // every warp has taken what it needs from the previous step, so its buffer is free
         if (step + stages - 1 < steps) fetch(stage == 0 ? stages - 1 : stage - 1);
         commit();
 #pragma unroll
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(threads, 1)
             const int now = sub % 2;
             if (sub < 3) {
                 load(1 - now, stage, sub + 1);
-            } else {  // the next step's first operands, while this step's last products are formed
+            } else {  // the next step's first operands are loaded while this step's last products are formed
                 wait<stages - 2>();
                 __syncthreads();
                 load(1 - now, next, 0);
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(threads, 1)
     for (int i = 0; i < 4; ++i) {
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
-            if (kind == 2) {  // nothing is stored but the element in question
+            if (kind == 2) {  // only the element in question is stored
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
                     if (column + 16 * i + e / 2 * 8 != everywhere.column ||

@@ -53,7 +53,7 @@ void Loader::release() {
 }
 
 void Loader::serve(const std::function<Read()>& make) {
-    // All of them would inherit the single CPU of a bound main thread (OMP_PROC_BIND).
+    // All of them would inherit the single CPU to which the main thread is bound (OMP_PROC_BIND).
     tenken::bind_this_thread(tenken::process_cpus());
     try {
         const Read read = make();

@@ -23,7 +23,7 @@ struct Batch {
 };
 
 /// Reads samples in a given order into a ring of batches. All batches of the ring except the one being
-/// consumed are read ahead; with a ring of one nothing is read while a batch is consumed.
+/// consumed are read ahead, so with a ring of one nothing is read while a batch is consumed.
 class Loader {
   public:
     /// Reads one sample into its memory.
@@ -37,7 +37,7 @@ class Loader {
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;
 
-    /// Waits until every thread can read. @throws the exception of a reader's construction
+    /// Waits until every thread can read. @throws what the construction of a reader threw
     void wait_until_ready();
     /// Starts to read. @param order of samples, whole batches; must exist until all of them are released
     void begin(const std::vector<std::size_t>& order);

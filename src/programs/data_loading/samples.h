@@ -38,8 +38,8 @@ inline file_io::Words content_of(std::size_t sample) {
     return {static_cast<std::uint32_t>(sample) + 1, file_io::Words::floats};
 }
 
-/// The sum over all words of (word x (2 i + 1)) modulo 2^64: any changed bit changes it, and so do two
-/// different words that are exchanged.
+/// The sum over all words of (word x (2 i + 1)) modulo 2^64. Any changed bit changes it, and so does an
+/// exchange of two different words.
 FILE_IO_BOTH inline std::uint64_t term_of(std::uint32_t word, std::uint64_t i) {
     return static_cast<std::uint64_t>(word) * (2 * i + 1);
 }

@@ -1,5 +1,5 @@
-// Products on GPUs by cuBLASLt: every proposed algorithm is tried, the fastest ones run with exclusive use of
-// the GPU for a period each to select one, and every element of C is compared on the GPU.
+// Products on GPUs by cuBLASLt. Every proposed algorithm is tried. The fastest ones then have the GPU to
+// themselves for a period each, which selects one. Every element of C is compared on the GPU.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -302,7 +302,7 @@ class GpuPlace : public Place {
         workspace_.reset(new DeviceArray<char>(workspace_bytes));
     }
 
-    /// Formats that the GPU's tensor cores lack are not queried; the library may refuse others.
+    /// Formats that the GPU's tensor cores lack are not queried; the library may reject others.
     const char* too_old(const Precision& precision) const {
         const double capability = std::atof(gpu_.description().compute_capability.c_str());
         const bool fp8 = precision.a == Element::e4m3 || precision.a == Element::e5m2;
@@ -379,7 +379,7 @@ class GpuPlace : public Place {
         return stop.seconds_since(start) / static_cast<double>(count);
     }
 
-    /// Seconds of one product of a candidate with exclusive use of the GPU: median of the batches after the
+    /// Seconds of one product of a candidate that has the GPU to itself: the median of the batches after the
     /// limiter has settled, because its oscillations affect some of them.
     double alone(std::size_t contender) {
         chosen_ = contenders_[contender];

@@ -37,8 +37,8 @@ enum Name { a0, a1, a2, a3, b0, b1, b2, c0, c1, c2, wrk1, bnd, p, coefficients =
 constexpr int arrays = 14;  ///< the twelve, and the pressure twice
 
 /// official: the constants of the benchmark, where b and wrk1 are 0. varied: different from cell to cell, so
-/// that a wrong index is visible in the result, and contracting, so that the pressure stays small in any
-/// number of iterations.
+/// that a wrong index shows in the result, and contracting, so that the pressure stays small for any number
+/// of iterations.
 enum class Data { official, varied };
 
 /// The initial value of an array at a cell; exact in float.

@@ -1,5 +1,5 @@
-// The Jacobi step of Himeno on a GPU. Nearly all of its traffic is twelve coefficients that are read once:
-// it needs many wide loads in flight and a sum of squares (gosa) at negligible cost.
+// The Jacobi step of Himeno on a GPU. Nearly all of its traffic is twelve coefficients that are read once. It
+// needs many wide loads in flight, and a sum of squares (gosa) at negligible cost.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(block_x* block_y)
     const int first = 1 + static_cast<int>(blockIdx.z) * march;
     const int end = min(first + march, grid.ni - 1);
     const bool inside = k < grid.nk && j < grid.nj - 1;
-    // Threads beyond the grid compute on an existing cell: shuffles need whole warps.
+    // Threads beyond the grid compute on an existing cell, since shuffles need whole warps.
     const std::size_t column =
         static_cast<std::size_t>(inside ? j : 1) * nk + static_cast<std::size_t>(k < grid.nk ? k : 0);
     std::size_t cell = static_cast<std::size_t>(first) * plane + column;

@@ -49,7 +49,7 @@ class GpuSolvers {
     virtual void options(tenken::Arguments& arguments) = 0;
     virtual void prepare(const tenken::Arguments& arguments) = 0;
     virtual std::vector<tenken::DeviceDescription> descriptions() const = 0;
-    /// Measures the dot bandwidth of every GPU: their limit follows from it, and it warms them up.
+    /// Measures the dot bandwidth of every GPU, which gives their limit and warms them up.
     virtual std::vector<tenken::Metric> measure_dot(double warmup_seconds) = 0;
     /// The solver on one GPU (by its index in descriptions()) with arrays in "explicit", "managed" or "sam"
     /// memory.

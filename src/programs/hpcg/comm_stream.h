@@ -9,8 +9,8 @@
 
 namespace hpcg {
 
-/// A separate stream next to the main one, with priority: queued behind the blocks of a pass over the matrix,
-/// a message would start only when the pass ends.
+/// A separate stream next to the main one, with priority. Behind the blocks of a pass over the matrix, a
+/// message would start only when the pass ends.
 class CommStream {
   public:
     explicit CommStream(const tenken::cuda::Stream& main)

@@ -32,8 +32,8 @@ struct Tuning {
                           ///< before that has ended
 };
 
-/// From compute capability 9.0 on a kernel may be launched before the previous one has ended, and waits
-/// before it uses the data written by that one.
+/// From compute capability 9.0 on a kernel may be launched before the previous one has ended; it waits before
+/// it uses data written by that one.
 #if CUDART_VERSION >= 12030
 #define HPCG_HAS_OVERLAP 1
 #else
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(256) sum_kernel(int count, Functor functor, do
 }
 
 /// Adds up the sums of the blocks, in an order that depends only on their number: several blocks add up
-/// parts, and the last block to finish adds up the results.
+/// parts, and the last one to finish adds up the results.
 constexpr int blocks_of_gathering = 64;
 static __global__ void __launch_bounds__(256)
     gather_sum_kernel(const double* partial, int count, double* of_blocks, unsigned* done, double* to) {
@@ -156,8 +156,8 @@ struct Entries {
     }
 };
 
-/// One warp per slice, one thread per row. The first entries are loaded before the previous kernel has ended:
-/// the matrix does not change.
+/// One warp per slice, one thread per row. The first entries are loaded before the previous kernel has ended,
+/// since the matrix does not change.
 template <typename Op, int unroll, Caching caching>
 __global__ void __launch_bounds__(256)
     sweep_kernel(Op op, int first, int slices, const int* order, double* partial) {
@@ -374,7 +374,7 @@ class CudaRunner {
         TENKEN_CUDA(cudaGraphLaunch(captured.graph_, stream_.get()));
     }
 #else
-    /// Before CUDA 10.1 a stream cannot be captured alone: its kernels are launched one by one.
+    /// Before CUDA 10.1 a stream cannot be captured alone, so its kernels are launched one by one.
     class Captured {};
 
     template <typename Work>
@@ -386,7 +386,7 @@ class CudaRunner {
     void exchange(const Halo& halo, const double* send, double* receive) {
         exchange_.exchange(halo, send, receive);
     }
-    /// The same concurrently with work enqueued between the two.
+    /// The same, concurrently with work that is enqueued between the two calls.
     void begin_exchange(const Halo& halo, const double* send, double* receive) {
         exchange_.begin(halo, send, receive);
     }

@@ -27,8 +27,8 @@ class Exchange {
     virtual bool capturable() const = 0;
 };
 
-/// The methods: "auto" selects peer stores if the ranks are on one node, each with its own GPU
-/// that can access the memory of the others, otherwise NCCL if available, otherwise the host.
+/// The methods: "auto" selects peer stores if the ranks are on one node, each with its own GPU that can
+/// access the memory of the others; otherwise NCCL if available, otherwise the host.
 /// @param own_gpu no other rank uses this rank's GPU
 /// @param max_points of one message between two ranks, of any level and rank
 /// @param why the reason of the choice

@@ -13,8 +13,7 @@ namespace hpcg {
 constexpr int levels = 4;       ///< of the multigrid, the finest included
 constexpr int directions = 27;  ///< (dx + 1) + 3 (dy + 1) + 9 (dz + 1); 13 is the rank itself
 
-/// Number of ranks along x, y and z: of all decompositions, the one with the minimum surface between
-/// ranks.
+/// Number of ranks along x, y and z: of all decompositions, the one with the least surface between ranks.
 std::array<int, 3> shape_of_ranks(int ranks, const std::array<int, 3>& local);
 
 /// One rank's part of the grid of one level, as kernels use it.

@@ -18,8 +18,8 @@
 
 namespace hpcg {
 
-/// Zeroed memory. The pages of large arrays belong to the threads that first wrote them; small ones have
-/// no separate pages, whose allocation is slow.
+/// Zeroed memory. The pages of large arrays belong to the threads that first wrote them. Small arrays have no
+/// pages of their own, whose allocation is slow.
 template <typename T>
 class HostMemory {
   public:
@@ -207,8 +207,7 @@ class HostRunner {
     /// Number of elements below which one thread is faster than waking the others.
     static constexpr int few = 2048;
     static constexpr int block = 4096;
-    /// Prefetch distance of the values, in places: the hardware prefetcher stops at the next
-    /// page.
+    /// Prefetch distance of the values, in places, since the hardware prefetcher stops at the next page.
     static constexpr int values_ahead = 512;
     static constexpr int packs = height / lanes;
 

@@ -238,7 +238,7 @@ class Hpcg : public tenken::Program {
         const double worst = longest(tenken::now_seconds() - begin);
         outcome_.needed_iterations = needed.iterations;
         outcome_.converged = needed.scaled() <= outcome_.reference_scaled;
-        // Fewer than the reference's are not counted as a gain.
+        // Fewer iterations than the reference's are not counted as a gain.
         outcome_.iterations = std::max(needed.iterations, reference_iterations);
 
         // A solver that does not converge is timed once, for the record.

@@ -14,7 +14,7 @@
 
 namespace hpcg {
 
-/// More colours than this result from an irregular numbering.
+/// If there are more colours than this, the numbering is irregular.
 constexpr int regular_colours = 10;
 
 /// Slices of one colour that a product processes before the next colour.
@@ -67,7 +67,7 @@ struct Sorting {
     const sparse::Colour* colours;
     const unsigned char* is_coarse;  ///< rows that also exist on the coarser level; null on the coarsest
 
-    /// Columns of other ranks count as lower: their values are known before the first colour.
+    /// Columns of other ranks count as lower, since their values are known before the first colour.
     SPARSE_EVERYWHERE Side side(int row, int column) const {
         if (column == row) return Side::diagonal;
         if (column >= rows.rows || colours[column] <= colours[row]) return Side::lower;
@@ -210,7 +210,7 @@ struct MarkRows {
     SPARSE_EVERYWHERE void operator()(int place) const { marks[rows[place]] = 1; }
 };
 
-/// Number of coarse points connected to each row, without coarse points themselves.
+/// Number of coarse points connected to each row, not counting for coarse points themselves.
 struct CountJoined {
     Rows rows;
     const unsigned char* apart;
@@ -228,8 +228,8 @@ struct CountJoined {
     }
 };
 
-/// Whether two coarse points are neighbours, or two of the rows connected to the maximum number of them: then
-/// these cannot share one colour.
+/// Whether two coarse points are neighbours, or two of the rows with the maximum number of coarse neighbours;
+/// such points or rows cannot share one colour.
 struct FindJoined {
     Rows rows;
     const unsigned char* apart;
@@ -251,8 +251,8 @@ struct FindJoined {
     }
 };
 
-/// Coarse points separate, the rows connected to `maximum` of them in the first colour, the others without
-/// one.
+/// Coarse points are set apart, the rows connected to `maximum` of them get the first colour, and the others
+/// none yet.
 struct BeginColours {
     const unsigned char* apart;   ///< may be null
     const unsigned char* joined;  ///< may be null
@@ -396,8 +396,8 @@ struct Layout {
     }
 };
 
-/// Slices in the order in which a product reads them: an equal share of each colour in turn, so that
-/// nearby elements of the vector are read while they are in the cache.
+/// Slices in the order in which a product reads them: an equal share of each colour in turn, so that nearby
+/// elements of the vector are read while they are in the cache.
 inline std::vector<int> interleave(const std::vector<int>& first_slices, int shares) {
     std::vector<int> order;
     order.reserve(static_cast<std::size_t>(first_slices.back()));
@@ -412,9 +412,9 @@ inline std::vector<int> interleave(const std::vector<int>& first_slices, int sha
     return order;
 }
 
-/// An order of the colours in which Gauss-Seidel converges well: the last colour stays the last; the one with
-/// the largest number of entries coupling it to that one is first; in between, strongly coupled colours are
-/// adjacent in pairs, and each pair begins with the one that is coupled more weakly to the previous pair.
+/// An order of the colours in which Gauss-Seidel converges well. The last colour stays last, and the one with
+/// the most entries coupling it to that one comes first. In between, strongly coupled colours are adjacent in
+/// pairs, and each pair begins with the one that is coupled more weakly to the previous pair.
 /// @param counts entries by two colours, `colours` x `colours`
 /// @return the new place of each colour
 inline std::vector<int> order_colours(const std::vector<int>& counts, int colours) {
@@ -422,7 +422,7 @@ inline std::vector<int> order_colours(const std::vector<int>& counts, int colour
         return counts[static_cast<std::size_t>(a) * static_cast<std::size_t>(colours) +
                       static_cast<std::size_t>(b)];
     };
-    // Counts are from a sample: only a clear difference counts, so that all levels have the same order.
+    // Counts come from a sample, so only a clear difference counts, and all levels have the same order.
     const auto more = [](int a, int b) { return 4.0 * a > 5.0 * b; };
     std::vector<int> place(static_cast<std::size_t>(colours), -1);
     const int last = colours - 1;
@@ -544,8 +544,8 @@ Layout<Runner> lay_out(Runner& runner, const Rows& rows, int halo, const double*
     std::vector<int> found(4);
     auto joined = runner.template make<unsigned char>(count);
     if (coarse_rows != nullptr) {
-        // Coarse points are last: the coarser level uses their residual after the backward sweep,
-        // which is zero in the first colour.
+        // Coarse points come last: the coarser level uses their residual after the backward sweep, which is
+        // zero in the first colour.
         runner.each(coarse_count, MarkRows{coarse_rows, apart.data()});
         auto facts = runner.template make<int>(4);
         runner.each(rows.rows, CountJoined{rows, apart.data(), joined.data(), facts.data()});
@@ -558,8 +558,8 @@ Layout<Runner> lay_out(Runner& runner, const Rows& rows, int halo, const double*
     const int rows_to_colour = rows.rows - (keep_apart ? coarse_count : 0);
     int number = colour(BeginColours{kept, nullptr, 0, colours.data()}, rows_to_colour);
     if (number > regular_colours && keep_apart && found[1] > 0 && found[2] == 0) {
-        // Irregular numbering: the rows opposite the coarse points get the first colour, as
-        // in a regular one, which reduces the number of iterations substantially.
+        // Irregular numbering: the rows opposite the coarse points get the first colour, as in a regular one,
+        // which saves many iterations.
         number =
             colour(BeginColours{kept, joined.data(), found[1], colours.data()}, rows_to_colour - found[3]);
     }

@@ -9,8 +9,8 @@ namespace hpcg {
 
 using sparse::Caching;
 
-/// As sparse::Loads for the matrix. Loads of vectors are not moved before the point where a kernel
-/// that has started early waits for the previous one, which may still be writing them.
+/// As sparse::Loads for the matrix. Loads of vectors are not moved before the point where a kernel that has
+/// started early waits for the previous one, which may still be writing the vectors.
 template <Caching caching>
 struct Loads {
     sparse::Loads<caching> loads;

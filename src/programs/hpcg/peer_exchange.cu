@@ -1,10 +1,10 @@
-// Each rank maps a mailbox of every other (CUDA IPC). A kernel stores its data in the others' mailboxes,
-// then sets a flag there, and waits for the flags of the others in its own mailbox: a message costs one
-// kernel on either side, and takes a few microseconds less than that of a library.
+// Each rank maps a mailbox of every other (CUDA IPC). A kernel stores its data in the others' mailboxes, sets
+// a flag there, and waits for the flags of the others in its own mailbox. A message costs one kernel on
+// either side, and takes a few microseconds less than one of a library.
 //
 // Messages have numbers, counted by kernels on the GPU, so that they can be part of a CUDA graph. A mailbox
-// has two places per sender, for even and odd numbers: the sender of message n + 2 has received message
-// n + 1, which the other rank has sent after reading message n.
+// has two places per sender, for even and odd numbers. The sender of message n + 2 has received message n +
+// 1, which the other rank sent after reading message n.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -98,8 +98,7 @@ __host__ __device__ inline int blocks_of(int count) {
     return blocks < 1 ? 1 : blocks > max_blocks ? max_blocks : blocks;
 }
 
-/// Earlier stores, by any thread of the block that has synchronised since, are visible to a reader of the
-/// flag.
+/// A reader of the flag also sees earlier stores by any thread of the block that has synchronised since.
 __device__ inline void raise(Number* flag, Number number) {
     __threadfence_system();
     *static_cast<volatile Number*>(flag) = number;
@@ -144,12 +143,12 @@ __global__ void __launch_bounds__(threads)
     __syncthreads();
     if (threadIdx.x != 0) return;
     const unsigned all = gridDim.x * gridDim.y;
-    // The last block counts the message, when all have read the previous number.
+    // The last block counts the message once all have read the previous number.
     if (atomicInc(Mailbox::blocks_done(mine), all - 1) == all - 1)
         *static_cast<volatile Number*>(last) = number;
 }
 
-/// Added in the order of ranks: every rank gets the same sum.
+/// Added in the order of ranks, so that every rank gets the same sum.
 __global__ void __launch_bounds__(32) sum_over_ranks_kernel(Mailboxes boxes, double* sum) {
     const Mailbox& box = boxes.box;
     char* const mine = boxes.mine();

@@ -1,7 +1,7 @@
-// Slices with consecutive columns (runs): in many slots of a slice the column of each row is that of the
-// previous row plus one, for matrices of any origin. Then the first column is sufficient, and the elements of
-// the vector are loaded together. Runs are searched in the columns of every slice; nothing else is assumed of
-// the matrix. Other slots list their columns.
+// Slices with consecutive columns (runs): in many slots of a slice, whatever the matrix, the column of each
+// row is that of the previous row plus one. Then the first column is sufficient, and the elements of the
+// vector are loaded together. Runs are searched in the columns of every slice; nothing else is assumed of the
+// matrix. Other slots list their columns.
 #pragma once
 
 #include <algorithm>
@@ -52,10 +52,10 @@ struct RunningSlices {
     }
 };
 
-/// The slots of one part of a slice. Entries with the same difference of column and lane can share a slot
-/// with consecutive columns, in which rows without such an entry have the value 0. Entries shared by few rows
-/// are cheaper in slots that list their columns, each row's next entry in the next slot: the number of runs
-/// with the minimum number of bytes is selected.
+/// The slots of one part of a slice. Entries with the same difference between column and lane can share a
+/// slot with consecutive columns, in which rows without such an entry have the value 0. Entries shared by few
+/// rows are cheaper in slots that list their columns, with each row's next entry in the next slot. The number
+/// of runs is chosen for the fewest bytes.
 template <int height>
 class SlotPlan {
   public:
@@ -318,7 +318,7 @@ void fill_matrix(Runner& runner, Layout<Runner>& out, const Sorting& sorting, co
     const auto size = [](std::int64_t places) { return static_cast<std::size_t>(places); };
     out.lower_values = runner.template make<double>(size(out.lower_places), false);
     out.upper_values = runner.template make<double>(size(out.upper_places), false);
-    // One more, so that a part without slots is not mistaken for one that lists all columns.
+    // One more, so that a part without slots is not mistaken for one that lists all its columns.
     out.lower_firsts = runner.template make<int>(size(out.lower_places / height + 1), false);
     out.upper_firsts = runner.template make<int>(size(out.upper_places / height + 1), false);
     out.lower_columns = runner.template make<int>(size(lower_columns), false);

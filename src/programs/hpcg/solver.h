@@ -144,7 +144,7 @@ class Solver : public Engine {
             default:
                 break;
         }
-        // Only the validity tests need more; a run without them must not allocate it.
+        // Only the validity tests need more, so a run without them must not allocate it.
         Array<double>& spare = spares_[static_cast<int>(which) - static_cast<int>(Vector::first)];
         if (spare.size() == 0) spare = make(elements_);
         return spare.data();

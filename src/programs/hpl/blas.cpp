@@ -23,7 +23,7 @@ std::string version_of(const tenken::DynamicLibrary& library) {
 }  // namespace
 
 std::unique_ptr<Blas> Blas::open(std::string& why_not) {
-    // Libraries start their threads when they are loaded, on the CPUs of this thread at that time.
+    // Libraries start their threads when they are loaded, on the CPUs that this thread has at that time.
     const tenken::UnboundThread unbound;
     const std::vector<std::string> names = tenken::DynamicLibrary::names(
         "TENKEN_BLAS", {"libopenblas.so.0", "libflexiblas.so.3", "libmkl_rt.so.2", "liblapack.so.3"});

@@ -15,7 +15,7 @@ class DatError : public std::runtime_error {
 };
 
 /// The contents of an HPL.dat. Lines 14 to 31 select variants of the reference implementation (recursion,
-/// broadcast, swapping); this implementation has one of each and ignores them.
+/// broadcast, swapping). This implementation has one of each and ignores them.
 struct Dat {
     enum class Output { standard, error, file };
     Output output = Output::standard;

@@ -74,8 +74,8 @@ __global__ void own_rows_kernel(const double* panel, std::int64_t stride, std::i
     own[blockIdx.y * own_stride + i] = panel[blockIdx.y * stride + position];
 }
 
-/// Row blockIdx.y of `to` is the row that moves to this top position; with several process rows, `to`
-/// continues with the rows that leave the top, and rows of others are zero.
+/// Row blockIdx.y of `to` is the row that moves to this top position. With several process rows, `to`
+/// continues with the rows that leave the top, and rows that other processes have are zero.
 __global__ void gather_kernel(const double* a, Place place, std::int64_t begin, Permutation permutation,
                               std::int64_t columns, double* to, std::int64_t to_stride) {
     const std::int64_t i = blockIdx.y;

@@ -336,7 +336,7 @@ class GpuEngine : public lu::GpuLanes<Engine, LaneParts> {
         flops = 2.0 * static_cast<double>(rows) * static_cast<double>(columns.size()) *
                 static_cast<double>(step.width);
         if (flops <= 0) return {};
-        // Any nonzero numbers are sufficient in the place of L and U.
+        // Any nonzero numbers can stand for L and U.
         TENKEN_CUDA(cudaMemcpyAsync(slot_of(0).data(), a_.data(), std::min(a_.bytes(), slot_of(0).bytes()),
                                     cudaMemcpyDeviceToDevice, update_.stream.get()));
         const auto product = [&] { multiply(Lane::update, 0, step, columns); };
@@ -446,8 +446,8 @@ class GpuEngine : public lu::GpuLanes<Engine, LaneParts> {
         return {of(lane).result.data(), aligned(columns.size())};
     }
 
-    /// The inverted blocks of the triangle: as requested, or smaller so that they divide it; 0 if none
-    /// does.
+    /// The inverted blocks of the triangle: of the requested size, or smaller so that they divide it; 0 if
+    /// none does.
     std::int64_t triangle_of(const Step& step) const {
         if (choices_.triangle < smallest_triangle || step.width % smallest_triangle != 0) return 0;
         std::int64_t block = smallest_triangle;

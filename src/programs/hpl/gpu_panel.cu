@@ -13,8 +13,8 @@ constexpr int panel_threads = 512;
 constexpr unsigned everyone = 0xffffffffu;
 constexpr long long patience_cycles = 20000000000LL;
 
-// Blocks exchange values in words of 8 bytes with the number of the step and 4 bytes of data:
-// a word is written atomically, so a reader of the number also has the data, and no fence is needed.
+// Blocks exchange words of 8 bytes, with the number of the step and 4 bytes of data. A word is written
+// atomically, so a reader of the number also has the data, and no fence is needed.
 
 __device__ inline void post(unsigned long long* word, unsigned value, unsigned step) {
     *reinterpret_cast<volatile unsigned long long*>(word) =
@@ -80,9 +80,9 @@ __host__ __device__ inline int mail_words(int blocks) {
 
 /// Eliminates `width` columns of a panel of `rows` rows. Every block has exclusive access to `share`
 /// consecutive rows; all blocks must be resident on the GPU at the same time. In each step a block finds its
-/// largest element of the column, posts it with the whole row, completes the update of the previous step
-/// while the message is in flight, selects the best of all candidates, and eliminates only the next column,
-/// from which the next pivot is chosen.
+/// largest element of the column and posts it with the whole row. While the message is in flight it completes
+/// the update of the previous step. It then selects the best of all candidates, and eliminates only the next
+/// column, from which the next pivot is chosen.
 template <bool in_shared>
 __global__ void __launch_bounds__(panel_threads, 1)
     eliminate(double* panel, std::int64_t stride, int rows, int width, int share, unsigned long long* mail,

@@ -23,9 +23,9 @@ enum class PanelKind {
     library     ///< cuSOLVER
 };
 
-/// The permutation of rows by a panel, on the GPU, as ints: number of lower rows that change, three
-/// unused, then for each of `width` top rows the row that moves there, then for each lower row that changes
-/// its index, then the (top) row that moves there. Rows count from the first one of the panel.
+/// The permutation of rows by a panel, on the GPU, as ints: the number of lower rows that change; three
+/// unused; for each of `width` top rows, the row that moves there; for each lower row that changes, its
+/// index; then, likewise, the (top) row that moves there. Rows count from the first one of the panel.
 struct Permutation {
     static constexpr int header = 4;
     static std::int64_t ints(std::int64_t width) { return header + 3 * width; }

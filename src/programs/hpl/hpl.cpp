@@ -356,8 +356,7 @@ class Hpl : public lu::Solver<Backend> {
         engine->describe(document);
     }
 
-    /// Kernels are loaded at first use, which takes milliseconds each: a small problem uses most
-    /// of them.
+    /// Kernels are loaded at first use, which takes milliseconds each; a small problem uses most of them.
     void load_kernels(const Case& one) {
         Case small = one;
         small.n = std::min(one.n, 3 * one.nb);
@@ -367,8 +366,8 @@ class Hpl : public lu::Solver<Backend> {
     }
 
     /// Products before a further repetition, so that all begin in the state of the first. At its power limit
-    /// a GPU raises its clock while a solution is checked: of three repetitions of 0.6 s on H200 the best
-    /// was 1.0 to 5.2 % above the median (24 runs), with 0.5 s of products 0.6 %.
+    /// a GPU raises its clock while a solution is checked. Of three repetitions of 0.6 s on H200 the best was
+    /// 1.0 to 5.2 % above the median (24 runs); with 0.5 s of products before each, 0.6 %.
     void keep_warm(Engine& engine, double heat) {
         ranks_.alive("warming up");
         double flops = 0;

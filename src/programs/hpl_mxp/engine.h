@@ -24,7 +24,7 @@ inline tenken::Format format_of(Low low) {
                               : tenken::formats::e4m3();
 }
 
-/// Operands of the update are multiplied by powers of two: elements of U are at most about 1 and become 64,
+/// Operands of the update are multiplied by powers of two. Elements of U are at most about 1 and become 64,
 /// in the upper part of the range of every format; those of L are smaller by the diagonal.
 constexpr double scale_u = 128;
 inline double scale_l(double diagonal) {

@@ -17,7 +17,7 @@ namespace mxp {
 
 namespace {
 
-/// The residual of an FP64 factorisation is of the order of 0.01: refinement continues to this level.
+/// The residual of an FP64 factorisation is of the order of 0.01; refinement continues to this level.
 constexpr double target_residual = 0.01;
 
 /// Maximum number of corrections for a correct factorisation of a well-conditioned matrix: each leaves at

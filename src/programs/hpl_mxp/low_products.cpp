@@ -13,10 +13,10 @@ namespace {
 /// Algorithms requested from the library, and how many of the fastest are compared.
 constexpr int maximum_algorithms = 16;
 constexpr std::size_t finalists = 3;
-/// A single product may be too short for events: minimum duration.
+/// A single product may be too short for events; this is the minimum duration.
 constexpr double turn_seconds = 0.002;
-/// Rows from which a solution takes many seconds, mostly at the power cap: there each algorithm has exclusive
-/// use of the GPU, first until the power limiter has settled, then for a period of its oscillation.
+/// Number of rows from which a solution takes many seconds, mostly at the power cap. Each algorithm then has
+/// the GPU to itself, first until the power limiter has settled, then for a period of its oscillation.
 constexpr std::int64_t rows_at_the_cap = 65536;
 constexpr double settling_seconds = 0.25;
 constexpr double stretch_seconds = 0.75;

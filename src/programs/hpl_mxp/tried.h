@@ -11,8 +11,8 @@
 
 namespace mxp {
 
-/// The parameters that determine the fastest algorithm. Columns of the right operand do not: there are always
-/// many.
+/// The parameters that determine the fastest algorithm. The columns of the right operand do not matter, since
+/// there are always many.
 struct ProductKind {
     Low low;
     std::int64_t rows;
@@ -51,7 +51,7 @@ constexpr double maximum_share = 4;
 
 /// Multiprocessors that an update of this many rows leaves to the concurrent panel. The time of an update
 /// decreases with the square of the rows and with the number of processes, that of a panel only with the
-/// rows: when the panel takes longer it gets more of them, so that both end together.
+/// rows. When the panel takes longer, it gets more of the multiprocessors, so that both end together.
 inline int panel_share(int panel_multiprocessors, std::int64_t rows, int processes, int multiprocessors) {
     const double longer = panel_is_longer * processes / static_cast<double>(std::max<std::int64_t>(rows, 1));
     const double share = panel_multiprocessors * std::min(std::max(longer, 1.0), maximum_share);

@@ -209,7 +209,7 @@ Outcome Exchange::allreduce(std::size_t bytes) {
     Values sum = {0, static_cast<double>(world_.size())};
     for (int rank = 0; rank < world_.size(); ++rank) sum.base += values(rank, 0).base;
     work.send = {{0, bytes, values(world_.rank(), 0)}};
-    work.receive = {{0, bytes, sum}};  // every rank adds the pattern once: their number is its scale
+    work.receive = {{0, bytes, sum}};  // every rank adds the pattern once
     void* const from = send_.at(0);
     void* const to = receive_.at(0);
     work.once = [=] { TENKEN_MPI(MPI_Allreduce(from, to, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)); };

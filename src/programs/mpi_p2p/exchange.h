@@ -68,12 +68,12 @@ class Exchange {
     /// without a pause.
     Outcome victim(std::size_t load_bytes, int partner, bool loaded);
     /// Ranks leave a barrier, compute the same, and add up their results in an allreduce: the time from the
-    /// barrier to the arrival in the allreduce, of this rank. Who arrives late is what the others wait for.
+    /// barrier to the arrival in the allreduce, of this rank. The others wait for the rank that arrives late.
     /// @param late_seconds delay of this rank, a planted fault
     Outcome arrival(double late_seconds);
 
-    /// Bytes that this rank has sent so far; negative if a collective was among it, whose bytes depend on the
-    /// algorithm of the MPI.
+    /// Bytes that this rank has sent so far; negative if this includes a collective, whose bytes depend on
+    /// the algorithm of the MPI.
     double sent_bytes() const { return collective_ ? -1 : sent_bytes_; }
     double sent_messages() const { return sent_messages_; }
 

@@ -159,7 +159,7 @@ class MpiP2p : public tenken::Program {
             const std::uint64_t blocks = max_collective_bytes_ * static_cast<std::uint64_t>(world_.size());
             buffer_bytes_ = std::max<std::size_t>(buffer_bytes_, blocks);
         }
-        // collective: errors that only one rank may find are reported afterwards
+        // collective: errors that only one rank can find are reported afterwards
         tenken::know_each_other(world_);
         require_memory(arguments);
         if (any_gpu()) prepare_gpu(arguments);

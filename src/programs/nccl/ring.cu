@@ -18,8 +18,8 @@ namespace {
 using tenken::cuda::CurrentGpu;
 
 /// What a rank sends. In FP64 different for adjacent elements and between ranks. A sum must be exact in any
-/// order, and BF16 has 8 bits: for each element only 1 to 3 of at most 64 ranks contribute, other ranks for
-/// the next element.
+/// order, and BF16 has 8 bits, so only 1 to 3 of at most 64 ranks contribute to each element, and others to
+/// the next one.
 struct Sent {
     bool fp64;
     int ranks;
@@ -158,7 +158,7 @@ tenken::ErrorScan compared(const char* array, std::size_t stride, long windows, 
     TENKEN_CUDA(cudaMemcpy(&bits, array + first, sizeof bits, cudaMemcpyDefault));
     const std::size_t i = first % stride / sizeof bits;
     scan.compare(i, value_of(bits), values(i));
-    // other bits of an equal value are wrong too: -0 for 0
+    // different bits for an equal value are wrong too: -0 for 0
     if (scan.passed()) scan.compare(i, std::numeric_limits<double>::quiet_NaN(), values(i));
     return scan;
 }

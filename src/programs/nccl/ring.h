@@ -26,13 +26,13 @@ struct Collective {
     Type type;
 };
 
-/// Bus bandwidth is size / time x this, so that it can be compared with one link for any number of ranks
+/// Bus bandwidth is size / time x this, which makes it comparable with one link for any number of ranks
 /// (nccl-tests, doc/PERFORMANCE.md): 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and
 /// alltoall, 1 for sendrecv.
 double bus_factor(Operation operation, int ranks);
 
-/// Sizes are multiples of this many bytes for each rank: each rank's part is a whole number of elements of
-/// any type, and aligned as NCCL's fastest loads need it.
+/// Sizes are multiples of this many bytes for each rank: a rank's part is then a whole number of elements of
+/// any type, aligned as NCCL's fastest loads need it.
 constexpr std::size_t bytes_each = 16;
 
 class Ring {

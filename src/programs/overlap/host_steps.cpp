@@ -32,7 +32,8 @@ class HostSteps : public Steps {
         const double one = timed(1);
         const double pass = std::max(1e-6, (timed(5) - one) / 4);
         int passes = whole((seconds - (one - pass)) / pass);
-        // Passes of a few microseconds do not predict the time of hundreds of them: the step itself decides.
+        // Passes of a few microseconds do not predict the time of hundreds of them, so the step itself
+        // decides.
         for (int round = 0; round < 5; ++round) {
             const double took = timed(passes);
             if (std::abs(took / seconds - 1) < calibrated_within) break;

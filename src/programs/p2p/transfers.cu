@@ -47,8 +47,8 @@ Transfer of_pair(const std::string& name, int from, int to, std::size_t bytes) {
     return transfer;
 }
 
-/// Several concurrent copies by the engines of their sources, each `in_a_row` times: the engines do not start
-/// and end at one moment, which is then a smaller part of a sample.
+/// Several concurrent copies by the engines of their sources, each repeated `in_a_row` times. The engines do
+/// not start and end together, and more copies make this a smaller part of a sample.
 Transfer at_once(Arena& arena, const std::string& name, const std::vector<Leg>& legs, long in_a_row) {
     Transfer transfer;
     transfer.name = name;

@@ -63,7 +63,7 @@ void SnapshotIo::measure_on(MemorySpace& space) {
         }
         run_->document.path("left_out." + method, why);
         if (asked_methods_ == "all") continue;
-        // Requested by name: a run without it would not be the requested one.
+        // Requested by name, so a run without it would not be the requested one.
         throw tenken::Waived(method == "gds"         ? tenken::Waiver::no_gpudirect_storage
                              : place_.direct_refused ? tenken::Waiver::not_supported_by_the_file_system
                                                      : tenken::Waiver::library_missing,

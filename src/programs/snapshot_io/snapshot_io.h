@@ -72,7 +72,7 @@ class SnapshotIo : public file_io::FileProgram {
     void measure_on(MemorySpace& space);
     void at_size(MemorySpace& space, std::uint64_t n, const std::vector<std::string>& usable);
     void keep(const std::vector<std::unique_ptr<file_io::ScratchFile>>& sources) const;
-    /// Waking a thread for less than a minimum of work costs more than it gains.
+    /// Waking a thread for less than this amount of work costs more than it gains.
     int threads_for(std::uint64_t particles) const;
     /// Blocks small enough that every thread has one, but at least a MiB.
     std::uint64_t block_for(std::uint64_t particles, int threads) const;

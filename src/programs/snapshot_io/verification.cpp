@@ -1,4 +1,4 @@
-// The verification of snapshot_io: written data is read back by another method, data that was read is
+// The verification of snapshot_io: written data is read back by another method, and data that was read is
 // compared in place.
 #include "catalogue/snapshot_io.h"
 #include "lib/file_io/check_file.h"

@@ -1,5 +1,5 @@
 // SpMV by the cuSPARSE of CUDA 8 to 10: one function per type, which CUDA 11 no longer has. Included behind
-// cusparse.h. Compiled and run only with a stand-in of that library; it never ran on a GPU.
+// cusparse.h. Compiled and run only with a stand-in for that library; it has never run on a GPU.
 #pragma once
 
 #include <stdexcept>

@@ -19,8 +19,8 @@ __device__ inline int lanes_a_row(int rows) {
     return __clz(rows - 1) - 27;
 }
 
-/// Calls step(Number<0>()), step(Number<1>()) and so on while they return true. A loop that the compiler
-/// did not unroll would place all arrays indexed by the number in local memory.
+/// Calls step(Number<0>()), step(Number<1>()) and so on while they return true. In a loop that the compiler
+/// did not unroll, all arrays indexed by the number would be in local memory.
 template <int number>
 struct Number {
     static constexpr int value = number;
@@ -40,10 +40,10 @@ struct Each<to, to> {
     }
 };
 
-/// Each warp processes tiles of at most 32 rows in turn. At any time the warp sums one tile, gathers x
-/// for the next one, while the following ones are copied to shared memory. No warp waits for another. The
-/// blocks get the tiles in runs of `run`, which the warps of a block share, so that neighbouring rows find x
-/// in the same L1.
+/// Each warp processes tiles of at most 32 rows in turn. At any time the warp sums one tile and gathers x for
+/// the next one, while the following ones are copied to shared memory. No warp waits for another. The blocks
+/// get the tiles in runs of `run`, which the warps of a block share, so that neighbouring rows find x in the
+/// same L1.
 /// @tparam max_warps of a block: fewer may have more registers each
 /// @tparam stages tiles of a warp in shared memory, `capacity` entries each: at least 2
 /// @tparam ahead entries of a lane whose x is gathered before the tile's turn

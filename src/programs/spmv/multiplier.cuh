@@ -1,5 +1,5 @@
-// The variants of SpMV for a matrix on a GPU: built-in kernels for CSR and sliced ELL, and cuSPARSE. For
-// each kernel a few launch configurations are tried on the matrix itself and the fastest is measured. Each
+// The variants of SpMV for a matrix on a GPU: built-in kernels for CSR and sliced ELL, and cuSPARSE. For each
+// kernel a few launch configurations are tried on the matrix itself, and the fastest is measured. Each
 // precision has a separate source file that includes this: a single one would delay the whole build.
 #pragma once
 
@@ -255,7 +255,7 @@ class TypedMultiplier : public Multiplier {
                 }};
     }
 
-    // Small tiles leave the L1 to x, large ones have more loads in flight (values in docs/measured.md).
+    // Small tiles leave the L1 to x; large ones have more loads in flight (values in docs/measured.md).
     std::vector<Candidate> tile_candidates() {
         std::vector<Candidate> list;
         tile_candidates_of<128>(512, list);
@@ -425,7 +425,7 @@ class TypedMultiplier : public Multiplier {
         outcome.padding = static_cast<double>(tasks.places) / entries;
         outcome.traffic_bytes = problem_.sorted_traffic(tasks.places, tasks.list.size(), tasks.rows.size());
         sorted_candidates_of<false>(tasks, BusyColumns(), device, list);
-        // Not all of it: without an L1 the other gathers would lose more.
+        // Not all of it, since without an L1 the other gathers would lose more.
         const auto kept = static_cast<int>(shared_memory().of_block / 5 * 4 / sizeof(T));
         const BusyColumns busy = busiest_columns(matrix(), kept);
         if (busy.share >= worth_keeping) sorted_candidates_of<true>(tasks, busy, device, list);

@@ -1,6 +1,6 @@
-// A matrix as tasks of about equal length for the warps of a GPU: rows sorted by their length over the whole
-// matrix and sliced (SELL with sorting, SELL-C-sigma), long rows cut into pieces, and the columns with the
-// most entries renumbered, so that a kernel can keep their part of x in shared memory.
+// A matrix as tasks of about equal length for the warps of a GPU. Rows are sorted by their length over the
+// whole matrix and sliced (SELL with sorting, SELL-C-sigma), and long rows are cut into pieces. The columns
+// with the most entries are renumbered, so that a kernel can keep their part of x in shared memory.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace spmv {
 
-/// A unit of work of a warp: a slice of up to 32 rows, lane l with place 32 i + l as entry i of its row; a
-/// piece of a long row, which all lanes share; or rows without entries.
+/// A unit of work of a warp: a slice of up to 32 rows, in which place 32 i + l is entry i of the row of lane
+/// l; a piece of a long row, which all lanes share; or rows without entries.
 struct Task {
     unsigned first;  ///< place
     int places;

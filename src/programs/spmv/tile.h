@@ -18,9 +18,9 @@ struct SplitRow {
     int last_piece;
 };
 
-/// Classes of rows by their length, for equal work of all lanes of a warp: class c has rows
-/// of up to entries_a_lane x 2^c entries, which 2^c lanes share; the last one has all longer rows, one warp
-/// each, up to longest_whole_row, beyond which they are split into pieces.
+/// Classes of rows by their length, for equal work of all lanes of a warp. Class c has rows of up to
+/// entries_a_lane x 2^c entries, which 2^c lanes share. The last class has all longer rows, one warp each, up
+/// to longest_whole_row; beyond that rows are split into pieces.
 constexpr int classes = 6;
 constexpr int entries_a_lane = 4;
 constexpr int longest_whole_row = 1024;

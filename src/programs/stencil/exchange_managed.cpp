@@ -1,5 +1,5 @@
-// One address space for all GPUs and the host: a part reads its neighbour's planes by their addresses, and
-// the driver migrates the pages there and, when the neighbour continues to compute, back.
+// One address space for all GPUs and the host. A part reads its neighbour's planes by their addresses; the
+// driver migrates the pages there and, when the neighbour continues to compute, back.
 #include "lib/cuda/copy.h"
 #include "lib/cuda/memory.h"
 #include "programs/stencil/gpu_exchange.h"

@@ -1,6 +1,6 @@
 // A partitioned global address space: arrays have the same offset in every GPU's symmetric heap, and a part
-// puts its planes directly into its neighbour's halo. Signals announce that a halo may be written and that it
-// was; everything is done by the boundary queues, without waits on the host.
+// puts its planes directly into its neighbour's halo. Signals announce that a halo may be written, and that
+// it was written. Everything is done by the boundary queues, without waits on the host.
 #include <cstdlib>
 
 #include "lib/cuda/peer.h"
@@ -30,7 +30,7 @@ class Session {
         bool one_node = true;
         for (const std::string& node : ranks.nodes()) one_node = one_node && node == ranks.nodes().front();
         if (one_node) setenv("NVSHMEM_REMOTE_TRANSPORT", "none", 0);
-        setenv("NVSHMEM_DISABLE_NVLS", "1", 0);  // multicast serves collectives, and there are none
+        setenv("NVSHMEM_DISABLE_NVLS", "1", 0);  // multicast serves only collectives, and none are used
         Nvshmem::UniqueId id{};
         id.version = (1 << 16) + static_cast<int>(sizeof id);
         if (ranks.rank() == 0) check(library_->get_unique_id(&id), "nvshmemx_get_uniqueid");

@@ -231,7 +231,7 @@ class GpuSlab : public GpuPart {
             T value = 0;
             const auto first = static_cast<std::size_t>(found.first);
             TENKEN_CUDA(cudaMemcpy(&value, cells_of(1 - from) + first, sizeof value, cudaMemcpyDefault));
-            // The kernel reports only that it is wrong; the size of the error does not matter.
+            // The kernel reports only that it is wrong, since the size of the error does not matter.
             errors.compare(first, static_cast<double>(value), std::numeric_limits<double>::infinity());
         }
         return errors;

@@ -1,5 +1,5 @@
-// The steps on a GPU. All neighbours of a cell come from caches or registers, so that memory traffic is one
-// read and one write per cell; the limits are the number of loads in flight and the number of cache accesses.
+// The steps on a GPU. All neighbours of a cell come from caches or registers, so memory traffic is one read
+// and one write per cell. The limits are the number of loads in flight and the number of cache accesses.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(32 * warps_x * warps_y, min_blocks<points, row
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int column = (static_cast<int>(blockIdx.x) * 32 * warps_x + static_cast<int>(threadIdx.x)) * n;
     const bool inside = column < g.pitch;
-    // Threads beyond the grid compute on existing cells: shuffles need whole warps.
+    // Threads beyond the grid compute on existing cells, since shuffles need whole warps.
     const int x = min(column, g.pitch - n);
     const int y = min(1 + (static_cast<int>(blockIdx.y) * warps_y + static_cast<int>(threadIdx.y)) * rows,
                       g.ny - 1 - rows);
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(32 * warps_x * warps_y, min_blocks<points, row
         p += g.plane;
     };
     load();
-    T below[rows][n];  // the sum of the plane below the current one: only the latter is missing
+    T below[rows][n];  // the sum of the plane below the current one, in which only the current one is missing
     T here[rows][n];
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
@@ -210,8 +210,8 @@ struct Tile {
 /// Planes in flight into shared memory; two more contain planes after one step.
 constexpr int stages = 3;
 
-/// Two steps per read of the grid. Planes are loaded into a ring in shared memory; each thread computes the
-/// first step of its cells as in step_kernel, and stores the result in shared memory, from which the second
+/// Two steps per read of the grid. Planes are loaded into a ring in shared memory. Each thread computes the
+/// first step of its cells as in step_kernel and stores the result in shared memory, from which the second
 /// step is computed one plane later. Cells at the border of a tile are computed by several blocks, and planes
 /// z <= low or z >= high are fixed.
 template <typename T, int points, int rows, int warps_x, int warps_y>
@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(32 * warps_x * warps_y)
     }
     const auto fetch = [&](int p) {
         if (p < count) {
-            // Data outside the fixed planes is not needed: any plane is sufficient.
+            // Data outside the fixed planes is not needed, so any plane will do.
             const int z = min(max(first + p, low), high);
             const T* const base =
                 from + static_cast<std::ptrdiff_t>(z) * static_cast<std::ptrdiff_t>(g.plane);

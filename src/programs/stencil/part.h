@@ -64,8 +64,9 @@ class Part {
     /// Seconds from mark to mark. Waits.
     virtual std::vector<double> between_marks() = 0;
 
-    /// Whether its own cells in the other array are, bit for bit, `steps` steps after those in array `from`:
-    /// every cell for one step, one in 61 for more, whose check takes more operations. Waits.
+    /// Whether its own cells in the other array are, bit for bit, `steps` steps after those in array `from`.
+    /// Every cell is compared for one step, and one in 61 for more, which take more operations to check.
+    /// Waits.
     virtual tenken::ErrorScan compare_pass(int from, int steps) = 0;
     /// Copies planes to host memory in the part's precision, rows without padding. Waits.
     virtual void read(int array, const Range& planes, void* cells) = 0;

@@ -23,8 +23,8 @@ struct Plan {
     long thinnest() const { return grid.nz / parts; }
     /// Whether slabs are thick enough for planes between the transferred ones.
     bool overlaps() const { return parts > 1 && thinnest() >= 4L * bt; }
-    /// Steps of each pass of a block, the longer ones last: a pass must not overwrite what an earlier one of
-    /// the inner planes still reads.
+    /// Steps of each pass of a block, the longer passes last, since a pass must not overwrite what an earlier
+    /// one of the inner planes still reads.
     std::vector<int> passes(int steps) const;
 };
 

@@ -60,8 +60,8 @@ class Stencil : public tenken::Program {
     void measure_exchange(const std::string& name);
     void warm_up(const std::string& name, const Plan& plan, Solver& solver, bool measured = false);
     /// The fastest choice on one GPU alone need not be the fastest when all compute: a block takes as long as
-    /// the slowest of them, and kernels near the power cap vary over time. Therefore each number of steps per
-    /// pass is tried under the conditions of the measurement.
+    /// the slowest GPU, and kernels near the power cap vary over time. So each number of steps per pass is
+    /// tried under the conditions of the measurement.
     void choose_temporal_block(const std::string& name);
     std::unique_ptr<Exchange> make_exchange(const std::string& name);
     void time_blocks(const std::string& name, const Plan& plan, Parts& parts, Solver& solver);
@@ -71,7 +71,7 @@ class Stencil : public tenken::Program {
     // Verification (verification.cpp)
     /// Only here if nothing is exchanged: only this process has the result.
     void compare_alone(const Plan& plan, const Parts& parts, Solver& solver);
-    /// Large grids have cells that no small one has: the last pass of each kind is compared there.
+    /// Large grids have cells that no small one has, so the last pass of each kind is compared there.
     void compare_passes(const std::string& name, const Plan& plan, const Parts& parts, Solver& solver);
     /// A small grid with the same decomposition, compared with the formula: three blocks, the last of them a
     /// single step.

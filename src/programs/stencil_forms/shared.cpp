@@ -30,8 +30,8 @@ struct Common {
 class Shared : public Form {
   public:
     Shared(const Grid& grid, int processes) : grid_(grid), processes_(processes) {
-        // A process inherits the place of the thread that starts it: bound by OpenMP, all would share one
-        // core.
+        // A process inherits the place of the thread that starts it, so if OpenMP binds threads, all
+        // processes would share one core.
         const tenken::Placement placement = tenken::find_placement();
         const bool bound = placement.binding != "none" && placement.binding != "false";
         if (bound) cpus_ = placement.thread_cpus;

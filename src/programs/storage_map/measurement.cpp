@@ -17,8 +17,8 @@ bool is_write(const std::string& situation) {
 /// Minimum rate of a choice by a map relative to every other configuration; tenken/judge/file_cross_checks.py
 /// uses the same.
 constexpr double wanted = 0.95;
-/// From this size on pending device writes are flushed before the next configuration; with fsync,
-/// which would include their cost, always.
+/// From this size on, pending device writes are flushed before the next configuration; with fsync, whose time
+/// would include their cost, always.
 constexpr std::uint64_t settled_from = std::uint64_t{1} << 20;
 
 }  // namespace
@@ -52,7 +52,7 @@ void StorageMapProgram::measure_on(MemorySpace& space) {
     }
     memory_ = space.allocate(maximum_);
     known_.clear();
-    // Sizes outermost: pending writes of large sizes would otherwise disturb the smallest ones.
+    // Sizes are the outermost loop, since pending writes of large sizes would disturb the smallest ones.
     for (std::uint64_t bytes : sizes_) {
         for (const std::string& situation : chosen_situations_) {
             at_size(space, situation, bytes, candidates);

@@ -66,7 +66,7 @@ void StorageMapProgram::evaluate(MemorySpace& space, const std::string& situatio
     const double lowest = *std::min_element(medians.begin(), medians.end());
     for (const IoConfig& one : candidates) {
         const auto at = std::find(tried.begin(), tried.end(), one);
-        if (at == tried.end()) continue;  // at this size it was another one
+        if (at == tried.end()) continue;  // at this size another one was chosen
         int& behind = known.behind[one.name()];
         behind = medians[static_cast<std::size_t>(at - tried.begin())] > hopeless * lowest ? behind + 1 : 0;
     }

@@ -1,5 +1,5 @@
-// STREAM on GPUs. Every kernel is timed by events behind a gate, and by the host clock; its launch
-// configuration is known from measurements on such a GPU, or found at the start by trials on the actual
+// STREAM on GPUs. Every kernel is timed by events behind a gate, and by the host clock. Its launch
+// configuration is known from measurements on such a GPU, or is found at the start by trials on the actual
 // arrays.
 #include <cuda_runtime.h>
 
@@ -179,8 +179,8 @@ class CudaBackend : public Backend {
         tenken::cuda::fill(at(Array::c), elements, Start{0}, *stream_);
     }
 
-    /// Runs every candidate kernel once, without a gate: CUDA loads a kernel at its first
-    /// launch, and if that waits for the GPU it would wait for a closed gate.
+    /// Runs every candidate kernel once, without a gate: CUDA loads a kernel at its first launch. If loading
+    /// waits for the GPU, it would wait for a closed gate.
     void load_kernels() {
         for (std::size_t k = 0; k < kernel_count; ++k) {
             for (const Launch& candidate : candidates(static_cast<Kernel>(k))) {
@@ -210,8 +210,8 @@ class CudaBackend : public Backend {
     }
 
     /// Tries configurations within whole cycles, one kernel at a time, and selects those that minimise the
-    /// cycle. Timing a kernel by itself would mislead: its data left in the L2 must be written back by the
-    /// next.
+    /// cycle. Timing a kernel by itself would mislead, since the next one must write back the data that it
+    /// left in the L2.
     void choose_launches() {
         for (std::size_t k = 0; k < kernel_count; ++k)
             launches_[k] = candidates(static_cast<Kernel>(k)).front();

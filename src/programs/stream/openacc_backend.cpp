@@ -17,8 +17,8 @@ namespace stream {
 namespace {
 
 /// Calls part(begin, end) with all elements for a device. On the host, where gcc runs a region in the single
-/// thread that encounters it, with its share in every OpenMP thread: otherwise all but one core would be
-/// idle.
+/// thread that encounters it, every OpenMP thread calls it with its own share; otherwise all cores but one
+/// would be idle.
 template <typename Part>
 void in_parts(std::size_t elements, const Part& part) {
     if (tenken::openacc_is_on_host()) {

@@ -20,8 +20,8 @@ struct KernelFacts {
 };
 constexpr KernelFacts facts[kernel_count] = {{"copy", 2}, {"scale", 2}, {"add", 3}, {"triad", 3}, {"dot", 2}};
 
-/// With s = scalar a cycle changes a to (2 s + s^2) a. This s makes the factor 1 - 2^-10: every cycle has an
-/// effect far above the tolerance, so a skipped one is detected, and 700000 of them do not underflow.
+/// With s = scalar a cycle changes a to (2 s + s^2) a. This s makes the factor 1 - 2^-10. Every cycle then
+/// has an effect far above the tolerance, so a skipped one is detected, and 700000 of them do not underflow.
 const double scalar = std::sqrt(2.0 - 1.0 / 1024.0) - 1.0;
 
 /// The expected arrays after some cycles, as factors of the start values: the same recurrence on one

@@ -1,5 +1,5 @@
-// The transfers that need a GPU. Every repetition is timed by events behind a gate, except if the host
-// takes part: pageable memory, and managed memory that the host must touch again.
+// The transfers that need a GPU. Every repetition is timed by events behind a gate, unless the host takes
+// part: pageable memory, and managed memory that the host must touch again.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -70,8 +70,8 @@ class OneGpu {
         stream_.synchronize();
     }
 
-    /// By the GPU: no core may have the source of a copy to the device in its cache. Nothing on the CPU
-    /// touches it from here to the end of the timed part.
+    /// The GPU writes it, since no core may have the source of a copy to the device in its cache. Nothing on
+    /// the CPU touches it from here to the end of the timed part.
     void fill_pinned(double* array, std::size_t n, int pattern) {
         tenken::cuda::fill_pinned(array, n, pattern, stream_);
     }

@@ -159,7 +159,7 @@ class OneTask {
         } else {
             phases.init.push_back(timed([&] { write_matrix(host_in_.get(), task_.shape, number); }));
         }
-        // A value of an earlier repetition must not be mistaken for a current one; the values also differ.
+        // A value of an earlier repetition must not be mistaken for a current one, so the values differ too.
         if (copied_) {
             TENKEN_CUDA(cudaMemsetAsync(out_.get(), 0xff, bytes, stream_.get()));
             stream_.synchronize();

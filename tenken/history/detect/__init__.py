@@ -1,4 +1,4 @@
-"""Detection on histories: changes with date, size and confidence, and the sensitivity.
+"""Detection on histories: changes with date, size and confidence, and how small a change is found.
 
 Everything here is arithmetic on arrays; reading, naming and writing are the caller's. The formulas, the meaning of each
 verdict and the limits of the method are in docs/statistics.md.

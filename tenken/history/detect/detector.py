@@ -62,7 +62,7 @@ def detect(
 class Detector(Model):
     """The same, one night at a time: with a stored `state` only the new night is judged.
 
-    `alone_among=n` assumes a fleet of n series, whatever the actual number, for benchmarks with many independent
+    `alone_among=n` assumes a fleet of n series, whatever the actual number; for benchmarks with many independent
     histories.
     """
 
@@ -194,7 +194,7 @@ class Detector(Model):
             if not plain[row] and loudest[row] <= self._scattered(row, window):
                 continue
             if not plain[row] and self._since[row] < span(window):
-                continue  # the level returned tonight, after the distance from the previous one was computed
+                continue  # the level returned tonight, after the distance from the previous one had been computed
             bound = float(limits[side][row, window])
             found.append(self._open_event(row, side, window, float(loudest[row]), bound, int(plain[row])))
         found += self._noises(rows, cost)
@@ -208,14 +208,15 @@ class Detector(Model):
         return [event for event in found if event is not None]
 
     def _not_again(self, part: np.ndarray, sign: int) -> None:
-        """Removes from `part` (series, windows) what windows report on a level that is not new within three weeks."""
+        """Clears in `part` (series, windows) what windows report about a level that the series already had within three
+        weeks."""
         for window in range(len(WINDOWS)):
             rows = np.flatnonzero(part[:, window] > 1)
             if len(rows):
                 part[rows, window] *= order.unreached(sign * self._long[rows], WINDOWS[window][1])
 
     def _plain(self, judged: np.ndarray) -> np.ndarray:
-        """Number of values of an obvious and persistent change of each series, 0 without one."""
+        """Number of values of an obvious and lasting change of each series; 0 if there is none."""
         settings, deviation = self.settings, self._past_deviation[:, 0]
         change, plain = np.zeros(self.series), np.zeros(self.series, int)
         for sign, told in zip((1.0, -1.0), self._told, strict=True):
@@ -237,8 +238,8 @@ class Detector(Model):
     def _limits(self, side: int, among: int, shift: np.ndarray) -> np.ndarray:
         """Distance at which each window of each series reports.
 
-        At least the threshold; if the change, `shift` (series, windows), has a size that occurs in excursions of the
-        fleet, at least their distance.
+        At least the threshold. If a change, `shift` (series, windows), has a size that occurs in excursions of the
+        fleet, at least the distance of those.
         """
         settings = self.settings
         excursions = self._excursions[side]
@@ -251,7 +252,7 @@ class Detector(Model):
     # -- events
 
     def _open_event(self, row: int, side: int, window: int, loudness: float, limit: float, plain: int) -> Event | None:
-        """Records a change and the level after it; `plain` is the number of values of a persistent one."""
+        """Records a change and the level after it; `plain`: number of values if the change is a lasting one."""
         if plain:
             side = 0 if np.median(self._kept[row, -plain:]) > np.median(self._kept[row, -2 * plain : -plain]) else 1
         slow = not plain and WINDOWS[window][0] == "slow"
@@ -332,10 +333,10 @@ class Detector(Model):
         return found
 
     def _withdraw(self, row: int, night: int) -> None:
-        """Withdraw the changes since a series became noisy, on `night`, that its scatter explains: no level moved.
+        """Withdraws the changes since a series became noisy, on `night`, that its scatter explains: no level moved.
 
         The mean of the values since such a change is as close to the former level as this scatter allows. The series
-        returns to that level, so that a change too small to be distinguished yet is found later.
+        returns to that level, so that a change that is too small to be seen yet is found later.
         """
         unit = self._deviation[row]
         doubt = (1 + self._memory[row]) / (1 - self._memory[row])
@@ -350,7 +351,7 @@ class Detector(Model):
                 continue
             new = own[(nights >= event.change_night) & (nights < (self.night + 1 if end is None else end))]
             off = np.clip(new - self._formers[index], -dating.SCATTER_CLIP * unit, dating.SCATTER_CLIP * unit)
-            # a change that came and went is the most distant of many means
+            # a change that came and went is the most extreme of many means
             within = self.settings.clip if end is None else self.settings.threshold
             if abs(off.mean()) < within * unit * np.sqrt(doubt / len(off)):
                 gone.append(index)
@@ -428,7 +429,7 @@ class Detector(Model):
             self._return(row)
 
     def _mended(self, row: int) -> None:
-        """Closes regressions whose level returned, slowly or in steps, to the former one or beyond."""
+        """Closes regressions whose level returned to the former one or beyond, slowly or in steps."""
         level = max(self._level[row], self._tracks[0, row])
         standing = []
         for index in self._standing[row]:
@@ -465,7 +466,7 @@ class Detector(Model):
         return float(abs(event.size if self._linear[event.series] else np.log1p(event.size)))
 
     def _close(self, row: int, index: int, night: int) -> None:
-        """A change that ended on some night; a short one was an excursion, which is added to the fleet's statistics."""
+        """A change that has ended; a short one was an excursion, and is added to the fleet's statistics."""
         self._events[index] = replace(self._events[index], recovered_night=night)
         if self._open[row] == index:
             self._open[row] = -1

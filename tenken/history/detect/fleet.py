@@ -33,9 +33,9 @@ def fleet_outliers(
 ) -> Outliers:
     """Siblings that are worse than the others (not those that are better).
 
-    `values` (siblings,) of one metric, NaN where missing. The generalised ESD test (Rosner 1983) with median and MAD
-    instead of mean and deviation, one-sided, in the logarithm if all values are positive; at most the fraction `most`
-    of the siblings can be outliers, `false_chance` is the probability of any outlier if all are equal. Deviations below
+    `values` (siblings,) of one metric, NaN where missing. The generalised ESD test (Rosner 1983) with median and MAD in
+    place of mean and deviation, one-sided, on logarithms if all values are positive. At most the fraction `most` of the
+    siblings can be outliers; `false_chance` is the probability of any outlier if all are equal. Deviations below
     `relative_floor` are not reported. ValueError for anything but a vector.
     """
     values = np.asarray(values, dtype=float)
@@ -84,7 +84,7 @@ def _scale(sample: np.ndarray) -> float:
 def _critical(n: int, false_chance: float) -> float:
     """The deviation that the worst of n equal siblings exceeds with this probability.
 
-    Rosner's bound uses Student's t with n - 2 degrees of freedom for the standard deviation; the MAD is equivalent to
-    about half as many, fitted to 40,000 samples of each n from 5 to 128.
+    Rosner's bound uses Student's t with n - 2 degrees of freedom for the standard deviation. The MAD is worth about
+    half as many, as fitted to 40,000 samples of each n from 5 to 128.
     """
     return student_quantile(1 - false_chance / n, 0.48 * (n - 1) + 0.5)

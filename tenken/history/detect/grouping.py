@@ -31,10 +31,10 @@ class Group:
 def group_events(events: Sequence[Event], labels: Mapping[str, Sequence[str | None]]) -> list[Group]:
     """Groups of events, the largest first.
 
-    `labels[kind][series]` is the name of the component of that kind to which the series belongs (node, GPU, driver...),
-    None if it has none; kinds are ordered from the widest to the narrowest. Events in one direction within three nights
-    are attributed to the label that explains the largest number of them and of whose series at least half moved (at
-    least two); among equal labels, to the narrowest.
+    `labels[kind][series]` is the component of that kind to which the series belongs (node, GPU, driver...), None if it
+    has none; kinds are ordered from widest to narrowest. Events in one direction within three nights go to the label
+    that explains the most of them, if at least half of its series moved (at least two); among equal labels, to the
+    narrowest.
     """
     sizes = {kind: Counter(name for name in names if name is not None) for kind, names in labels.items()}
     fleet = max((len(names) for names in labels.values()), default=0)
@@ -84,7 +84,7 @@ def _best_group(
 
 
 def _with_neighbours(group: Group, waiting: Sequence[Event], labels: Mapping[str, Sequence[str | None]]) -> Group:
-    """The group extended by all series of its label that moved within three nights before or after it."""
+    """The group, extended by all series of its label that moved within three nights of it."""
     names = labels.get(group.label)
     near = [
         event

@@ -13,8 +13,8 @@ from tenken.history.detect.windows import NORMAL, WINDOWS, spread_of_mean
 def power(noise: Noise, nights: int, chance: float = 0.9) -> np.ndarray:
     """Smallest loss, in cost (0.05 is about 5 %), that is detected within `nights` values with this probability.
 
-    Shape (series,); inf if none would (a single value never is sufficient), NaN if the noise is unknown. A window of k
-    values after a loss is at that loss with its usual spread; the best window that fits counts.
+    Shape (series,); inf if none would be (a single value is never sufficient), NaN if the noise is unknown. After a
+    loss, a window of k values is at that loss with its usual spread; of the windows that fit, the best one counts.
     """
     if nights < 1:
         raise ValueError(f"nights: {nights}, expected at least 1")

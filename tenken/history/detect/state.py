@@ -76,8 +76,8 @@ def write(path: Path, mark: str, nights: int, detector: Detector) -> None:
 def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> int | None:
     """Load a new detector from `path`; returns the number of its nights, at most `most`.
 
-    None without a file, or if the file is of another history than the one with `mark` after this many nights. Raises
-    StateError for a file that is damaged, of another version, or writable by others.
+    None if there is no file, or if it is of another history than `mark` after this many nights. Raises StateError for a
+    file that is damaged, of another version, or writable by others.
     """
     try:
         stream, facts = files.open_regular(path)

@@ -61,6 +61,6 @@ def queue(option: str) -> str | None:
 
 
 def last_queue(options: Sequence[str]) -> list[str]:
-    """The options with only the last -q: that of a reservation, or of -J, overrides the site's default."""
+    """The options with only the last -q, so that the one of a reservation, or of -J, overrides the site's default."""
     last = next((option for option in reversed(options) if queue(option)), None)
     return [option for option in options if queue(option) is None or option is last]

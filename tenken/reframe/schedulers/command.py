@@ -23,7 +23,7 @@ def not_on_path(command: str) -> CommandError:
 
 def run(words: list[str], timeout: float, ok: tuple[int, ...] = (0,)) -> str:
     """Standard output of a command, with a mark for each byte that is not UTF-8, since other users' job names may
-    contain any. Raises CommandError if it is missing, hangs or ends with a status not in `ok`.
+    contain anything. Raises CommandError if it is missing, hangs or ends with a status not in `ok`.
     """
     try:
         done = osext.run_command(words, timeout=timeout, encoding="utf-8", errors="replace")

@@ -28,7 +28,7 @@ _NOT_SEEN = re.compile(r"can't (chdir to|open \w+ file)")
 
 @register_scheduler(NAME)
 class GridEngine(Batch):
-    """Requests whole nodes by the site's own resource; a job that has ended is no longer listed."""
+    """Requests whole nodes by the site's own resource. A job that has ended is no longer listed."""
 
     prefix = "#$"
 
@@ -81,7 +81,7 @@ def states(answer: str) -> dict[str, Seen]:
     except ET.ParseError as error:
         if not answer.rstrip().endswith(">") or "</job_info>" not in answer[-40:]:
             raise CommandError(f"qstat printed no XML: {error}") from None
-        # names of jobs come as their users wrote them (`a&b`, a byte that is no character): they void no other field
+        # names of jobs are as their users wrote them (`a&b`, an invalid byte) and must not void other fields
         found = [(_field(one, "JB_job_number"), _field(one, "state")) for one in _JOB.findall(answer)]
     else:
         jobs = root.iter("job_list")
@@ -95,8 +95,8 @@ def _field(entry: str, name: str) -> str:
 
 
 def accounted(table: str, name: str) -> Seen | None:
-    """The last entry of `qacct -j NUMBER`; None if the job has another name, since numbers are reused. `failed` of a
-    job that did not start is `28 : changing into working directory`.
+    """The last entry of `qacct -j NUMBER`; None if the job there has another name, since numbers are reused. `failed`
+    of a job that did not start is `28 : changing into working directory`.
     """
     found = dict(line.split(None, 1) for line in table.splitlines() if len(line.split(None, 1)) == 2)
     failed, status = found.get("failed", "").strip(), found.get("exit_status", "").strip()

@@ -1,8 +1,8 @@
-"""Numbers of jobs that a scheduler lost, stored for later sessions: the scheduler reuses them, and a node that still
-has one rejects the new job.
+"""Numbers of jobs that a scheduler lost, stored for later sessions. The scheduler reuses them, and a node that still
+has such a job rejects the new one.
 
-Each is an empty file in the archive, `.lost/SYSTEM/NUMBER`: two sessions may add one at the same time, and a kill
-leaves it complete or absent. On a full disk only this session knows it.
+Each is an empty file in the archive, `.lost/SYSTEM/NUMBER`. Two sessions may add one at the same time, and a kill
+leaves it complete or absent. On a full disk only this session knows the number.
 """
 
 from __future__ import annotations

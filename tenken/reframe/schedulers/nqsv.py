@@ -21,7 +21,7 @@ _HELD = {"HLD", "HOL", "SUS"}
 
 @register_scheduler(NAME)
 class Nqsv(Batch):
-    """A request that has ended is no longer listed and has no exit status: its output shows how it ended."""
+    """A request that has ended is no longer listed and has no exit status; its output shows how it ended."""
 
     def directives(self, job: PatientJob, options: Sequence[str]) -> list[str]:
         words = [f"-N {toalphanum(job.name)[:15]}", f"-o {job.stdout}", f"-e {job.stderr}", f"-b {num_nodes(job)}"]

@@ -23,13 +23,13 @@ from tenken.reframe.schedulers.batch import Batch, queue
 from tenken.reframe.schedulers.command import CommandError, run
 from tenken.reframe.schedulers.polling import Answer, PatientJob, Seen, Waiting, hms, num_nodes, shape, tag
 
-#: `pbs` and `pbspro` are ReFrame's own, which end the session over a state that they do not know.
+#: `pbs` and `pbspro` are ReFrame's own, which end the session if they meet an unknown state.
 NAME = "tenken-pbs"
 
 _PENDING = {"Q": "QUEUED", "H": "HELD", "W": "WAITING", "T": "MOVING", "M": "MOVED"}
 _RUNNING = {"R": "RUNNING", "B": "RUNNING", "E": "EXITING", "S": "SUSPENDED", "U": "SUSPENDED"}
 _ENDED = {"F": "COMPLETED", "C": "COMPLETED", "X": "COMPLETED"}
-#: qstat's exit status for an unknown job (15001 mod 256), and for one that is history (15139 mod 256).
+#: qstat's exit status for an unknown job (15001 mod 256), and for a job in the history (15139 mod 256).
 _NOT_KNOWN = (153, 35)
 #: A deleted job: ended by SIGTERM or SIGKILL (256 and the signal), `substate` 91.
 _BY_SIGNAL, _TERMINATED = 256, "91"
@@ -52,7 +52,7 @@ _EXITS = {
 }  # fmt: skip
 #: Seconds that a job may wait without a comment before PBS is queried for the reason.
 UNCOMMENTED_S = 60.0
-#: The state of a job that began, and that a server with history no longer knows.
+#: The state of a job that had begun and that a server with history no longer knows.
 _DELETED = "COMPLETED (no longer known to PBS: deleted with its history, as by qdel -x)"
 _DEFAULT_SELECT = "mpiprocs={num_tasks_per_node}:ncpus={num_cpus_per_node}"
 NODE_WORKS = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}
@@ -62,8 +62,7 @@ NODE_WORKS = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}
 class Pbs(Batch):
     """Tolerates the answers of a busy server; chunks add up; nodes from pbsnodes."""
 
-    #: Whether the server lists jobs that have ended; if not, a job that is no longer listed has ended in an unknown
-    #: way.
+    #: Whether the server lists jobs that have ended; if not, it is unknown how a job ended that is no longer listed.
     keeps_history = True
     array = r"-J"
 
@@ -123,9 +122,9 @@ class Pbs(Batch):
         return found[1] if found else None
 
     def ask(self, jobs: Sequence[PatientJob]) -> Answer:
-        """Each of our jobs by its id, with a second query including the history for those that ended: OpenPBS since
-        December 2023 answers only for the first of a list, and a list of all jobs would include other users'. If one
-        query fails, the answers for the other jobs are still used.
+        """Each of our jobs by its id, with a second query that includes the history for those that ended: since
+        December 2023, OpenPBS answers only for the first job of a list, and a list of all jobs would include other
+        users'. If one query fails, the answers for the other jobs are still used.
         """
         found: dict[str, Seen | None] = {}
         refused: list[CommandError] = []
@@ -138,7 +137,7 @@ class Pbs(Batch):
                 refused.append(error)
                 found[number] = None
                 if len(refused) == len(found) > 1:
-                    raise  # a server that is down will not answer for the others either
+                    raise  # a server that is down will not answer for the other jobs either
                 continue
             if info is None:
                 if self.keeps_history and job.started:
@@ -176,7 +175,7 @@ class Pbs(Batch):
         return next((number for number, variables in said.items() if tag(job) in variables), None)
 
     def _without_comment(self, job: PatientJob, one: Seen) -> Seen:
-        """Why a waiting job was not considered: after a minute, the server or its scheduler is checked."""
+        """Why a waiting job was not considered; after a minute, the server and its scheduler are checked."""
         if time.time() - (job.submit_time or time.time()) < UNCOMMENTED_S:
             return one
         server, scheduler = self._said("qstat", "-B", "-f"), self._said("qmgr", "-c", "list sched")

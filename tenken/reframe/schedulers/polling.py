@@ -34,7 +34,7 @@ from tenken.reframe import joblines
 from tenken.reframe.schedulers import ledger, lost
 from tenken.reframe.schedulers.command import CommandError, run
 
-#: The output of a job that was killed, or that prints no marks, is complete when it has not grown for this many
+#: The output of a job that was killed, or that prints no marks, counts as complete once it has not grown for this many
 #: seconds.
 SETTLED_S = 3.0
 #: Pause before the second cancellation of a job, in seconds; doubled for each further one.
@@ -45,7 +45,7 @@ SUBMITTING_S = 10.0
 INTERRUPTED_S = (0.2, 2.0)
 #: Minimum pause between two queries, as a multiple of the duration of the last one.
 BREATHS = 4
-#: If a job began this many seconds before the scheduler's start time, a scheduler that had lost it started it again.
+#: If a job began this many seconds before the scheduler's start time, the scheduler had lost it and started it again.
 LOST_S = 4.0
 #: Messages of schedulers that are busy, restarting or temporarily unreachable.
 TRANSIENT = (
@@ -72,7 +72,7 @@ CLOCK_S = 20.0
 def end_if_signalled() -> None:
     """Raises ForceExitError if a signal requested the end of the session but was lost.
 
-    ReFrame's handler of SIGTERM and SIGHUP raises this once and ignores further signals; if it interrupts the output of
+    ReFrame's handler of SIGTERM and SIGHUP raises this once and ignores further signals. If it interrupts the output of
     a log message, Python's logging prints the exception and continues, and the session would wait for its jobs.
     """
     if all(signal.getsignal(one) == signal.SIG_IGN for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)):
@@ -120,7 +120,7 @@ class Seen:
     """Other data from the scheduler, by its own names, kept for the record."""
 
 
-#: By job id: its description, or None if it is unknown. A job that is missing is no longer listed.
+#: By job id: its description, or None if it is unknown. A job that is missing here is no longer listed.
 Answer = Mapping[str, "Seen | None"]
 
 
@@ -154,7 +154,7 @@ class PatientJob(Job):
         self.output_size = -1
         self.output_since = 0.0
         #: Since when it runs, how long it was suspended, when it was last reported as running; the printed reason for
-        #: its waiting, and when.
+        #: its waiting, and when it was printed.
         self.runs_since: float | None = None
         self.suspended_s = 0.0
         self.heard_before: float | None = None
@@ -213,8 +213,8 @@ def hms(seconds: float) -> str:
 
 class Follower:
     """The state machine of jobs, independent of a scheduler's vocabulary. `cancel` requests the end of a job; it
-    returns what went wrong, or None, and must not raise. `given_before` checks whether another job had the same number,
-    `anew` resubmits a job and returns whether that was possible; neither raises.
+    returns what went wrong, or None, and must not raise. `given_before` checks whether another job had the same number;
+    `anew` resubmits a job and returns whether that was possible. Neither raises.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class Follower:
         self.patience = patience
         self.cancel = cancel
         self.clock = clock
-        #: Numbers of jobs that the scheduler lost: it reuses them, and nodes that still have them refuse the new job.
+        #: Numbers of jobs that the scheduler lost: it reuses them, and nodes that still have them reject the new job.
         self.lost = numbers or lost.Numbers()
         self.given_before = given_before
         self.anew = anew
@@ -394,7 +394,7 @@ class Follower:
         job.output_whole, job.ended_at = True, self.clock()
 
     def _gone(self, job: PatientJob) -> None:
-        """Ended and forgotten (a server without job history), or missing in this answer: the output decides."""
+        """Ended and forgotten (a server without job history), or missing from this answer: the output decides."""
         if job.ended_at is None:
             job._state = "CANCELLED" if job.cancelled else "COMPLETED (no longer listed)"
             job.killed = job.killed or job.cancelled
@@ -442,8 +442,8 @@ class Follower:
         return len(text) > 0 and now - job.output_since >= SETTLED_S
 
     def _never_began(self, job: PatientJob) -> str | None:
-        """How the scheduler lost a job before it started, or gave it a number that its node knows as another job's and
-        rejects; None: it started, was removed from the queue, or failed to start for another reason.
+        """How the scheduler lost a job before it started, or gave it a number that its node knows and rejects as
+        another job's; None: it started, was removed from the queue, or failed to start for another reason.
         """
         if job.giving_up is not None or job.cancelled:
             return None
@@ -461,7 +461,7 @@ class Follower:
     def _read_output(self, job: PatientJob, never_began: str | None) -> None:
         """The job itself is the best source for its nodes and the exit status of its program."""
         told = joblines.report(_output(job), job.token)
-        # ReFrame fails a job whose error file is missing: joined to the output, or never written
+        # ReFrame fails a job whose error file is missing, although it may be joined to the output or never written
         with contextlib.suppress(OSError):
             Path(job.workdir, job.stderr).touch()
         job._nodelist = list(told.nodes) or job._nodelist or list(told.unseen)
@@ -495,8 +495,8 @@ class Follower:
 
     @staticmethod
     def _started_again(job: PatientJob, told: joblines.JobReport, began: float) -> None:
-        """The scheduler reports a later start than the job: its controller was killed before it recorded that the job
-        was running, considered it pending, and ended both when the node rejected the second copy.
+        """The scheduler reports a later start than the job does. Its controller was killed before it recorded that the
+        job was running; it considered the job pending, and ended both when the node rejected the second copy.
         """
         if told.status is None:
             by_it = (
@@ -591,8 +591,8 @@ class Patient(JobScheduler):
         return None
 
     def why_ended(self, job: PatientJob) -> str:
-        """Which of the nodes that a job has or was created for are not in order, as the reason why its scheduler ended
-        it, does not end it or does not start it. Never raises.
+        """Which of the nodes that a job has, or was created for, are not in order: the reason why its scheduler ends
+        it, does not end it, or does not start it. Never raises.
         """
         return ""
 
@@ -727,11 +727,11 @@ class Patient(JobScheduler):
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> str:
-        """The result of `submit`, or the id of a job left by a submission that seemed to fail.
+        """The result of `submit`, or the id of a job that a seemingly failed submission left.
 
-        Retried after 1, 2, 4, ... 30 s if the scheduler was only busy, until `patience.submission` is over, and every
-        30 s if it accepts no more jobs of this user for now, until `patience.pending` is over; then the last
-        CommandError is raised. Before each retry the queue is searched for the job.
+        If the scheduler was only busy, it is retried after 1, 2, 4, ... 30 s until `patience.submission` is over. If
+        the scheduler accepts no more jobs of this user for now, it is retried every 30 s until `patience.pending` is
+        over. Then the last CommandError is raised. Before each retry the queue is searched for the job.
         """
         began, tries, said = clock(), 0, 0.0
         while True:

@@ -1,8 +1,8 @@
 """Reasons for which a job waits, in each scheduler's words, and whether waiting helps.
 
 The site appends these tables to docs/schedulers.md. The first entry whose words occur in the reason counts (ignoring
-case); for an unknown reason the long waiting time applies, and the reason is shown. `NODES` marks ambiguous words: then
-the states of the nodes on which the job may run decide, and it waits unless too few of them are available.
+case). For an unknown reason the long waiting time applies, and the reason is shown. `NODES` marks ambiguous words. The
+states of the nodes on which the job may run then decide: it waits unless too few of them are available.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Remote(Patient):
     def submit(self, job):
         host = str(self.settings["host"])
         limit = ["timeout", "-k", "10", str(int(job.time_limit))] if job.time_limit else []
-        # the script would enter the folder itself, but is stored in it
+        # the script enters the folder itself, but is also stored in it
         enter = f"cd {shlex.quote(job.workdir)} || exit {job_exit.NO_STAGE}"
         line = f"{enter}; exec {shlex.join([*limit, 'bash', '-l', job.script_filename])}"
         with Path(job.workdir, job.stdout).open("wb") as out, Path(job.workdir, job.stderr).open("wb") as err:

@@ -36,7 +36,7 @@ _FORGOTTEN = Seen("UNKNOWN (the scheduler does not know the job)", forgotten=Tru
 #: 4021 in place of a wait status.
 _NO_OUTPUT = 53
 _WHOLE = re.compile(r"[0-9]{1,18}")
-#: Fields that others may have written freely come last.
+#: Fields with text that others chose come last.
 _COLUMNS = "JobArrayID:|,State:|,exit_code:|,NodeList:|,Partition:|,RestartCnt:|,Reason:|,StartTime:|,Name:|,Comment:"
 _FIELDS = "jobid,state,exitcode,nodelist,start,jobname"
 _MARK = "tenken/"
@@ -67,7 +67,7 @@ class Slurm(Patient, SlurmJobScheduler):
 
     def __init__(self):
         super().__init__()
-        # a node that also runs something else can still be tested
+        # a node that also runs other jobs can still be tested
         self._available_states.add("MIXED")
 
     def is_node_avail(self, node):
@@ -89,7 +89,8 @@ class Slurm(Patient, SlurmJobScheduler):
         self.refuse_an_array([*job.sched_access, *job.options, *job.cli_options])
         self.pin_tonight(job)
         lines = [line for line in super().emit_preamble(job) if not re.search(r" --nodes=\d+$", line)]
-        # ReFrame rounds the nodes down; a job whose node died must fail and name it, not run again on another one
+        # ReFrame rounds the number of nodes down; a job whose node died must fail and name it, not run again on another
+        # one
         ours = [
             f"--nodes={num_nodes(job)}",
             *([] if job.may_run_again else ["--no-requeue"]),
@@ -137,8 +138,8 @@ class Slurm(Patient, SlurmJobScheduler):
             elif told is not None:
                 # a controller that was killed has forgotten its last requests
                 said = told.get(number, _FORGOTTEN)
-                # a controller that starts without its state reports jobs that accounting has as running as cancelled,
-                # by no user
+                # a controller that starts without its state reports jobs as cancelled, by no user, that accounting has
+                # as running
                 found[number] = said if said.ended and said.facts["state"] != "CANCELLED" else _FORGOTTEN
         for job in jobs:
             one = found.get(str(job.jobid))
@@ -152,7 +153,7 @@ class Slurm(Patient, SlurmJobScheduler):
         try:
             table = run(["squeue", "-h", "-t", "all", "-j", ",".join(ids), "-O", _COLUMNS], self.timeout)
         except CommandError as error:
-            if "Invalid job id" in error.said:  # its only message for jobs that it does not know
+            if "Invalid job id" in error.said:  # its only message about jobs that it does not know
                 return {}
             self.log(str(error), WARNING)
             return None
@@ -222,7 +223,7 @@ def whole(number: str) -> str:
 
 
 def together(parts: Sequence[Seen]) -> Seen:
-    """One state for the components of a heterogeneous job, or the tasks of an array: the job has ended when all have,
+    """One state for the components of a heterogeneous job, or the tasks of an array. The job has ended when all have,
     and has the worst of their states.
     """
     worst = min(parts, key=lambda one: (one.ended, not one.pending, not one.killed, one.state == "COMPLETED"))
@@ -233,13 +234,13 @@ def together(parts: Sequence[Seen]) -> Seen:
 
 
 def is_of(job: PatientJob, name: str, comment: str = "") -> bool:
-    """Whether a job with the number of ours is ours: by its mark, else by its name (a site may replace the mark, and
-    accounting does not keep it)."""
+    """Whether a job with one of our numbers is ours: by its mark, otherwise by its name (a site may replace the mark,
+    and accounting does not keep it)."""
     return comment == tag(job) if comment.startswith(_MARK) else name == job.name
 
 
 def not_in_order(table: str) -> str:
-    """Broken nodes from sinfo's lines `node|state|reason`, each once, with its administrator's reason."""
+    """Broken nodes from sinfo's lines `node|state|reason`, each once, with the administrator's reason."""
     rows = [words for line in table.splitlines() if len(words := line.strip().split("|", 2)) == 3]
     broken = {node: (state, why) for node, state, why in rows if state.lower().startswith(NODE_BROKEN)}
     return ", ".join(
@@ -284,16 +285,15 @@ def accounted(table: str) -> dict[str, Seen]:
 
 
 def _unseen(one: Seen, number: int) -> dict[str, str]:
-    """For a job that Slurm could not start because its node lacks the folder for the output; `number`: of its
-    signal."""
+    """For a job that Slurm could not start because its node lacks the folder of the output; `number`: of its signal."""
     if one.state != "FAILED" or number != _NO_OUTPUT:
         return {}
     return {"unseen": f"Slurm could not open the job's output there (ExitCode 0:{number})"}
 
 
 def _began(start: str, one: Seen) -> float | None:
-    """Seconds since 1970 of a start time as squeue and sacct print it, in this host's time zone; for a waiting job it
-    is an estimate, and a job that never started has none."""
+    """Seconds since 1970 of a start time as squeue and sacct print it, in this host's time zone. For a waiting job it
+    is an estimate; a job that never started has none."""
     if one.pending or not start:
         return None
     if start in ("N/A", "Unknown", "None"):
@@ -305,7 +305,7 @@ def _began(start: str, one: Seen) -> float | None:
 
 
 def seen(state: str, code: int | None, nodes: str, reason: str) -> Seen:
-    """A job from Slurm's output. Exit code 0 of a job that Slurm ended means nothing and is left out."""
+    """A job from Slurm's output. Exit code 0 of a job that Slurm ended means nothing, and is left out."""
     if state in _ENDED:
         own = state in ("COMPLETED", "FAILED")
         killed = state in _KILLED

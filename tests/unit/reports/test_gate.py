@@ -67,9 +67,7 @@ def test_a_history_that_is_too_short_says_the_least_count(tmp_path: Path) -> Non
     fill(tmp_path / "a", 5)
     code, found = run(tmp_path / "a")
     assert code == 3
-    assert found["incomplete"] == [
-        "m: no series has 20 nights of baseline yet, which requires 30 nights (available: 5): no series was judged"
-    ]
+    assert found["incomplete"] == ["m: no series was judged: each is from its 30th night on (available: 5)"]
 
 
 def test_quiet_missing_void_old_and_refused(tmp_path: Path) -> None:
@@ -209,7 +207,7 @@ def test_a_loss_that_was_noise_is_withdrawn_once_and_in_every_form() -> None:
             h = history(nodes=4, nights=night + 1)
             h = replace(h, values=values[:, : night + 1])
             one = gate.system(h, detector.findings(), Settings())
-            forms[night] = gate.Gate(Path("a"), [one], Ingested(), 20)
+            forms[night] = gate.Gate(Path("a"), [one], Ingested(), 30)
     kinds = {night: sorted(f.kind for f in form.alarms) for night, form in forms.items()}
     told = min(night for night, found in kinds.items() if found == ["step"])
     gone = min(night for night, found in kinds.items() if found == ["noisy"])

@@ -64,7 +64,7 @@ class CuFileIoBackend : public IoBackend {
         const std::uint64_t packed = Blocks(others, config_.block_bytes).count();
         std::atomic<std::uint64_t> left(packed);
         const Settled settled{space_.launcher()};
-        // They precede the ids; the thread that reads the last of them starts the unpacking.
+        // They precede the ids, and the thread that reads the last of them starts the unpacking.
         each(segments, [&](std::uint64_t i, const Segment& block) {
             take(block, file);
             if (i < packed && --left == 0) {

@@ -25,7 +25,7 @@ namespace file_io {
 using tenken::cuda::Stream;
 
 constexpr int max_slots = 4;
-/// Streams shared by all threads. The copies of one stream follow each other without a gap; with one stream
+/// Streams shared by all threads. The copies of one stream follow each other without a gap. With one stream
 /// per thread the copy engine switches between them after every block, which costs some 6 us each.
 constexpr int max_streams = 1;
 
@@ -49,7 +49,7 @@ class Mark {
 class Lane {
   public:
     explicit Lane(const Stream& shared) : stream(shared) {}
-    /// Creates slots of this many bytes: four, or two of large ones.
+    /// Creates slots of this many bytes: four, or two if they are large.
     void reserve(std::size_t slot_bytes) {
         const int slots = slots_for(slot_bytes);
         if (!ring_ || ring_->size() < slot_bytes * static_cast<std::size_t>(slots)) {

@@ -78,7 +78,7 @@ class PinnedIoBackend : public IoBackend {
     void write_packed(MemorySpace& space, File& file, const Packing& packing,
                       const std::vector<Segment>& segments) override {
         if (!has_slot_for_each(segments)) return IoBackend::write_packed(space, file, packing, segments);
-        // The kernel packs into the slots: only the ids remain to be copied, and it does not delay them.
+        // The kernel packs into the slots, so only the ids remain to be copied, and they do not delay it.
         Lane& lane = space_.lane(0);
         const Segment& ids = segments[id];
         TENKEN_CUDA(
@@ -105,7 +105,7 @@ class PinnedIoBackend : public IoBackend {
             space_.unpack(packing.packed, packing.arrays, packing.particles);
             return read(file, {ids});
         }
-        // The kernel unpacks from the slots: only the ids remain to be copied.
+        // The kernel unpacks from the slots, so only the ids remain to be copied.
         Lane& lane = space_.lane(0);
         const auto take = [&](int d) {
             lane.free[d].wait();
