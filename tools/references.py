@@ -89,7 +89,7 @@ class Defect:
     at: Mapping[str, str] = field(default_factory=dict)
 
     def spoils(self, session: str, result: Result, metric: MetricValue) -> bool:
-        """Whether a value belongs to one of those."""
+        """Whether a value belongs to one of the sessions that are not evidence for its metric."""
         return (
             session in self.sessions
             and result.program == self.program

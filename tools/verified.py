@@ -53,7 +53,7 @@ class Seen:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Two archives may hold the same session, under different names if one was exported."""
+        """Two archives may hold the same session; an exported one has lost its name."""
         return self.date, self.name if re.match(r"\d{8}T", self.name) else f"{self.archive} {self.name}"
 
 
