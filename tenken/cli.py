@@ -162,7 +162,9 @@ def _run(argv: list[str] | None) -> int:
     given = sys.argv[1:] if argv is None else argv
     arguments = build_parser(*given[:1]).parse_args(given)
     try:
-        return int(arguments.func(arguments) or 0)
+        status = int(arguments.func(arguments) or 0)
+        sys.stdout.flush()  # a reader that has gone (`| head`) is noticed here, not while Python ends
+        return status
     except TenkenError as error:
         print(f"tenken: {error}", file=sys.stderr)
         return 2

@@ -135,6 +135,8 @@ def write_text(path: Path, content: str) -> None:
         except BaseException:
             os.unlink(name)
             raise
+    except FileNotFoundError:
+        raise StateError(f"{path}: cannot be written: there is no folder {path.parent}") from None
     except OSError as error:
         raise StateError(f"{path}: {error.strerror}") from None
 

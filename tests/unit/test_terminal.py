@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import logging
+import os
 import re
 import sys
 from html.parser import HTMLParser
@@ -122,6 +123,15 @@ class Parts(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         self._script = False
+
+
+def test_a_reader_that_has_gone_ends_a_command_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tenken ... | head`: the text is still in the buffer when the command returns."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+        assert cli.main(["systems", "list"]) == 1
 
 
 def test_a_page_runs_its_own_script_alone_and_loads_nothing(tmp_path: Path) -> None:

@@ -119,6 +119,8 @@ def test_what_others_could_have_written_is_refused(tmp_path: Path) -> None:
     file.write_text("{")
     with pytest.raises(StateError, match="not JSON"):
         state.read(file)
+    with pytest.raises(StateError, match=f"cannot be written: there is no folder {tmp_path}/none"):
+        state.write(tmp_path / "none/state.json", {})
     tmp_path.chmod(0o777)
     for attempt in (lambda: state.read(file), lambda: state.write(file, {})):
         with pytest.raises(StateError, match="mode 777 lets others write"):
