@@ -113,8 +113,8 @@ def asked(record: Record, result: Result) -> Request:
 
 
 def in_run(record: Record, metric: MetricValue, judged: JudgedMetric, floor: Criterion, machine: Machine) -> Held:
-    """A value that is compared within its run, and the same run with only this value 30 % worse, judged like any
-    run."""
+    """A value that is compared within its run: the judgement of the run, and of the same run with only this value 30 %
+    worse."""
 
     def verdict(one: MetricValue) -> str:
         assert record.result is not None

@@ -28,8 +28,8 @@ ENOUGH = 0.9
 _PAIRED, _IN_THREES = 128, 40
 #: Prior probabilities of a bad node, of a bad leaf, and of a fault that appears only if all nodes run together.
 NODE, LEAF, TOGETHER = 1 / 300, 1 / 100, 1e-4
-#: Weights at which a possibility is accepted; is accepted if nothing more can be measured; says that no node is bad;
-#: makes a node certainly bad.
+#: Weights at which a possibility is accepted, at which it is accepted once nothing more can be measured, at which no
+#: node counts as bad, and at which a node counts as certainly bad.
 _DECIDED, NEARLY, _NOBODY, _CERTAIN = 0.999, 0.98, 0.995, 0.995
 #: Weight above which no further test is run, although jobs are left.
 _PROVED = 0.9999

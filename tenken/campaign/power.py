@@ -128,8 +128,8 @@ def _seconds(moment: str) -> float:
 
 
 def archived(root: Path, sessions: Iterable[str], file: Path) -> int:
-    """Archive a record of each node of the sessions that was read during a check and has none yet; returns their
-    number.
+    """Archive a record of each node that was read during a check of these sessions and has none yet; returns the number
+    of records.
 
     Raises ArchiveError where the archive cannot be written.
     """
@@ -147,7 +147,7 @@ def archived(root: Path, sessions: Iterable[str], file: Path) -> int:
 def _of_session(
     kept: Sequence[Record], read: Mapping[str, list[tuple[float, float]]], done: set[str]
 ) -> Iterator[Record]:
-    """A record of each node that is not in `done` and was read during a check, by the times in the checks' results."""
+    """A record of each node that is not in `done` and was read during a check; the checks' results give the times."""
     during: dict[str, dict[str, list[float]]] = {}
     of: dict[str, tuple[str, Record]] = {}
     for one in sorted(kept, key=lambda record: record.time):

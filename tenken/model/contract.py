@@ -1,6 +1,6 @@
 """What a result must contain, declared next to the metrics: points of sweeps, verifications, choices.
 
-A section of metrics.yaml each, read by `read` and compared with a result by tenken/judge/completeness.py:
+Each of these is a section of metrics.yaml. `read` reads it, and tenken/judge/completeness.py compares it with a result:
 
     defaults: {operations: all}          values of parameters that are not requested
     defaults_if_stated: {die: "no"}      the same for parameters that not every build or back end states

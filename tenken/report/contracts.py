@@ -776,7 +776,8 @@ def _of_records(
     for place in sorted(groups):
         yield from _as_one(groups[place], len(points[place]), seen[groups[place][0]])
     for place in sorted(open_.keys() - groups.keys()):
-        yield _proposed(place, open_[place])
+        owner, _, key = place[0].partition(".")
+        yield _proposed(place, open_[place], catalogue[owner], catalogue[owner].metrics[key])
 
 
 def _worth_a_proposal(metric: MetricValue, result: Result, program: Program, every: bool) -> bool:
@@ -787,11 +788,28 @@ def _worth_a_proposal(metric: MetricValue, result: Result, program: Program, eve
     )  # fmt: skip
 
 
-def _proposed(place: tuple[str, str, str, str], found: list[tuple[MetricValue, Record]]) -> Drafted:
-    """A clause on the point with the highest value, with a share of the lowest device's value there as target."""
+def _own(program: Program, metrics: Collection[str]) -> set[str]:
+    """Coordinates of these metrics whose values the program determines itself."""
+    declared = (points.at for points in program.contract.points if set(metrics) & set(points.metrics))
+    return {key for at in declared for key, values in at.items() if values is None}
+
+
+def _proposed(
+    place: tuple[str, str, str, str], found: list[tuple[MetricValue, Record]], program: Program, declared: Metric
+) -> Drafted:
+    """A clause on the point with the highest value, with a share of the lowest device's value as target. It leaves open
+    which of several a program chose as this metric (a method, batches read ahead), since the next run may choose
+    another; it does not leave open a size.
+    """
     best, record = max(found, key=lambda one: one[0].value)
     least = min(metric.value for metric, _ in found if metric.at.text == best.at.text)
-    at = tuple((key, value) for key, value in best.at.items() if isinstance(value, (str, int, float, bool)))
+    chosen = _own(program, [declared.name]) if declared.chosen_of else set()
+    sizes = {key for key in _own(program, declared.chosen_of) if not isinstance(best.at.get(key), str)}
+    at = tuple(
+        (key, value)
+        for key, value in best.at.items()
+        if isinstance(value, (str, int, float, bool)) and key not in chosen - sizes
+    )
     source = f"proposal: {100 * PROPOSED:g} % of the {least:.6g} {best.unit} that session {record.session} measured"
     return Drafted(
         place[0], place[1], float(f"{PROPOSED * least:.6g}"), best.unit, source, record.partition, place[3],

@@ -113,7 +113,8 @@ def _urgency(row: Row) -> tuple[int, bool]:
 def write(
     perflogs: Path, name: str, catalogue: Mapping[str, Program], target: Path | None, written: str
 ) -> tuple[Session, Path]:
-    """Write index and pages; the session and the index's path. Raises NoSession and OSError, without partial files."""
+    """Write index and pages; returns the session and the index's path. Raises NoSession and OSError, without partial
+    files."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

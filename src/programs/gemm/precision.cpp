@@ -128,9 +128,9 @@ Bound bound_of(const Precision& precision, std::int64_t terms) {
             bound.spread = whole_sum * std::max(1.0, k / terms_together) * std::ldexp(1.0, -23);
             break;
         case Sums::fp8_exact:
-            // Within a block of 128, four times, of that block's sum, which is sqrt(128 / k) of the whole.
-            // The errors of blocks are independent except for truncation, which removes a part of each
-            // block's sum.
+            // Within a block of 128, digits of that block's sum are lost four times; the sum is sqrt(128 / k)
+            // of the whole. The errors of blocks are independent except for truncation, which removes a part
+            // of each block's sum.
             bound.spread = whole_sum *
                            (fp8_carry_over / fp8_terms_together * short_unit + blocks * std::ldexp(1.0, -23));
             break;

@@ -265,6 +265,16 @@ def test_a_draft_of_a_session_has_clauses_on_what_it_measured_alone(drafted):
     assert not any(clause.subject == "pair" for clause in drafted.clauses)
 
 
+def test_a_draft_leaves_open_what_a_program_chose() -> None:
+    """The fastest configuration of a file differs from run to run: a clause on one of them would lack its runs."""
+    checks = ("DataLoadingHost", "StorageMapHost")
+    measured = [r for r in kept.quick_run() if r.session == QUICK and r.check in checks]
+    drafted = contracts._of_records(loader.load("h200"), load_catalogue(), measured, every=True)
+    found = {one.metric: set(dict(one.at)) for one in drafted}
+    assert found.pop("data_loading.best") == {"kind"}
+    assert found and all(at == {"bytes"} for at in found.values()), found
+
+
 def test_points_with_nearly_one_target_are_one_clause_and_others_are_not(drafted):
     at = {}
     for clause in drafted.clauses:
