@@ -1,8 +1,8 @@
 """Make a CUDA_HOME without an installer: ``python3 -m toolchains.cuda_home 13.0`` prints its path.
 
-CUDA 13.0 is put together from wheels alone. CUDA 12.4 takes nvcc from a Debian package, because no wheel of CUDA 12
-contains it, and headers and libraries from wheels. What the wheels lack is added: unversioned names of libraries for
-the linker, link stubs of the driver's libraries, ``lib64``, and for 12.4 the static runtime.
+CUDA 13.0 is put together from wheels alone. CUDA 12.4 and 11.8 take nvcc from a Debian package, because no wheel of
+these contains it, and headers and libraries from wheels. What the wheels lack is added: unversioned names of libraries
+for the linker, link stubs of the driver's libraries, ``lib64``, and below 13.0 the static runtime.
 
 The folder is created next to its final place and renamed when it is complete: an incomplete one is never used."""
 
@@ -56,6 +56,10 @@ class Toolkit:
         return list(dict.fromkeys(name for component in components for name in self.components[component]))
 
 
+def _of_cuda_11(names: str) -> tuple[str, ...]:
+    return tuple(f"nvidia-{name}-cu11" for name in names.split())
+
+
 #: A component lists everything that it needs to link: cuSPARSE and cuSOLVER need nvJitLink, cuSOLVER also cuBLAS.
 TOOLKITS = {
     "13.0": Toolkit(
@@ -93,6 +97,20 @@ TOOLKITS = {
             "cufile": ("nvidia-cufile-cu12",),
             "nccl": ("nvidia-nccl-cu12",),
             "nvshmem": ("nvidia-nvshmem-cu12",),
+        },
+        debian_package="nvidia-cuda-toolkit",
+    ),
+    "11.8": Toolkit(
+        "11.8",
+        {
+            "nvcc": _of_cuda_11("cuda-nvcc"),
+            "cudart": _of_cuda_11("cuda-runtime"),
+            "cccl": _of_cuda_11("cuda-cccl"),
+            "nvml": _of_cuda_11("nvml-dev"),
+            "nvtx": _of_cuda_11("nvtx"),
+            "cublas": _of_cuda_11("cublas"),
+            "cusparse": _of_cuda_11("cusparse"),
+            "cusolver": _of_cuda_11("cusolver cublas cusparse"),
         },
         debian_package="nvidia-cuda-toolkit",
     ),
@@ -139,7 +157,7 @@ def make(version: str, components: str = "base", home: Path | None = None, wheel
     """A CUDA_HOME of ``version`` with at least ``components``; created if it does not exist.
 
     ``home`` is the folder to create (default: cuda-VERSION in the cache). ``wheelhouse`` contains wheels (and the .deb
-    of 12.4) that were fetched before, for a machine without network. Raises ToolchainError.
+    of 11.8 or 12.4) that were fetched before, for a machine without network. Raises ToolchainError.
     """
     if version not in TOOLKITS:
         raise ToolchainError(f"CUDA {version!r} is not known; allowed: {', '.join(TOOLKITS)}")
@@ -199,7 +217,7 @@ def _build(toolkit: Toolkit, components: tuple[str, ...], home: Path, wheelhouse
     for archive in archives:
         _merge_wheel(archive, half)
     if toolkit.debian_package:
-        pin = debian.read_debian_lock(HERE / "debian.lock", toolkit.debian_package, target.arch)
+        pin = debian.read_debian_lock(HERE / "debian.lock", toolkit.debian_package, target.arch, toolkit.version)
         package = _packaged(wheelhouse, pin) if wheelhouse else debian.fetch_package(pin, store)
         fetched += package.stat().st_size
         _merge_debian_nvcc(package, half)
@@ -228,7 +246,7 @@ def _build(toolkit: Toolkit, components: tuple[str, ...], home: Path, wheelhouse
 def _packaged(wheelhouse: Path, pin: debian.DebianPin) -> Path:
     found = sorted(wheelhouse.glob(f"{pin.package}_*_{pin.arch}.deb"))
     if not found:
-        raise ToolchainError(f"{wheelhouse} holds no {pin.package} for {pin.arch}, which CUDA 12.4's nvcc is in")
+        raise ToolchainError(f"{wheelhouse} holds no {pin.package} for {pin.arch}, which its nvcc is in")
     return found[-1]
 
 
@@ -329,7 +347,9 @@ def _prove(home: Path) -> None:
     source = "__global__ void f(int *p) { *p = 1; }\nint main() { f<<<1, 1>>>(nullptr); return 0; }\n"
     program = home / "proof.cu"
     program.write_text(source)
-    _run([str(home / "bin/nvcc"), "-arch=sm_80", "-o", str(home / "proof"), str(program)], "")
+    # the newest compiler that a release names is older than those of systems on which it works
+    any_compiler = ["-allow-unsupported-compiler"]
+    _run([str(home / "bin/nvcc"), *any_compiler, "-arch=sm_80", "-o", str(home / "proof"), str(program)], "")
     program.unlink()
     (home / "proof").unlink()
 

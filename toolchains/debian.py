@@ -40,8 +40,9 @@ class DebianPin:
     sha256: str
 
 
-def read_debian_lock(path: Path, package: str, arch: str) -> DebianPin:
-    """The pin of ``package`` for ``arch`` (x86_64, aarch64, source). Raises ToolchainError when there is none."""
+def read_debian_lock(path: Path, package: str, arch: str, version: str = "") -> DebianPin:
+    """The pin of ``package`` for ``arch`` (x86_64, aarch64, source), of a version that begins with ``version``. Raises
+    ToolchainError when there is none."""
     for line in path.read_text().splitlines():
         fields = line.split()
         if line.startswith("#") or not fields:
@@ -49,9 +50,9 @@ def read_debian_lock(path: Path, package: str, arch: str) -> DebianPin:
         if len(fields) != 6:
             raise ToolchainError(f"{path}: {line!r}: expected: suite component package version arch sha256")
         pin = DebianPin(*fields)
-        if pin.package == package and pin.arch == DEBIAN_ARCH[arch]:
+        if pin.package == package and pin.arch == DEBIAN_ARCH[arch] and pin.version.startswith(version):
             return pin
-    raise ToolchainError(f"{path} has no {package} for {DEBIAN_ARCH[arch]}")
+    raise ToolchainError(f"{path} has no {package} {version} for {DEBIAN_ARCH[arch]}")
 
 
 def mirror() -> str:
@@ -63,7 +64,7 @@ def mirror() -> str:
     if told:
         return told
     if shutil.which("apt-get") is None:
-        raise ToolchainError("no apt-get on PATH: nvcc 12.4 is taken out of a Debian package, which needs apt")
+        raise ToolchainError("no apt-get on PATH: nvcc before 13 is taken out of a Debian package, which needs apt")
     done = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
         capture_output=True,

@@ -158,7 +158,9 @@ def _add_compiler(settings: Settings, directory: Path) -> None:
     pins = wheels.select(wheels.read_lock(toolkit.lock), toolkit.wheels_of(components), settings.target)
     wheels.fetch(pins, settings.target, directory)
     if toolkit.debian_package:
-        pin = debian.read_debian_lock(HERE / "debian.lock", toolkit.debian_package, settings.target.arch)
+        pin = debian.read_debian_lock(
+            HERE / "debian.lock", toolkit.debian_package, settings.target.arch, toolkit.version
+        )
         debian.fetch_package(pin, directory)
 
 

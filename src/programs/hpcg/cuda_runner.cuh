@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(256)
     sweep_kernel(Op op, int first, int slices, const int* order, double* partial) {
     constexpr int height = 32;
     let_next_begin();
-    const Loads<caching> loads;
+    const Loads<caching> loads{};  // CUDA 11.8 has no default for a constant
     const int warp = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / height);
     const int lane = static_cast<int>(threadIdx.x % height);
     const bool inside = warp < slices;

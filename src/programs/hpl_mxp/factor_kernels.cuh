@@ -43,7 +43,8 @@ struct Fp16 {
 };
 struct Bf16 {
     static __device__ unsigned short bits(float value) {
-        return __bfloat16_as_ushort(__float2bfloat16(value));
+        // CUDA 11.8 has __bfloat16_as_ushort from sm_80 on only
+        return static_cast<__nv_bfloat16_raw>(__float2bfloat16(value)).x;
     }
     static __device__ bool is_small(unsigned short bits) { return (bits & 0x7f80u) == 0; }
     static __device__ bool is_too_large(unsigned short bits) { return (bits & 0x7f80u) == 0x7f80u; }

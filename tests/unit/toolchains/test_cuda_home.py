@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import io
+import itertools
 import json
 import tarfile
 from pathlib import Path
@@ -56,9 +57,9 @@ def test_every_component_is_locked(version: str) -> None:
 
 
 def test_both_architectures_have_a_debian_package() -> None:
-    for arch in wheels.ARCHITECTURES:
-        pin = debian.read_debian_lock(cuda_home.HERE / "debian.lock", "nvidia-cuda-toolkit", arch)
-        assert pin.version.startswith("12.4")
+    for arch, version in itertools.product(wheels.ARCHITECTURES, ("11.8", "12.4")):
+        pin = debian.read_debian_lock(cuda_home.HERE / "debian.lock", "nvidia-cuda-toolkit", arch, version)
+        assert pin.version.startswith(version)
 
 
 def test_a_finished_home_is_taken_as_it_is(tmp_path: Path) -> None:
