@@ -27,7 +27,19 @@ from tenken.model.subject import Coordinates, Subject
 from tenken.parsers import foreign
 from tenken.paths import ROOT
 from tenken.reframe import terminal
-from tenken.report import acceptance, compare, contracts, plots, ratios, rows, side_by_side, signed, trends
+from tenken.report import (
+    acceptance,
+    compare,
+    contracts,
+    nightly,
+    page,
+    plots,
+    ratios,
+    rows,
+    side_by_side,
+    signed,
+    trends,
+)
 from tenken.report import fleet as pages
 
 #: Of eight devices the fourth is the worst and the fifth the best.
@@ -262,6 +274,25 @@ def closest(direction: str) -> int:
     return asked.index(signed._closest(found))  # type: ignore[arg-type]
 
 
+def row_of_page(direction: str) -> float:
+    """The share that a page shows for a subject: the lowest of its figures."""
+    shares = [value / of(direction)[0] if direction == HIGHER else of(direction)[0] / value for value in of(direction)]
+    some: Any = [SimpleNamespace(efficiency=one, verdict="PASS", label="", of_attainable=False) for one in shares]
+    return float(page._verdict_row("GPU 0", "PASS", some, [])["efficiency"])
+
+
+def night(direction: str) -> tuple[str, str]:
+    """Of a measure in the report of a night the lowest and the highest: places of their values, not of their rank."""
+    values = np.array([[value, value] for value in of(direction)])
+    series = [SimpleNamespace(siblings=("x",), partition="p", measure="m", unit="", where=f"{n}", name="m")
+              for n in range(len(values))]  # fmt: skip
+    kept = SimpleNamespace(values=values, series=series, system="s")
+    found = SimpleNamespace(level=values[:, 0])
+    judged: Any = SimpleNamespace(history=kept, found=found, alarms=[])
+    (measure,) = nightly._measures(judged)
+    return measure.lowest_at, measure.highest_at
+
+
 #: File and function: what it returns for values of a direction, and what that must be.
 COMPARED: dict[str, tuple[Callable[[str], Any], Any]] = {
     "tenken/model/engine.py value_of": (best_sample, BEST),
@@ -300,6 +331,9 @@ COMPARED: dict[str, tuple[Callable[[str], Any], Any]] = {
     "tenken/history/siblings.py _signed": (moved, True),
     "tenken/history/siblings.py _drift": (drift, True),
     "tenken/report/signed.py _closest": (closest, 0),
+    "tenken/report/page.py _verdict_row": (lambda d: round(row_of_page(d), 9), 0.6),
+    "tenken/report/nightly.py _measures": (
+        lambda d: night(d) == ((f"{WORST}", f"{BEST}") if d == HIGHER else (f"{BEST}", f"{WORST}")), True),
     "tenken/report/compare.py answer": (
         lambda d: compare.answer(of(d)[WORST] / of(d)[0], of(d)[WORST] / of(d)[0], d == HIGHER, 0.02), "slower"),
     "tenken/report/contracts.py bound, sign": (clause, (True, True)),
