@@ -195,6 +195,13 @@ RANKED = {
         ranks=2,
         of_first=frozenset({"alone"}),
     ),
+    "overlap_ranks": Case(
+        "overlap",
+        "--path . --bytes 256Ki --step-ms 1 --steps 4 --every 2 --modes none,serial --threads 1 --synced",
+        but={UNSEEN: {"loop"}, COLD: {"loop"}},
+        others=False,
+        ranks=2,
+    ),
 }
 
 TWO = "--backend cuda --gpus 0,1"
