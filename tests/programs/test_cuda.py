@@ -36,9 +36,10 @@ if asked := os.environ.get("TENKEN_TEST_CUDA_ARCHITECTURES"):
     OPTIMIZATION = dict.fromkeys(ARCHITECTURES, "-O3")
 #: Programs that are started with either toolkit.
 PROGRAMS = ["hpl", "stream"]
-#: Of CUDA 13.0 only those that are started are compiled. Of the others the compilers read the sources to their ends,
-#: nvcc makes the device code, and g++ makes none: what 13.0 removed or changed is an error. All are linked with 12.4.
-COMPILED = {"13.0": PROGRAMS}
+#: Of CUDA 13.0 only those that are started here are compiled. Of the others the compilers read the sources to their
+#: ends, nvcc makes the device code, and g++ makes none: what 13.0 removed or changed is an error. All are linked with
+#: 12.4.
+COMPILED = {"13.0": [*PROGRAMS, "snapshot_io"]}
 QUICK = ("--repetitions", "2", "--warmup-seconds", "0")
 NO_DRIVER = "no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded); built for CUDA {}"
 
