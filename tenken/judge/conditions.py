@@ -425,8 +425,8 @@ def times(result: Result, program: Program) -> Iterator[str]:
 
 
 def _spans(result: Result) -> Iterator[tuple[str, float, int]]:
-    """What was measured sequentially: name, seconds, samples. Points of one metric are sequential; in results that
-    state only values, so are the samples of each value."""
+    """What was measured sequentially: name, seconds, samples. Points of one metric are sequential, but for parts of the
+    same time, which may overlap; in results that state only values, so are the samples of each value."""
     if not result.series:
         for metric in result.metrics:
             if metric.unit in SECONDS:
@@ -435,7 +435,8 @@ def _spans(result: Result) -> Iterator[tuple[str, float, int]]:
     found: dict[str, list[float]] = defaultdict(list)
     for one in result.series:
         if one.seconds:
-            found[f"{one.subject.place}: {one.name} by the clock of the {one.clock or 'host'}"] += one.samples
+            part = f" {one.at['part']}" if "part" in one.at else ""
+            found[f"{one.subject.place}: {one.name}{part} by the clock of the {one.clock or 'host'}"] += one.samples
     for where, samples in found.items():
         yield where, sum(samples), len(samples)
 

@@ -399,6 +399,8 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     def request(self) -> Request:
         """The request for this attempt."""
         revision = self.revision_built()
+        # a rank uses one GPU, and two ranks do not list all GPUs of a node
+        gpus = min(self.gpus or 0, self.num_tasks_per_node or 1) if self.uses_mpi and self.ours else self.gpus
         return Request(
             token=self.token,
             program=self.program,
@@ -406,7 +408,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             subjects=tuple(self.subjects),
             metrics=None if self.metrics is None else tuple(self.metrics),
             parameters={**self.expected_parameters, **({"inject_fault": self.fault} if self.fault else {})},
-            gpus=(self.gpus or None) if self.lists_gpus else None,
+            gpus=(gpus or None) if self.lists_gpus else None,
             cores=self.cores or None,
             ranks=self.num_tasks,
             arguments=tuple(command_line(self.given)) if self.ours else (),

@@ -375,6 +375,7 @@ class Spmv : public tenken::Program {
         if (!result.outcome.launch.empty()) document.path(where, result.outcome.launch);
 
         metric.name = "prepare";
+        metric.clock = "host";
         metric.timed({result.outcome.prepare_seconds});
         document.add(metric);
     }

@@ -104,7 +104,7 @@ EIGHTEEN = """\
 title: Eighteen nodes
 status: test
 environments:
-  cuda: {features: [cuda, openmp], cc: gcc, cxx: g++, cuda: nvcc}
+  cuda: {features: [cuda, openmp, mpi], cc: gcc, cxx: g++, cuda: nvcc}
   host: {features: [openmp], cc: gcc, cxx: g++}
 partitions:
   gpu:
@@ -113,7 +113,7 @@ partitions:
     access: ["--partition=gpu"]
     gpu_request: ["--gpus-per-node={num_gpus_per_node}"]
     environments: [cuda, host]
-    features: [cuda]
+    features: [cuda, mpi]
     node:
       architecture: x86_64
       count: 16
@@ -131,12 +131,15 @@ partitions:
 
 def test_gpus_that_no_data_sheet_is_known_of_are_built_for_and_asked_for(site):
     (site / "systems" / "eighteen.yaml").write_text(EIGHTEEN)
-    done = reframe(site, "--dry-run", "--system", "eighteen", "-n", "StreamCuda|StreamHost", "--mode", "quick")
+    done = reframe(site, "--dry-run", "--system", "eighteen", "-n", "StreamCuda|StreamHost|MpiDevice", "--mode", "quick")
     assert done.returncode == 0, done.stdout + done.stderr
     here = site / "stage"
     scripts = list(here.glob("*/eighteen/gpu/cuda/StreamCuda*/rfm_job.sh"))
     assert scripts and all("#SBATCH --gpus-per-node=4" in script.read_text() for script in scripts)
     assert {json.loads((script.parent / "request.json").read_text())["gpus"] for script in scripts} == {4}
+    # a pair of ranks lists a pair of GPUs
+    (pair,) = set(here.glob("*/eighteen/gpu/cuda/MpiDevice*/request.json"))
+    assert json.loads(pair.read_text())["gpus"] == 2
     builds = [path.read_text() for path in here.glob("*/eighteen/gpu/cuda/Build*/rfm_build.sh")]
     assert builds and all("-DCMAKE_CUDA_ARCHITECTURES=90" in text for text in builds)
     hosts = [path.parents[2].name for path in here.glob("*/eighteen/*/host/StreamHost*/rfm_job.sh")]

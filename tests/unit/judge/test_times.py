@@ -63,6 +63,18 @@ def test_clocks_that_are_wrong_by_a_factor_are_seen() -> None:
     assert {"Gemm", "Hpl", "HplMxp", "MemcopyGpu", "P2P", "Stencil", "StreamCuda", "Transfer"} <= seen(0.1)
 
 
+@pytest.mark.parametrize(("share", "fits"), [(0.9, True), (1.5, False)])
+def test_phases_of_one_run_may_overlap(share: float, fits: bool) -> None:
+    record = run("HplMxpHost")
+    begin, end = record.result.moments
+    series = tuple(
+        replace(one, samples=(share * (end - begin) + 0.2 * (not fits),)) if one.name == "phase" else one
+        for one in record.result.series
+    )
+    said = list(conditions.times(replace(record.result, series=series), program(record.program)))
+    assert [text.split(" by ")[0] for text in said if "together" in text][:1] == ([] if fits else ["host: phase convert"])
+
+
 def changed(result: Result, gpu: Callable[[Device], Device], entry: Callable[[DeviceHealth], DeviceHealth]) -> Result:
     health = replace(result.health, devices=tuple(map(entry, result.health.devices)))
     return replace(result, devices=tuple(map(gpu, result.devices)), health=health)
