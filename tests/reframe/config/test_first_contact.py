@@ -131,7 +131,8 @@ partitions:
 
 def test_gpus_that_no_data_sheet_is_known_of_are_built_for_and_asked_for(site):
     (site / "systems" / "eighteen.yaml").write_text(EIGHTEEN)
-    done = reframe(site, "--dry-run", "--system", "eighteen", "-n", "StreamCuda|StreamHost|MpiDevice", "--mode", "quick")
+    checks = "StreamCuda|StreamHost|MpiDevice"
+    done = reframe(site, "--dry-run", "--system", "eighteen", "-n", checks, "--mode", "quick")
     assert done.returncode == 0, done.stdout + done.stderr
     here = site / "stage"
     scripts = list(here.glob("*/eighteen/gpu/cuda/StreamCuda*/rfm_job.sh"))

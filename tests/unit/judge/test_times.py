@@ -72,7 +72,8 @@ def test_phases_of_one_run_may_overlap(share: float, fits: bool) -> None:
         for one in record.result.series
     )
     said = list(conditions.times(replace(record.result, series=series), program(record.program)))
-    assert [text.split(" by ")[0] for text in said if "together" in text][:1] == ([] if fits else ["host: phase convert"])
+    expected = [] if fits else ["host: phase convert"]
+    assert [text.split(" by ")[0] for text in said if "together" in text][:1] == expected
 
 
 def changed(result: Result, gpu: Callable[[Device], Device], entry: Callable[[DeviceHealth], DeviceHealth]) -> Result:
