@@ -60,7 +60,7 @@ from tenken.reframe.schedulers import ledger
 
 #: Seconds of warm-up in mode quick, unless the check sets them. Programs warm up once per GPU and kind of work; with
 #: one second each, warm-up was a quarter of a quick run. Clocks rise within 0.1 s.
-QUICK_WARMUP = 0.3
+QUICK_WARMUP = budget.WARMUPS["warmup-seconds"]
 #: Sessions whose begin this process has recorded.
 _BEGUN: set[str] = set()
 
@@ -239,10 +239,11 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             if late := budget.PACE.over():
                 self.waive(late)
             by *= budget.PACE.factor(self.unique_name)
-        if by == 1 or not self.arguments:
+        asked = {**({"warmup-seconds": budget.WARMUP} if by < 1 and self.ours else {}), **self.arguments}
+        if by == 1 or not asked:
             return
-        fewest = self.fewest or catalogue_program(self.program).most_required if "repetitions" in self.arguments else 1
-        changed = budget.fitted(self.arguments, by, fewest)
+        fewest = self.fewest or catalogue_program(self.program).most_required if "repetitions" in asked else 1
+        changed = budget.fitted(asked, by, fewest)
         self.arguments = {**self.arguments, **changed}
         told = {name.replace("-", "_"): value for name, value in changed.items()}
         self.expected_parameters |= {name: told[name] for name in told if name in self.expected_parameters}

@@ -40,6 +40,10 @@ SECONDS = {
     "seconds": 0.2, "decide-seconds": 0.1, "target-seconds": 1.0, "sustained-seconds": 0.6, "energy-seconds": 2.1,
 }  # fmt: skip
 
+#: Warm-up of this suite's programs unless told otherwise, in seconds, and the minimum of each such argument: that of
+#: mode quick. More minutes do not lengthen it.
+WARMUP, WARMUPS = 1.0, {"warmup-seconds": 0.3, "variant-warmup-seconds": 0.05}
+
 #: Tags in the order in which their checks run: the deciding ones first. The others follow in order. Those of `LATER`
 #: come last whatever their other tags, and files at the very end.
 LATER = {"training"}
@@ -128,13 +132,15 @@ PACE = Pace()
 
 
 def fitted(arguments: Mapping[str, Any], by: float, fewest: int) -> dict[str, Any]:
-    """The arguments scaled by `by`: durations, and repetitions, of which at least `fewest` remain."""
+    """The arguments scaled by `by`: durations, and repetitions, of which at least `fewest` remain; warm-ups are only
+    shortened.
+    """
     found: dict[str, Any] = {}
-    for name, least in SECONDS.items():
+    for name, least in (SECONDS if by > 1 else {**SECONDS, **WARMUPS}).items():
         value = arguments.get(name)
         if isinstance(value, (int, float)) and value > least:
             cut = max(least, value * by)
-            found[name] = round(cut) if isinstance(value, int) else round(cut, 3)
+            found[name] = round(cut) if isinstance(value, int) and cut >= 1 else round(cut, 3)
     many = arguments.get("repetitions")
     if isinstance(many, int) and many > fewest:
         found["repetitions"] = max(fewest, round(many * by))

@@ -105,6 +105,9 @@ def test_samples_are_cut_to_what_the_judgement_requires() -> None:
     assert budget.fitted(asked, 0.4, 100) == {"repetitions": 100, "target-seconds": 4, "energy-seconds": 2.1}
     assert budget.fitted({"repetitions": 20, "seconds": 0.1}, 0.1, 100) == {}, "fewer than the floors: as asked"
     assert budget.fitted({"seconds": None, "repetitions": 3}, 0.1, 1) == {"repetitions": 1}
+    warm = {"warmup-seconds": 5, "variant-warmup-seconds": 0.05}
+    assert budget.fitted(warm, 0.4, 1) == {"warmup-seconds": 2} and budget.fitted(warm, 1.5, 1) == {}
+    assert budget.fitted({"warmup-seconds": 1}, 0.1, 1) == {"warmup-seconds": 0.3}
     assert program("stream").most_required == 100 and program("data_loading").most_required == 3
 
 
@@ -117,7 +120,7 @@ def test_a_check_asks_for_what_it_passes_on() -> None:
         expected_parameters={"repetitions": 200, "backend": "cuda"},
     )  # fmt: skip
     JudgedCheck.keep_to_the_share(check)
-    assert check.arguments == {"repetitions": 100, "energy-seconds": 4.0}
+    assert check.arguments == {"repetitions": 100, "energy-seconds": 4, "warmup-seconds": 0.4}
     assert check.expected_parameters == {"repetitions": 100, "backend": "cuda"}
 
 
