@@ -15,10 +15,10 @@ fi
 leave() {
     case $1 in
     0) ;;
-    1) echo "tenken: ends with 1: something is FAIL" >&2 ;;
-    2) echo "tenken: ends with 2: the run could not begin" >&2 ;;
-    3) echo "tenken: ends with 3: no check is FAIL, but something is INVALID (run it again) or missing, or nothing ran" >&2 ;;
-    *) echo "tenken: ends with $1, the status of the last command" >&2 ;;
+    1) echo "tenken: exit status 1: at least one check is FAIL" >&2 ;;
+    2) echo "tenken: exit status 2: the run could not begin" >&2 ;;
+    3) echo "tenken: exit status 3: no check is FAIL, but something is INVALID (run it again) or missing, or nothing ran" >&2 ;;
+    *) echo "tenken: exit status $1, that of the last command" >&2 ;;
     esac
     exit "$1"
 }

@@ -60,9 +60,9 @@ def test_one_line_a_check_unless_all_is_asked_for(command, v, shown):
 @pytest.mark.parametrize(
     ("statuses", "ends", "words"),
     [
-        ({"REFRAME_STATUS": "1", "REPORT_STATUS": "1"}, 1, "ends with 1: something is FAIL"),
+        ({"REFRAME_STATUS": "1", "REPORT_STATUS": "1"}, 1, "exit status 1: at least one check is FAIL"),
         ({"REFRAME_STATUS": "1", "REPORT_STATUS": "3"}, 3, "something is INVALID (run it again) or missing"),
-        ({"REFRAME_STATUS": "1"}, 1, "ends with 1"),
+        ({"REFRAME_STATUS": "1"}, 1, "exit status 1"),
         ({"CHECKS_STATUS": "2"}, 2, "the run could not begin"),
     ],
 )

@@ -109,11 +109,11 @@ def _in_words(feature: str, partition: Partition) -> str:
     """A feature derived from the nodes, in plain words; others by their names."""
     nodes = next((least for least, name in NODE_COUNTS.items() if name == feature), None)
     if nodes is not None and partition.node_count_unknown:
-        return f"nodes: node count unknown; set `count:` of partition '{partition.name}'"
+        return f"{nodes} nodes: node count unknown; set `count:` of partition '{partition.name}'"
     if nodes is not None:
-        return "nodes" if nodes == 2 else f"{nodes} nodes"
+        return f"{nodes} nodes"
     if feature == f"-{GPUS[2]}":
-        return "one GPU per node (mode quick measures several at once)"
+        return "a single GPU per node (mode quick measures several at once)"
     count = next((least for least, name in GPUS.items() if name == feature), None)
     if count is not None:
         return f"{count} GPUs per node"
@@ -129,14 +129,18 @@ def in_brief(made: Plan, system: System) -> Iterator[str]:
     yield from (f"{label:<{width}}  {text}" for label, text in made.machine)
     yield from (f"note: {note}" for note in system.notes)
     mode = f" in mode {made.mode}" if made.mode else ""
-    lacks = Counter(" and ".join(one.lacks) for one in made.not_applicable)
-    rest = ", ".join(f"{count} for lack of {what}" for what, count in lacks.most_common(4))
-    more = sum(lacks.values()) - sum(count for _, count in lacks.most_common(4))
-    command = f"tenken checks --system {system.name}{f' --mode {made.mode}' if made.mode else ''}"
-    others = (
-        f"; {sum(lacks.values())} do not: {rest}{f', {more} for others' if more else ''} ({command})" if lacks else ""
+    yield f"{len(made.applicable)} checks apply to {system.name}{mode}"
+    # what belongs to another mode is not missing on the machine
+    lacks = Counter(
+        next((lack for lack in one.lacks if lack.startswith("mode ")), " and ".join(one.lacks))
+        for one in made.not_applicable
     )
-    yield f"{len(made.applicable)} checks apply to {system.name}{mode}{others}"
+    if lacks:
+        rest = [f"{count} need{'s' if count == 1 else ''} {what}" for what, count in lacks.most_common(4)]
+        more = sum(lacks.values()) - sum(count for _, count in lacks.most_common(4))
+        rest += [f"{more} need{'s' if more == 1 else ''} something else"] if more else []
+        command = f"tenken checks --system {system.name}{f' --mode {made.mode}' if made.mode else ''}"
+        yield f"{sum(lacks.values())} do not: {', '.join(rest)}; all with reasons: {command}"
 
 
 def make_plan(system: System, checks: Iterable[Mapping[str, Any]], errors: Iterable[str], mode: str | None) -> Plan:

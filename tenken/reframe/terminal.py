@@ -61,7 +61,7 @@ def key_figure(judged: Mapping[str, JudgedMetric], verdict: str, order: Sequence
     name, one = min(of_verdict.items(), key=lambda item: _margin(item[1]))
     if one.criterion is None:
         name, one = _headline(of_verdict, order)
-    said = f"{name} {_plain(one.value)} {one.unit}"
+    said = f"{name} {_plain(one.value)}{f' {one.unit}' if one.unit != '1' else ''}"
     bound = _bound(one)
     return f"{said}, {bound}" if bound else said
 
@@ -212,7 +212,7 @@ class Progress(TaskEventListener):
         said = setup_failures.reason_of(task) or str(task.exc_info[1] or "failed without a stated reason")
         reason = re.sub(r"^(FAIL|INVALID): ", "", said)
         verdict = getattr(task.check, "tenken_verdict", "none")
-        self._line(task, verdict if verdict in (FAIL, INVALID) else FAIL, reason)
+        self._line(task, verdict if verdict in (FAIL, INVALID) else FAIL, _first(task.check, verdict) or reason)
 
     def on_task_success(self, task: Any) -> None:
         verdict = getattr(task.check, "tenken_verdict", "none")
@@ -229,7 +229,8 @@ class Progress(TaskEventListener):
         self.second = {_name(task.check, task.testcase.partition, task.testcase.environ) for task in tasks}
         self.counts[INVALID] -= len(self.second)
         self.waiting |= self.second
-        self._say(f"again     {len(self.second)} INVALID checks, measured once more")
+        count = len(self.second)
+        self._say(f"again     {count} INVALID check{' is' if count == 1 else 's are'} measured once more")
 
     # ReFrame's expected failures are not used here: reported as ReFrame classifies them
     on_task_xfailure = on_task_failure
@@ -283,11 +284,11 @@ class Progress(TaskEventListener):
             for task, at in [*self.started.items()]
         }
         rests = [self.durations.of(name) - (now - began.get(name, now)) for name in self.waiting]
-        if max(rests) <= 0:
-            return f"{left}, longer than expected"  # an estimate of 0 s would be repeated until it ends
         # once the time is up only the check that runs is waited for
         running = max((self.durations.of(name) - (now - at) for name, at in began.items()), default=0.0)
         seconds = min(sum(max(0.0, rest) for rest in rests), max(budget.PACE.left(), running))
+        if round(seconds) <= 0:
+            return f"{left}, longer than expected"  # an estimate of 0 s would be repeated until it ends
         return f"{left}, about {span(seconds)} left{' after the build' if self.building else ''}"
 
     def _say(self, text: str) -> None:
@@ -302,7 +303,8 @@ class Progress(TaskEventListener):
         if self.clock() - self.last < SILENCE:
             return
         shares = sorted(_share_built(task.check) for task in list(self.building))
-        doing = [f"building{share}" for share in shares if share or not shares[-1]]
+        # without a share the build has not begun, or waits until the check that comes first has ended
+        doing = [f"building{share}" for share in shares if share or not (shares[-1] or self.started)]
         doing += [
             f"{_shown(task.check)} running for {span(self.clock() - at)}" for task, at in list(self.started.items())
         ]
@@ -358,7 +360,7 @@ def _beside_share(check: Any, took: float, verdict: str) -> str:
     if getattr(check, "tenken_mode", "") == "quick":
         return f"{span(took)}{f', more than its {QUICK_SHARE:g} s' if took > QUICK_SHARE else ''}"
     share = getattr(check, "share_seconds", None) if verdict != WAIVED else None
-    return span(took) if share is None else f"{span(took)} of {span(share)}"
+    return span(took) if share is None else f"{span(took)}, share {span(share)}"
 
 
 def _shown(check: Any, task: Any = None) -> str:
@@ -385,9 +387,17 @@ def _share_built(check: Any) -> str:
     return ""
 
 
-def _cut(text: str) -> str:
+def _first(check: Any, verdict: str) -> str:
+    """The first decisive finding whole, and the number of the others; empty if nothing was judged."""
+    findings = getattr(getattr(check, "judged", None), "findings", ())
+    said = [one.message for one in findings if one.verdict == verdict]
+    more = f" (and {len(said) - 1} more on the page)" if len(said) > 1 else ""
+    return _cut(said[0], LONGEST - len(more)) + more if said else ""
+
+
+def _cut(text: str, longest: int = LONGEST) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= LONGEST else f"{flat[: LONGEST - 4]} ..."
+    return flat if len(flat) <= longest else f"{flat[: longest - 4].rsplit(' ', 1)[0]} ..."
 
 
 def register() -> None:

@@ -70,6 +70,8 @@ class Score:
     bound: float | None
     check: str
     case: Case | None = None
+    #: The value met its bound, and the check failed for another reason.
+    met: bool = False
 
     @property
     def mark(self) -> float | None:
@@ -131,12 +133,12 @@ def _score(figure: Figure, row: Row, case: Case) -> Score:
         against, base = f"attainable {words.number(row.attainable)}", row.attainable
     else:
         against, base = "", None
-    verdict = row.verdict if row.criterion or row.verdict in (FAIL, INVALID) else RECORDED
-    if case.verdict in (FAIL, INVALID) and verdict in (PASS, RECORDED) and not _of_another_subject(row, case):
+    own = verdict = row.verdict if row.criterion or row.verdict in (FAIL, INVALID) else RECORDED
+    if case.verdict in (FAIL, INVALID) and own in (PASS, RECORDED) and not _of_another_subject(row, case):
         verdict = case.verdict
     return Score(
         figure.title, row.subject, row.value or 0.0, row.unit, row.spread if row.count and row.count > 1 else None,
-        verdict, row.share_of(base), against, low, case.check, case,
+        verdict, row.share_of(base), against, low, case.check, case, own == PASS and verdict == FAIL,
     )  # fmt: skip
 
 
@@ -210,9 +212,13 @@ def without_criterion(session: Session) -> str:
     count = sum(case.verdict == RECORDED for case in session.tests)
     if not names:
         return ""
-    return f"{_many(count, 'check')} verified, without a criterion: {', '.join(names)}"
+    shown = ", ".join(names[:NAMES]) + (f" and {len(names) - NAMES} more" if len(names) > NAMES else "")
+    return f"{_many(count, 'check')} verified, without a criterion: {shown}"
 
 
+#: Names of checks without a criterion that a line has.
+NAMES = 8
+_PARAMETER = re.compile(r" %\w+=")
 #: Lines of the terminal's scorecard, with the machine and the next steps.
 LINES = 25
 
@@ -229,7 +235,7 @@ def in_lines(session: Session, rows: Mapping[int, list[Row]], machine: Iterable[
     head = [" · ".join(short)] if short else []
     head.append(f"{session.verdict if session.verdict in (FAIL, INVALID) else 'OK'}: {sentence(session, found)}")
     bad = [
-        f"{case.verdict}: {case.check}: {next((f.message for f in case.decisive), case.where)}"
+        f"{verdict}: {_PARAMETER.sub(' ', case.check)}: {next((f.message for f in case.decisive), case.where)}"
         for verdict in (FAIL, INVALID)
         for case in session.counted
         if case.verdict == verdict
@@ -240,7 +246,7 @@ def in_lines(session: Session, rows: Mapping[int, list[Row]], machine: Iterable[
     left = [f"... and {len(found) - room + 1} more key figures on the page"] if len(found) > room else []
     table = [
         (one.figure, one.subject, f"{_plain(one.value)} {one.unit}", _bar(one.share), _share(one),
-         one.verdict if one.verdict != RECORDED else "no criterion")
+         "bound met, check FAIL" if one.met else one.verdict if one.verdict != RECORDED else "no criterion")
         for one in found[: room - len(left)]
     ]  # fmt: skip
     widths = [max((len(line[i]) for line in table), default=0) for i in range(5)]

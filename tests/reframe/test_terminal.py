@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tenken.model.judgement import FLOOR, Criterion, JudgedMetric, Limit
+from tenken.model.judgement import FLOOR, Criterion, Finding, JudgedMetric, Limit
 from tenken.reframe import plan, terminal
 from tenken.reframe.build import BuildPrograms
 from tenken.reframe.terminal import Durations, Progress, key_figure
@@ -49,6 +49,23 @@ def test_the_figure_is_the_one_that_the_verdict_hangs_on():
     assert key_figure(judged, "PASS").startswith("near ")
     assert key_figure(judged, "RECORDED").startswith("free ")
     assert key_figure({}, "PASS") == ""
+
+
+def test_a_ratio_has_no_unit():
+    assert (
+        key_figure({"of_best.gpu0": replace(metric(0.99, None), unit="1")}, "PASS")
+        == "of_best.gpu0 0.9900, no criterion"
+    )
+
+
+def test_the_first_reason_is_told_whole_and_the_others_are_counted(clock, tmp_path):
+    """Two reasons in one line were cut in the middle of the second."""
+    why = [Finding("FAIL", f"{'x' * 60} {n}") for n in range(3)]
+    seen = SimpleNamespace(judged={}, findings=(Finding("INVALID", "shared"), *why))
+    run = progress([one := case("A", tenken_verdict="FAIL", judged=seen)], clock, tmp_path)
+    run.on_task_failure(Task(one, "FAIL: all"))
+    assert f" {'x' * 60} 0 (and 2 more on the page)  " in lines(run)[0]
+    assert terminal._cut("a " * 200).endswith("a ...") and len(terminal._cut("a " * 200)) <= terminal.LONGEST
 
 
 def test_without_a_criterion_it_is_the_best_of_the_first_rate():
@@ -144,7 +161,7 @@ def test_a_second_attempt_replaces_the_count_of_the_first(clock, tmp_path):
     run.on_task_run(stopped := Task(cases[1]))
     run.on_task_abort(stopped)
     run.end()
-    assert lines(run)[3] == "again     2 INVALID checks, measured once more"
+    assert lines(run)[3] == "again     2 INVALID checks are measured once more"
     assert lines(run)[-1].endswith("3 of 3 checks in 0 s: 1 INVALID, 2 PASS")
 
 

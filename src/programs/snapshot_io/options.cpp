@@ -73,8 +73,8 @@ std::vector<tenken::FaultKind> SnapshotIo::faults() const {
 void SnapshotIo::prepare(const tenken::Arguments& arguments) {
     if (maximum_ < minimum_) throw arguments.error("max-particles", "at least --min-particles");
     if (block_ % 4096 != 0) throw arguments.error("block-bytes", "a multiple of 4096");
-    for (std::int64_t n = minimum_; n <= maximum_; n *= factor_)
-        sizes_.push_back(static_cast<std::uint64_t>(n));
+    sizes_ = tenken::sweep(static_cast<std::uint64_t>(minimum_), static_cast<std::uint64_t>(maximum_),
+                           static_cast<std::uint64_t>(factor_));
     if (threads_ == 0) {
         threads_ = std::min(8, file_io::usable_threads());
     }

@@ -131,7 +131,7 @@ BETWEEN = {
 def test_checks_between_nodes_say_that_the_count_is_not_known(load):
     system = load(GOOD)
     (left_out,) = make_plan(system, [BETWEEN], [], None).not_applicable
-    assert left_out.lacks == ("nodes: node count unknown; set `count:` of partition 'gpu'",)
+    assert left_out.lacks == ("2 nodes: node count unknown; set `count:` of partition 'gpu'",)
     told = cluster.with_node_counts(system, answers(sinfo=SINFO.replace("gpu|", "short|")), lambda name: name)
     assert told.partition("gpu").node.count == 14 and NODES in told.partition("gpu").abilities
     assert make_plan(told, [BETWEEN], [], None).applicable == ("Between",)
@@ -139,7 +139,7 @@ def test_checks_between_nodes_say_that_the_count_is_not_known(load):
 
 def test_one_node_is_none_between(load):
     system = load(GOOD.replace("architecture: x86_64", "architecture: x86_64\n      count: 1"))
-    assert make_plan(system, [BETWEEN], [], None).not_applicable[0].lacks == ("nodes",)
+    assert make_plan(system, [BETWEEN], [], None).not_applicable[0].lacks == ("2 nodes",)
 
 
 @pytest.mark.parametrize(("count", "able"), [(0, set()), (1, set()), (2, {2}), (3, {2}), (4, {2, 4}), (8, {2, 4, 8})])

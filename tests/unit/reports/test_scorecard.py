@@ -54,6 +54,10 @@ def test_a_figure_without_a_criterion_has_not_passed(tmp_path):
     assert [one.verdict for one in found] == ["RECORDED"]
     assert scorecard.sentence(loaded, found) == "No fault found, but no figure had a criterion"
     assert scorecard.without_criterion(loaded) == "1 check verified, without a criterion: StreamCuda"
+    names = [f"Check{n}" for n in range(12)]
+    many = [{**record, "check": name, "base_check": name} for name in names]
+    loaded, _, _ = of(tmp_path / "many", many, [builder.testcase(name) for name in names])
+    assert scorecard.without_criterion(loaded).endswith(" Check6, Check7 and 4 more")
 
 
 def test_bounds_of_other_figures_than_the_key_ones_count(tmp_path):
@@ -67,6 +71,15 @@ def test_a_void_measurement_is_no_figure_that_passed(tmp_path):
     loaded, _, found = of(tmp_path, [triad([4400.0], "INVALID", findings=[finding])])
     assert [one.verdict for one in found] == ["INVALID"]
     assert "ran under conditions that void" in scorecard.sentence(loaded, found)
+
+
+def test_a_value_that_met_its_bound_in_a_failed_check_is_told_so(tmp_path):
+    """MPI at 80 % of its limit stood as FAIL because two of four GPUs were missing."""
+    finding = builder.finding("FAIL", "nid001", "nid001: 2 GPUs found; expected 4")
+    loaded, rows, found = of(tmp_path, [triad([4400.0], "FAIL", findings=[finding])])
+    assert [(one.verdict, one.met) for one in found] == [("FAIL", True)]
+    assert scorecard.in_lines(loaded, rows, [])[-1].endswith("bound met, check FAIL")
+    assert "bound met, check failed" in page.render(loaded, builder.CATALOGUE)
 
 
 def test_a_run_whose_time_was_up_is_not_in_order(tmp_path):
