@@ -19,6 +19,7 @@ from tenken.machines.errors import SystemFileError, UnknownSystemError
 from tenken.machines.model import Partition, System
 from tenken.machines.yamlfile import Document
 from tenken.model import node_groups
+from tenken.model.job import short
 from tenken.paths import ROOT
 
 SCHEMA = Path(__file__).with_name("campaign.schema.json")
@@ -151,11 +152,11 @@ def parse(name: str, document: Document, folder: Path) -> Campaign:
         known = validation.choices(data["partition"], sorted(system.partitions))
         wrong(("partition",), f"unknown partition '{data['partition']}' of system '{system.name}'; {known}")
     nodes = _nodes(data["nodes"], ("nodes",), wrong)
-    left_out = set(_nodes(data.get("exclude", []), ("exclude",), wrong))
-    strangers = sorted(left_out - set(nodes))
+    left_out = set(map(short, _nodes(data.get("exclude", []), ("exclude",), wrong)))
+    strangers = sorted(left_out - set(map(short, nodes)))
     if strangers and nodes:
         wrong(("exclude",), f"'exclude' names '{strangers[0]}', which is not among the nodes")
-    kept = tuple(n for n in nodes if n not in left_out)
+    kept = tuple(n for n in nodes if short(n) not in left_out)
     if nodes and not kept:
         wrong(("exclude",), "'exclude' excludes every node")
     checks = data.get("checks", {})
@@ -273,7 +274,7 @@ def _unit(data: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]], node
 
 
 def _nodes(said: Any, path: tuple[str | int, ...], wrong: Any) -> list[str]:
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}
     for index, text in enumerate([said] if isinstance(said, str) else said):
         here = path if isinstance(said, str) else (*path, index)
         try:
@@ -282,11 +283,11 @@ def _nodes(said: Any, path: tuple[str | int, ...], wrong: Any) -> list[str]:
             wrong(here, f"{path[0]}: {error}")
             continue
         for name in names:
-            if name in found:
+            if short(name) in found:
                 wrong(here, f"node '{name}' is listed twice in '{path[0]}'")
                 break
-            found[name] = None
-    return list(found)
+            found[short(name)] = name
+    return list(found.values())
 
 
 def expand(text: str) -> list[str]:
@@ -335,7 +336,8 @@ def _groups(data: Mapping[str, Any], folder: Path, nodes: tuple[str, ...], wrong
         wrong(("groups",), f"'groups': {error}")
         return {}
     known = next(iter(found.values()), {})
-    missing = [n for n in nodes if n not in known]
+    missing = [n for n in nodes if short(n) not in known]
     if missing:
         wrong(("groups",), f"'groups': {file} has no line for node '{missing[0]}' ({len(missing)} are missing)")
-    return found
+        return {}
+    return {factor: {node: of[short(node)] for node in nodes} for factor, of in found.items()}

@@ -137,7 +137,7 @@ def archived(root: Path, sessions: Iterable[str], file: Path) -> int:
     count = 0
     for name in dict.fromkeys(sessions) if read else ():
         kept = list(archive.records(root, session=name, figures_only=True))
-        done = {short(node) for one in kept if one.program == PROGRAM for node in one.nodes}
+        done = {node for one in kept if one.program == PROGRAM for node in one.nodes}
         for record in _of_session([one for one in kept if one.program != PROGRAM], read, done):
             archive.write(record, root)
             count += 1
@@ -155,12 +155,12 @@ def _of_session(
             continue
         begin, end = (moment or math.nan for moment in one.result.moments)
         for node in one.nodes or (one.result.node,):
-            if short(node) in done:
+            if node in done:
                 continue
-            inside = [watts for moment, watts in read.get(short(node), ()) if begin <= moment <= end]
-            during.setdefault(short(node), {}).setdefault(one.base_check, []).extend(inside)
+            inside = [watts for moment, watts in read.get(node, ()) if begin <= moment <= end]
+            during.setdefault(node, {}).setdefault(one.base_check, []).extend(inside)
             # the name that its other records give to it
-            of[short(node)] = (one.result.node if len(one.nodes) < 2 else node, one)
+            of[node] = (one.result.node if len(one.nodes) < 2 else node, one)
     for node, checks in during.items():
         enough = {check: watts for check, watts in checks.items() if len(watts) >= LEAST}
         if enough:

@@ -23,6 +23,7 @@ from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import Chosen, State, Unit
 from tenken.campaign.queue import Queue, Refused
 from tenken.machines import loader, topology
+from tenken.model.job import short
 from tenken.report import campaign as pages
 
 #: File in the folder of a tournament: its nodes that were not named.
@@ -231,12 +232,13 @@ def _leaves(state: State, campaign: Campaign, leaf: str) -> dict[str, str]:
     fabric = loader.load(campaign.system).partition(campaign.partition).fabric
     if not leaf and fabric is not None and fabric.topology is not None:
         known = topology.leaves(fabric.topology, paths.SYSTEMS, file.expand)
-    if strangers := [node for node in campaign.nodes if node not in known]:
+    known = {short(node): group for node, group in known.items()}
+    if strangers := [node for node in campaign.nodes if short(node) not in known]:
         raise CampaignError(f"no leaf switch of node {strangers[0]} is known (of {len(strangers)} nodes in all)")
     table, alone = findings.read(state, paths.archive_root(), campaign)
     findings.judge(table, alone, campaign)
     bad = alone.not_in_order()
-    of_leaf = {node: known[node] for node in campaign.nodes if node not in bad}
+    of_leaf = {node: known[short(node)] for node in campaign.nodes if node not in bad}
     if len(set(of_leaf.values())) < 2 or len(of_leaf) < 4:
         raise CampaignError(
             f"{len(of_leaf)} nodes of {len(set(of_leaf.values()))} leaves passed individually; required: 4 nodes of 2 "
@@ -310,7 +312,8 @@ def _pairs(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> i
     ports += [f"node {node}: {why}" for node, why in together.late.items()]
     if fabric is not None:
         ports += counters.below(changes, fabric.kind, fabric.rails, fabric.gbit_s)
-    good = [node for node in of_leaf if node not in named]
+    named = set(map(short, named))  # the nodes themselves spell their names as their hosts do
+    good = [node for node in of_leaf if short(node) not in named]
     archive.write_file(folder / jobs.into / GOOD, json.dumps(good) + "\n")
     kept = jobs.done()
     count = sum(map(len, answers.values()))
@@ -440,7 +443,9 @@ def _retest(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> 
         nodes = file.expand(arguments.nodes)
     except ValueError as error:
         raise CampaignError(str(error)) from None
-    strangers = [n for n in nodes if n not in campaign.nodes]
+    spelled = {short(node): node for node in campaign.nodes}
+    strangers = [n for n in nodes if short(n) not in spelled]
+    nodes = [spelled[short(n)] for n in nodes if short(n) in spelled]
     if campaign.unit and not strangers:
         nodes = campaign.together(nodes)
     if strangers or not nodes:

@@ -17,6 +17,7 @@ from tenken.history.parts import shared
 from tenken.machines import yamlfile
 from tenken.machines.errors import SystemFileError
 from tenken.model import files
+from tenken.model.job import short
 from tenken.paths import REPORTS
 
 FILE = REPORTS / "acknowledged.yaml"
@@ -51,7 +52,9 @@ class _Named:
             return False
         if self.leaf and self.leaf not in {f"{factor} {of.get(series.node)}" for factor, of in history.groups.items()}:
             return False
-        return all(getattr(self, k) in (None, getattr(series, k)) for k in ("node", "program", "check", "metric"))
+        if self.node is not None and short(self.node) != series.node:
+            return False
+        return all(getattr(self, k) in (None, getattr(series, k)) for k in ("program", "check", "metric"))
 
 
 #: Keys of an entry that select a part.

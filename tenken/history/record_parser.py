@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from tenken.archive.records import misplaced
 from tenken.errors import CatalogueError, RecordError
 from tenken.model.catalogue import NOTHING, Program, program
-from tenken.model.job import unqualified
+from tenken.model.job import short
 from tenken.model.record import MAX_INTEGER, Record, parse
 from tenken.model.result import MetricValue, Result
 from tenken.model.subject import Coordinates, Subject, split_metric_id
@@ -159,8 +159,7 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
     injected, conditions, parameters = _of_parameters(result, program)
     sound = run.verdict != INVALID and result.status == "ok" and result.verification.passed and not injected
     marks, whole = _fingerprints(result, conditions)
-    # a scheduler that was reinstalled may name n1.site.org n1, or vice versa
-    one = unqualified(found.nodes[0] if found.nodes else result.node)
+    one = found.nodes[0] if found.nodes else result.node
     node = one if len(found.nodes) < 2 else f"{len(found.nodes)} nodes"
     of_run = (
         run.system, run.partition, run.environ, run.base_check, result.program, found.program_version, parameters,
@@ -488,7 +487,7 @@ class LogReader:
             place = subject.place if subject else text or "host"
             if subject is not None and subject.gpus:
                 kind, (gpu, peer) = subject.kind, [*map(str, subject.gpus), ""][:2]
-        node = unqualified(run.nodes) if not re.search(r"[,\[]", run.nodes) else "several nodes"
+        node = short(run.nodes) if not re.search(r"[,\[]", run.nodes) else "several nodes"
         parameters = run.check.partition(" ")[2] if " %" in run.check else ""
         key = SeriesKey(
             run.system, run.partition, run.environ, run.base_check, "", 1, plain_parameters(parameters), metric,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas
 
 #: Version of the tables below; a store with a higher one was written by a newer tenken.
-VERSION = 3
+VERSION = 4
 #: A night is named by the UTC date on which it began; runs from noon to noon belong to it.
 NIGHT = "CAST(time - INTERVAL 12 HOUR AS DATE)"
 #: Memory limit of DuckDB; Python needs some hundred MB in addition

@@ -51,11 +51,19 @@ class JobAccount:
     cards: tuple[CardReading, ...] = ()
 
 
-def unqualified(host: str) -> str:
-    """A host name without its domain; an address is returned unchanged."""
-    return host if _ADDRESS.fullmatch(host) else host.split(".")[0]
-
-
 def short(host: str) -> str:
-    """A host name without its domain, in lower case; an address is returned unchanged."""
-    return host if _ADDRESS.fullmatch(host) else unqualified(host).lower()
+    """The one name of a node: its host name without the domain, in lower case, since a host and its scheduler may spell
+    it differently, as may a scheduler that was reinstalled. An address is returned unchanged.
+    """
+    return host if _ADDRESS.fullmatch(host) else host.split(".")[0].lower()
+
+
+def job_name(token: str) -> str:
+    """The name of a job by which it is found where a scheduler shows eight characters of it and no other mark: `tk` and
+    six digits of base 36, from a hexadecimal token.
+    """
+    number, digits = int(token[:16], 16), ""
+    for _ in range(6):
+        number, digit = divmod(number, 36)
+        digits += "0123456789abcdefghijklmnopqrstuvwxyz"[digit]
+    return f"tk{digits}"

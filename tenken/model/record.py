@@ -14,6 +14,7 @@ import msgspec
 from tenken.errors import RecordError, ResultError
 from tenken.model import catalogue, engine, verdicts
 from tenken.model import result as results
+from tenken.model.job import short
 from tenken.model.judgement import FLOOR, REFERENCE, Criterion, Finding, JudgedMetric, Judgement, Limit
 from tenken.model.request import Request
 from tenken.model.result import MAX_BYTES, Result
@@ -221,7 +222,7 @@ class _Head(msgspec.Struct, kw_only=True):
         return Record(
             self.session, self.time, self.system, self.partition, self.environ, self.check,
             self.base_check or self.check, self.parameters or {}, self.mode or "", program, self.program_version,
-            tuple(self.subjects or ()), tuple(map(str, self.nodes or ())),
+            tuple(self.subjects or ()), tuple(short(str(node)) for node in self.nodes or ()),
             Job(self.job.scheduler or "", self.job.id, self.job.state, self.job.exit_code, self.job.facts or {}),
             Judgement(verdicts.known(self.verdict), findings, (), judged),
             None if self.request is None else Request.of(self.request), result, self.result_error,

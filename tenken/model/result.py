@@ -20,6 +20,7 @@ import msgspec
 
 from tenken.errors import ResultError
 from tenken.model import files
+from tenken.model.job import short
 from tenken.model.job_exit import NO_TIME
 from tenken.model.judgement import Limit
 from tenken.model.subject import Coordinates, Subject
@@ -287,8 +288,8 @@ class Result:
 
     @property
     def node(self) -> str:
-        """Name of the host that wrote the result."""
-        return self.host.name
+        """The node that wrote the result."""
+        return short(self.host.name)
 
     @property
     def moments(self) -> tuple[float | None, float | None]:
@@ -417,9 +418,10 @@ class _Common(msgspec.Struct, kw_only=True):
     def result(self, text: str, **more: Any) -> Result:
         if self.status not in ("ok", "failed", "waived"):
             raise ResultError(f"status is {self.status[:40]!r}; allowed: ok, failed, waived")
+        placement = replace(self.placement, nodes=tuple(map(short, self.placement.nodes)))
         return Result(
             self.program, self.version, self.command, self.started, self.finished, self.host, self.build, self.status,
-            self.reason, self.parameters, self.placement, self.devices, token=self.token, text=text, locks=self.locks,
+            self.reason, self.parameters, placement, self.devices, token=self.token, text=text, locks=self.locks,
             load=None if self.load is None else self.load.typed(), health=self.health, schema=self.schema, **more,
         )  # fmt: skip
 

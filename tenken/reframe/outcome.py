@@ -93,7 +93,7 @@ class Outcome:
     def nodes(self) -> tuple[str, ...]:
         """As printed by the job, since the scheduler's list may be incomplete; otherwise what is known without the
         output."""
-        return self.told.nodes or self.known or self.told.unseen
+        return tuple(dict.fromkeys(map(short, self.told.nodes or self.known or self.told.unseen)))
 
     @property
     def where(self) -> str:
@@ -148,8 +148,9 @@ class Outcome:
             found["attempts"] = len(attempts)
         if attempts and (len(attempts) > 1 or str(self.facts.get("run_count", 1)) != "1"):
             found["began_on"] = ", then ".join(attempt.node for attempt in attempts)
-        if (ran := self.told.nodes) and (elsewhere := {*map(short, self.pinned)} - {*map(short, ran)}):
-            found["moved"] = f"ran on {', '.join(ran)} and not on {', '.join(sorted(elsewhere))}, which it was made for"
+        if self.told.nodes and (elsewhere := {*map(short, self.pinned)} - {*self.nodes}):
+            instead = f"{', '.join(self.nodes)} and not on {', '.join(sorted(elsewhere))}"
+            found["moved"] = f"ran on {instead}, which it was made for"
         return found
 
     def digests(self) -> dict[str, Any]:
@@ -179,7 +180,7 @@ class Outcome:
         """A job that the scheduler restarted or suspended measured something, but not what was requested."""
         facts = {**self.facts, **self.own_facts()}
         how = job_exit.disturbed(facts)
-        where = ",".join(self.pinned) if "moved" in facts else self.where
+        where = ",".join(map(short, self.pinned)) if "moved" in facts else self.where
         found = [Finding(verdicts.INVALID, f"{where}: {how}", node=where)] if how else []
         return [*found, *(Finding(verdicts.RECORDED, f"{self.where}: {one}", kind=NOTE) for one in self._beside())]
 
@@ -262,15 +263,15 @@ def known_nodes(job: Any, pinned: tuple[str, ...], partition: Any) -> tuple[str,
     `pinned`: the node for which the test was created; the job may still be None.
     """
     if partition.scheduler.registered_name == "local":
-        return (os.uname().nodename,)
+        return (short(os.uname().nodename),)
     if job is None:
         return pinned or _asked(list(partition.access))
-    return tuple(job.nodelist or ()) or requested_nodes(job, pinned)
+    return tuple(map(short, job.nodelist or ())) or requested_nodes(job, pinned)
 
 
 def requested_nodes(job: Any, pinned: tuple[str, ...]) -> tuple[str, ...]:
     """The nodes that a ReFrame job was created for, by --distribute or its options; empty: any node."""
-    return tuple(job.pin_nodes or pinned) or _asked([*job.sched_access, *job.options, *job.cli_options])
+    return tuple(map(short, job.pin_nodes or pinned)) or _asked([*job.sched_access, *job.options, *job.cli_options])
 
 
 def _asked(options: list[str]) -> tuple[str, ...]:
@@ -280,7 +281,7 @@ def _asked(options: list[str]) -> tuple[str, ...]:
         listed = re.search(r"(?:--nodelist[= ]|^-w ?)([^\s\"']+)", option)
         named = expand(listed[1]) if listed else _HOST.findall(option)
         found = named or found
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(map(short, found)))
 
 
 _HOST = re.compile(r"\b(?:host|vnode|hostname|h)=([\w.-]+)(?![\w.*?|\[-])")

@@ -28,6 +28,7 @@ from tenken.machines.yamlfile import Document, KeyPath
 from tenken.model import units
 from tenken.model.catalogue import Metric, Program, load_catalogue
 from tenken.model.contract import Counted
+from tenken.model.job import short
 from tenken.model.record import Record
 from tenken.model.result import MetricValue, Result
 from tenken.paths import REPORTS
@@ -884,7 +885,7 @@ def excluded(contract: Contract, clause: str, node: str, uuids: Collection[str],
     for one in contract.exclusions:
         if (
             one.clause in (None, clause)
-            and one.node in (None, node)
+            and (one.node is None or short(one.node) == node)
             and one.session in (None, session)
             and (one.uuid is None or one.uuid in uuids)
         ):

@@ -16,6 +16,7 @@ from tenken.archive import records as archive
 from tenken.errors import ResultError
 from tenken.model import job_exit
 from tenken.model.files import FileError, NoFile, read_text
+from tenken.model.job import short
 from tenken.model.judgement import Finding
 from tenken.model.record import MAX_RECORD_BYTES, Record
 from tenken.model.result import Result, decode
@@ -296,8 +297,8 @@ def _keys(testcase: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _place(nodes: Iterable[str]) -> tuple[str, ...]:
-    """The nodes of a run, for names of any length; a run elsewhere is another case, not an attempt."""
-    return tuple(sorted({node.split(".")[0].lower() for node in nodes}))
+    """The nodes of a run; a run elsewhere is another case, not an attempt."""
+    return tuple(sorted({*nodes}))
 
 
 def _join(recorded: list[Case], run: Mapping[str, Any]) -> list[Case]:
@@ -420,7 +421,7 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
         findings.append(Finding(verdict, message))
     name = str(testcase.get("display_name") or testcase.get("name") or testcase.get("unique_name") or "?")
     base = re.split(r"\s[%~]", name, maxsplit=1)[0]
-    nodes = [str(n) for n in _list(testcase.get("job_nodelist"))]
+    nodes = [short(str(n)) for n in _list(testcase.get("job_nodelist"))]
     return Case(
         name,
         base,

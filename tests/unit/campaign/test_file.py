@@ -41,6 +41,14 @@ def test_a_good_file_is_read(home):
     assert one.seconds_between_starts == 0.5
 
 
+def test_a_node_is_one_however_its_files_spell_it(home):
+    (home / "groups.csv").write_text("node,rack\nNID1.site.org,r0\nnid2.site.org,r0\nNid3,r1\n")
+    (home / "good.yaml").write_text(GOOD.replace('nid[1-4]"', 'nid[1-2],NID3,nid4.site"\nexclude: [NID4]'))
+    one = file.load("good")
+    assert one.nodes == ("nid1", "nid2", "NID3"), "as the scheduler is asked for them"
+    assert one.groups == {"rack": {"nid1": "r0", "nid2": "r0", "NID3": "r1"}}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "says"),
     [
@@ -48,6 +56,7 @@ def test_a_good_file_is_read(home):
         ("partition: gpu", "partition: gpus", 2, "did you mean 'gpu'? allowed: gpu"),
         ("nid[1-4]", "nid[4-1]", 3, "is not a range"),
         ("nid[1-4]", "nid[1-2],nid2", 3, "node 'nid2' is listed twice"),
+        ("nid[1-4]", "nid[1-2],NID2.site", 3, "node 'NID2.site' is listed twice"),
         ("nid[1-4]", "nid[1-999999999]", 3, "more than 100000 nodes"),
         ("nid[1-4]", "nid[1-5]", 11, "has no line for node 'nid5'"),
         ("mode: quick", "mode: quik", 4, "did you mean 'quick'"),

@@ -109,7 +109,7 @@ def decided(tmp_path):
 def test_what_a_node_draws_during_the_check_decides_its_clause(tmp_path, loaded, statement):
     root = tmp_path / "archive"
     checked(root, "n1", "n2.site")
-    # before and after it the nodes draw more, as in another check; n2's BMC has the short name
+    # before and after it the nodes draw more, as in another check; the BMC of n2 has the short name
     for node, peak in (("n1", 9000.0), ("n2", loaded)):
         readings(tmp_path / "r.jsonl", node, [12000.0] * 6 + [peak - i for i in range(7)] + [12000.0] * 5)
     assert power.archived(root, [SESSION], tmp_path / "r.jsonl") == 2
@@ -117,7 +117,7 @@ def test_what_a_node_draws_during_the_check_decides_its_clause(tmp_path, loaded,
     found = decided(tmp_path)
     assert found.statement == statement, found.reasons
     (one,) = found.requirements
-    assert one.worst.part.node == "n2.site" and one.clause.bound == 10000
+    assert one.worst.part.node == "n2" and one.clause.bound == 10000
     assert one.worst.median == pytest.approx(loaded - 0.3)  # the 95th percentile of the seven
     made = [record for record in archive.records(root, session=SESSION) if record.program == "bmc"]
     assert {record.verdict for record in made} == {"RECORDED"}, [record.findings for record in made]

@@ -260,6 +260,13 @@ def test_exclusions_are_shown_and_make_an_exception(tmp_path):
     assert len(found.excluded) == 1 and "excluded by agreement" in found.reasons[0]
 
 
+@pytest.mark.parametrize(("name", "excluded"), [("NID002.site.org", 1), ("nid002", 1), ("nid003", 0)])
+def test_an_excluded_node_may_be_spelled_otherwise(tmp_path, name, excluded):
+    text = CONTRACT + f'exclusions: [{{id: E1, node: {name}, reason: "door open", agreed: 2026-11-22}}]\n'
+    found = answer(tmp_path, [*five(), stream(8, {0: 3000.0, 1: 4360.0}, node="nid002.SITE.org")], text)
+    assert len(found.excluded) == excluded
+
+
 def test_scope_names_what_was_not_measured(tmp_path):
     text = CONTRACT + (
         "scope:\n  nodes: 2\n  gpus_per_node: 4\n  delivered:\n"

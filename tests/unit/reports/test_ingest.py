@@ -230,12 +230,16 @@ def test_a_series_belongs_to_the_slot_and_another_card_is_a_mark(archive: Path, 
     assert cards == [(2,), (2,)]
 
 
-def test_a_host_with_and_without_its_domain_is_one_node(archive: Path, store: Path) -> None:
-    synthetic.write(archive, entry(6, nodes=["n00.site.org"]), 6)
-    synthetic.write(archive, entry(7, nodes=["10.1.2.3"]), 7)
+def test_a_host_is_one_node_however_it_is_spelled(archive: Path, store: Path) -> None:
+    for day, name in enumerate(("n00.site.org", "N00", "N00.Site.ORG"), 6):
+        synthetic.write(archive, entry(day, nodes=[name]), day)
+    unnamed = entry(9, nodes=[])
+    unnamed["document"]["host"]["name"] = "N00.site.org"
+    synthetic.write(archive, unnamed, 9)
+    synthetic.write(archive, entry(10, nodes=["10.1.2.3"]), 10)
     take(archive, store)
-    assert rows(archive, store, "SELECT node, count(*) FROM series GROUP BY node ORDER BY node") == [
-        ("10.1.2.3", 2), ("n00", 2)
+    assert rows(archive, store, "SELECT node, count(*) FROM history GROUP BY node ORDER BY node") == [
+        ("10.1.2.3", 2), ("n00", 18)
     ]  # fmt: skip
 
 

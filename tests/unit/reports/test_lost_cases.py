@@ -115,7 +115,7 @@ def faults() -> Iterator[tuple[str, str, Any, Any, Change]]:
         )
         yield fault(
             f"{verdict} on n2.a, PASS on n3.a",
-            "n2.a",
+            "n2",
             [run(verdict=verdict, node="n2.a"), run(node="n3.a", minute=1)],
             (case(node="n3"),),
         )
