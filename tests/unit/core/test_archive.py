@@ -154,6 +154,7 @@ def test_a_full_disk_leaves_no_half_file():
     """/dev/full cannot contain a folder, so a file-size limit of the process replaces the full disk."""
     code = """
 import resource, signal, sys, pathlib
+sys.dont_write_bytecode = True  # a module that it compiles would be cut short too, for every later test
 from tenken.archive import records as archive
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
