@@ -12,7 +12,10 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 fi
 # two tests may install at once; other installations are not disturbed either
 exec 9>"${TMPDIR:-/tmp}/tenken-debian.lock"
-flock 9
+flock -n 9 || {
+    echo "debian.sh: another installation of packages runs; waiting up to 10 min" >&2
+    flock -w 600 9 || exit 1
+}
 # no service may start: the tests run separate daemons, and an existing policy is kept
 policy=/usr/sbin/policy-rc.d
 if [ ! -e $policy ]; then

@@ -73,7 +73,7 @@ cat "$gate.log" >>"$log"
 [ $status = 0 ] || tail -n 40 "$log"
 [ $gated = 0 ] || cat "$gate.log"
 if [ -n "${TENKEN_POST:-}" ]; then
-    $TENKEN_POST "output/pages/$TENKEN_SESSION.html" "$log" "$status" "$gate" "$gated" 9>&- || echo "nightly: $TENKEN_POST failed with $?" >&2
+    timeout -k 1m 10m $TENKEN_POST "output/pages/$TENKEN_SESSION.html" "$log" "$status" "$gate" "$gated" 9>&- || echo "nightly: $TENKEN_POST failed with $? (124: not done within 10 min)" >&2
 fi
 [ $status = 0 ] || exit $status
 exit $gated

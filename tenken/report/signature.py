@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 from tenken.errors import TenkenError
@@ -11,6 +12,8 @@ from tenken.errors import TenkenError
 #: Namespace of the signature; a signature for another purpose does not count.
 PURPOSE = "tenken-accept"
 SUFFIX = ".sig"
+#: Seconds after which it is printed that ssh-keygen waits, and those that it has from then on.
+SAID_S, GIVEN_UP_S = 5.0, 300.0
 
 
 class SignatureError(TenkenError):
@@ -52,9 +55,21 @@ def signer(file: Path, signers: Path | None = None) -> str:
 def _keygen(arguments: list[str], content: Path | None) -> subprocess.CompletedProcess[str]:
     try:
         with (content or Path("/dev/null")).open("rb") as stream:
-            return subprocess.run(
-                ["ssh-keygen", "-Y", *arguments], stdin=stream, capture_output=True, text=True, check=False
-            )
+            process = subprocess.Popen(
+                ["ssh-keygen", "-Y", *arguments],
+                stdin=stream, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            try:
+                said = process.communicate(timeout=SAID_S)
+            except subprocess.TimeoutExpired:
+                print(f"ssh-keygen waits for a passphrase, a PIN or a touch; given up after {GIVEN_UP_S:g} s",
+                      file=sys.stderr, flush=True)  # fmt: skip
+                said = process.communicate(timeout=GIVEN_UP_S)
+            return subprocess.CompletedProcess(process.args, process.returncode, *said)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise SignatureError(f"ssh-keygen did not end within {SAID_S + GIVEN_UP_S:g} s") from None
     except OSError as error:
         raise SignatureError(f"ssh-keygen cannot be run: {error.strerror}") from None
 

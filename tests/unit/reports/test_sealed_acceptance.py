@@ -15,7 +15,7 @@ from tenken.archive import seal
 from tenken.commands import accept as command
 from tenken.errors import TenkenError
 from tenken.model import record as records
-from tenken.report import bundle
+from tenken.report import bundle, signature
 from tests.unit.reports import builder
 from tests.unit.reports.test_acceptance import CONTRACT, RUNS, run, stream
 
@@ -199,6 +199,18 @@ def test_a_signature_that_is_not_theirs_or_not_of_this_file_is_told(root, keys, 
 def test_a_key_that_is_none_is_one_line(root, tmp_path):
     with pytest.raises(TenkenError, match=r"deal\.tar was not signed with .*none"):
         accept(root, "--sign", tmp_path / "none")
+
+
+def test_a_key_that_nobody_touches_is_given_up(root, tmp_path, monkeypatch, capsys):
+    waits = tmp_path / "ssh-keygen"
+    waits.write_text("#!/bin/sh\nexec sleep 60\n")
+    waits.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(signature, "SAID_S", 0.05)
+    monkeypatch.setattr(signature, "GIVEN_UP_S", 0.05)
+    with pytest.raises(TenkenError, match="did not end within"):
+        signature.sign(tmp_path / "x", tmp_path / "key")
+    assert "waits for a passphrase, a PIN or a touch" in capsys.readouterr().err
 
 
 def test_without_ssh_keygen_it_is_one_line(root, tmp_path, monkeypatch):
