@@ -25,7 +25,7 @@ from tenken.counters import Carried, Change, changes_of
 from tenken.errors import ResultError
 from tenken.model import catalogue, engine
 from tenken.model import result as results
-from tenken.model.job import short
+from tenken.model.job import job_name, short
 from tenken.model.values import MetricValue
 
 #: How a rank is started on each node of a job, by the launcher of the system file.
@@ -237,7 +237,7 @@ class GroupJobs:
         script = place / f"{number}.sh"
         token = secrets.token_hex(8)
         job = JobScript(
-            f"tk{token[:8]}", tag(self.campaign.name) + token, group[0], self.seconds, place / f"{number}.out",
+            job_name(token), tag(self.campaign.name) + token, group[0], self.seconds, place / f"{number}.out",
             [*(f"export {name}={shlex.quote(value)}" for name, value in self.campaign.environment.items()),
              *lines],
             tuple(group),
@@ -251,7 +251,7 @@ class GroupJobs:
             except Refused as error:
                 # a job that the scheduler accepted although it reported a rejection must not run twice
                 taken = self.queue.tagged(tag(self.campaign.name))
-                for known in {taken.get(token), taken.get(token[:8])} - {None}:
+                for known in {taken.get(token), taken.get(job_name(token))} - {None}:
                     self.queue.cancel(str(known))
                 if not error.later or not left:
                     raise CampaignError(f"the scheduler rejects jobs over {len(group)} nodes: {error}") from None

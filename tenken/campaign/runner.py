@@ -15,6 +15,7 @@ from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import Attempt, Chosen, Journal, State, Unit
 from tenken.campaign.queue import JobScript, Queue, Refused, Seen
 from tenken.errors import ArchiveError
+from tenken.model.job import job_name
 
 #: A line of progress is printed at least this often, in seconds.
 PROGRESS_S = 8.0
@@ -123,11 +124,11 @@ class Runner:
         if not self.state.attempts:
             return
         queued = self._patiently(lambda: self.queue.tagged(nodejob.tag(self.campaign.name)))
-        # some schedulers keep only the beginning of a token, in the job's name
-        begins = {token[:8]: token for token in self.state.attempts}
+        # some schedulers show nothing but the job's name
+        named = {job_name(token): token for token in self.state.attempts}
         for said, job in queued.items():
-            token = begins.get(said, said) if len(said) == 8 else said
-            if len(said) == 8 and token == said:
+            token = named.get(said, said)
+            if said.startswith("tk") and token == said:
                 continue  # another campaign's
             attempt = self.state.attempts.get(token)
             if attempt is not None and attempt.open:
@@ -322,7 +323,7 @@ class Runner:
         wait = plan.delay(self.campaign, len(self.state.attempts), together, random.random())
         script = self.queue.script(
             JobScript(
-                f"tk{token[:8]}", nodejob.tag(self.campaign.name, token), unit.node, self.campaign.seconds + wait,
+                job_name(token), nodejob.tag(self.campaign.name, token), unit.node, self.campaign.seconds + wait,
                 self.scripts / f"{token}.out",
                 nodejob.commands(self.campaign, unit, token, self.spool, self.folder / "built",
                                  self.state.begun["begun"], wait, self.python, only=self.state.only.get(unit, ())),
@@ -347,7 +348,7 @@ class Runner:
             queued = self.queue.tagged(nodejob.tag(self.campaign.name))
         except Refused:
             return None
-        return queued.get(token) or queued.get(token[:8])
+        return queued.get(token) or queued.get(job_name(token))
 
     def _gather(self) -> None:
         for token in spool.there(self.spool):

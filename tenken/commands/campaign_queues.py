@@ -15,9 +15,10 @@ from reframe.core.exceptions import JobSchedulerError
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.queue import JobScript, Limits, Queue, Refused, Seen
 from tenken.machines import pbs_json
-from tenken.machines.cluster import pbs_hosts
+from tenken.machines.cluster import pbs_hosts, queue_of
 from tenken.machines.model import Partition, fill
 from tenken.model import job_exit
+from tenken.model.job import short
 from tenken.reframe.schedulers import command, gridengine, nqsv, pbs, slurm
 from tenken.reframe.schedulers.polling import Seen as Told
 from tenken.reframe.schedulers.polling import Waiting, hms
@@ -62,8 +63,8 @@ def _read(parse: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def _pinned_to_bad(pinned: Mapping[str, str], nodes: Mapping[str, str]) -> dict[str, str]:
     """By job, the state of its node, for jobs that wait for one node which accepts no jobs. `nodes`: states by name."""
-    bad = {node: state for node, state in nodes.items() if state.lower().startswith(slurm.NODE_BROKEN)}
-    return {job: f"{node} is {bad[node]}" for job, node in pinned.items() if node in bad}
+    bad = {short(node): state for node, state in nodes.items() if state.lower().startswith(slurm.NODE_BROKEN)}
+    return {job: f"{node} is {bad[short(node)]}" for job, node in pinned.items() if short(node) in bad}
 
 
 def _with_nodes(found: dict[str, Seen | None], bad: Mapping[str, str]) -> dict[str, Seen | None]:
@@ -282,8 +283,8 @@ class PbsQueue(_Base):
         except (Refused, ValueError):
             return {}
         hosts = [pbs.PbsNode(host, *vnodes.values()) for host, vnodes in pbs_hosts(nodes).items()]
-        bad = {host.name: host.told for host in hosts if not host.states <= pbs.NODE_WORKS}
-        return {job: f"{n} is {bad[n]}" for job, names in chunks.items() for n in names[:1] if n in bad}
+        bad = {short(host.name): host.told for host in hosts if not host.states <= pbs.NODE_WORKS}
+        return {job: f"{n} is {bad[short(n)]}" for job, names in chunks.items() for n in names[:1] if short(n) in bad}
 
     def tagged(self, tag: str) -> dict[str, str]:
         found = {}
@@ -296,12 +297,19 @@ class PbsQueue(_Base):
         return found
 
     def limits(self) -> Limits:
-        try:
-            text = _ask(["qmgr", "-c", "list server"])
-        except Refused:
-            return Limits()
-        found = re.search(r"max_queued = .*?\[?[uo]:\w+=(\d+)", text)
-        return Limits(int(found[1]), "max_queued") if found else Limits()
+        """The smallest `max_queued` of server and queue that concerns this user; PBS prints a line for each kind."""
+        queue = queue_of(self.partition.access, "pbs")
+        most = []
+        for where in ("server", *([f"queue {queue}"] if queue else [])):
+            try:
+                text = _ask(["qmgr", "-c", f"list {where}"])
+            except Refused:
+                continue
+            lines = "\n".join(re.findall(r"^\s*max_queued = (.*)$", text, re.M))
+            of = {who: int(count) for who, count in re.findall(r"\b([uo]:[^\s=\[\]]+)=(\d+)", lines)}
+            own = of.get(f"u:{getpass.getuser()}", of.get("u:PBS_GENERIC"))
+            most += [count for count in (own, of.get("o:PBS_ALL")) if count is not None]
+        return Limits(min(most), "max_queued") if most else Limits()
 
     def exclusion(self, node: str, reason: str) -> str:
         return f"pbsnodes -o -C {shlex.quote(reason)} {node}"
@@ -359,12 +367,8 @@ class GridEngineQueue(_Base):
 
 
 def _by_name(rows: Any) -> dict[str, str]:
-    """Jobs can be found only by name (`tk` and the first letters of the token)."""
-    found = {}
-    for row in rows:
-        if len(row) == 2 and (match := re.fullmatch(r"tk([0-9a-f]{8})", row[1])):
-            found[match[1]] = row[0]
-    return found
+    """Jobs can be found only by name (`job_name` of the token)."""
+    return {row[1]: row[0] for row in rows if len(row) == 2 and re.fullmatch(r"tk[0-9a-z]{6}", row[1])}
 
 
 QUEUES: dict[str, type[_Base]] = {

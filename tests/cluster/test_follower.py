@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -633,15 +635,14 @@ def test_comments_of_a_real_pbs(comment, kind):
 
 
 @pytest.mark.parametrize(
-    ("states", "needed", "kind"),
+    ("states", "needed", "enough"),
     [
-        (["idle"], 1, Waiting.RUNS), (["planned"], 1, Waiting.RUNS), (["maint"], 1, Waiting.RUNS),
-        (["reserved", "allocated"], 2, Waiting.RUNS), (["drained"], 1, Waiting.MENDED),
-        (["down*", "idle"], 2, Waiting.MENDED), (["draining", "mixed"], 1, Waiting.RUNS),
+        (["idle"], 1, True), (["planned"], 1, True), (["maint"], 1, True), (["reserved", "allocated"], 2, True),
+        (["drained"], 1, False), (["down*", "idle"], 2, False), (["draining", "mixed"], 1, True),
     ],
 )  # fmt: skip
-def test_nodes_decide_where_slurm_s_words_say_both(states, needed, kind):
-    assert slurm.enough("".join(f"n{at} {state}\n" for at, state in enumerate(states)), needed) is kind
+def test_nodes_decide_where_slurm_s_words_say_both(states, needed, enough):
+    assert slurm.enough("".join(f"n{at}|{state}|none\n" for at, state in enumerate(states)), needed) is enough
 
 
 def test_ssh_words():
@@ -661,6 +662,7 @@ class Submitter(Patient):
 
     def __init__(self):
         self.patience = PATIENCE
+        self.timeout = 60
         self.said = []
 
     def log(self, message, level=None):
@@ -758,6 +760,24 @@ def test_a_signal_ends_the_session_and_not_the_command_that_submits(world):
     finally:
         signal.signal(signal.SIGTERM, before)
     assert world.job.jobid == "78"
+
+
+@pytest.mark.parametrize(("ends", "says"), [(0.2, None), (30.0, "did not end within 0.1 s")])
+def test_a_submission_that_takes_long_is_told_and_has_a_bound(world, monkeypatch, ends, says):
+    """A command that waits for a dead file system does not end by a signal either."""
+    monkeypatch.setattr(polling, "SUBMITTING_SAID_S", 0.02)
+    monkeypatch.setattr(polling, "KILLED_S", 5.0 if says is None else 0.05)
+    submitter, over = Submitter(), threading.Event()
+    submitter.timeout = 0.05
+
+    def slow():
+        over.wait(ends)
+        return "79"
+
+    with contextlib.nullcontext() if says is None else pytest.raises(CommandError, match=says):
+        assert submit(submitter, world.job, slow)[0] == "79"
+    over.set()
+    assert any("has not answered the submission" in line for line in submitter.said)
 
 
 # -- what a job prints --

@@ -86,6 +86,15 @@ def test_a_submission_is_tried_again_where_the_server_is_away(site, scheduler):
     assert outcome.code == 0, outcome.output
 
 
+@pytest.mark.parametrize("scheduler", ALL)
+def test_a_submission_whose_answer_was_lost_is_found_by_its_mark(site, scheduler):
+    one = site(scheduler, qsub_answers_lost=1)
+    outcome = one.run(command="sleep 1")
+    assert outcome.code == 0, outcome.output
+    assert list(one.cluster.jobs()) == ["1000"] and only(outcome).job.id.startswith("1000")
+    assert "the submission that failed or was interrupted left job 1000" in outcome.output
+
+
 def test_a_server_that_stays_away_is_one_line(site):
     outcome = site("pbs", qsub_fails=99).run()
     assert outcome.code != 0

@@ -13,7 +13,7 @@ from reframe.core.backends import register_scheduler
 from tenken.machines.model import fill
 from tenken.reframe.schedulers.batch import Batch
 from tenken.reframe.schedulers.command import CommandError, run
-from tenken.reframe.schedulers.polling import Answer, PatientJob, Seen, Waiting, hms, num_nodes
+from tenken.reframe.schedulers.polling import Answer, PatientJob, Seen, Waiting, hms, num_nodes, tag, together
 
 #: `sge` is ReFrame's own, which drops the partition's options and waits forever for a job in state E.
 NAME = "gridengine"
@@ -34,7 +34,8 @@ class GridEngine(Batch):
 
     def directives(self, job: PatientJob, options: Sequence[str]) -> list[str]:
         words = [f"-N {job.name}", f"-o {job.stdout}", f"-e {job.stderr}"]
-        words += [] if job.may_run_again else ["-r n"]
+        # several -v add up
+        words += [*([] if job.may_run_again else ["-r n"]), f"-v TENKEN_JOB={tag(job)}"]
         words += [fill(text, {"num_nodes": num_nodes(job)}) for text in self.settings.get("node_request", ())]
         if job.time_limit is not None:
             words.append(f"-l h_rt={hms(job.time_limit)}")
@@ -43,6 +44,15 @@ class GridEngine(Batch):
     def job_id(self, answer: str) -> str | None:
         found = re.search(r"^Your job (\d+) ", answer, re.M)
         return found[1] if found else None
+
+    def submitted(self, job):
+        listed = states(run(["qstat", "-xml", "-u", osext.osuser()], self.timeout))
+        # the newest first; a job that has just ended has no mark any more
+        each = sorted(filter(str.isdigit, listed), key=int, reverse=True)
+        return next((number for number in each if self._has_mark(number, job)), None)
+
+    def _has_mark(self, number: str, job: PatientJob) -> bool:
+        return bool(re.search(rf"\bTENKEN_JOB={re.escape(tag(job))}(,|\s|$)", self._told("qstat", "-j", number)))
 
     def ask(self, jobs: Sequence[PatientJob]) -> Answer:
         found: dict[str, Seen] = states(run(["qstat", "-xml", "-u", osext.osuser()], self.timeout))
@@ -75,7 +85,8 @@ class GridEngine(Batch):
 
 
 def states(answer: str) -> dict[str, Seen]:
-    """Jobs by number from `qstat -xml`. Raises CommandError if it is not XML."""
+    """Jobs by number from `qstat -xml`, which lists each running task of an array, and others in groups. Raises
+    CommandError if it is not XML."""
     try:
         root = ET.fromstring(answer)
     except ET.ParseError as error:
@@ -86,7 +97,10 @@ def states(answer: str) -> dict[str, Seen]:
     else:
         jobs = root.iter("job_list")
         found = [(one.findtext("JB_job_number") or "", one.findtext("state") or "") for one in jobs]
-    return {number: seen(letters) for number, letters in found if number}
+    parts: dict[str, list[Seen]] = {}
+    for number, letters in found:
+        parts.setdefault(number, []).append(seen(letters))
+    return {number: together(of_it) for number, of_it in parts.items() if number}
 
 
 def _field(entry: str, name: str) -> str:

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from reframe.core.backends import register_scheduler
 from reframe.utility import toalphanum
 
+from tenken.model.job import job_name
 from tenken.reframe.schedulers.batch import Batch
 from tenken.reframe.schedulers.command import run
 from tenken.reframe.schedulers.polling import Answer, PatientJob, Seen, Waiting, hms, num_nodes
 
 NAME = "nqsv"
 
+#: Characters of a request's name in qstat's table.
+_SHOWN = 8
 _RUNNING = {"PRR", "RUN", "STG", "CHK", "EXT", "POR"}
 _PENDING = {"QUE", "WAT", "ARI", "FWD", "MIG", "GQD"}
 _HELD = {"HLD", "HOL", "SUS"}
@@ -24,7 +27,7 @@ class Nqsv(Batch):
     """A request that has ended is no longer listed and has no exit status; its output shows how it ended."""
 
     def directives(self, job: PatientJob, options: Sequence[str]) -> list[str]:
-        words = [f"-N {toalphanum(job.name)[:15]}", f"-o {job.stdout}", f"-e {job.stderr}", f"-b {num_nodes(job)}"]
+        words = [f"-N {_name(job)}", f"-o {job.stdout}", f"-e {job.stderr}", f"-b {num_nodes(job)}"]
         words += [] if job.may_run_again else ["-r n"]
         if job.time_limit is not None:
             words.append(f"-l elapstim_req={hms(job.time_limit)}")
@@ -34,8 +37,18 @@ class Nqsv(Batch):
         found = re.search(r"^Request (\d+\.\S+) submitted to queue: \S+", answer, re.M)
         return found[1] if found else None
 
+    def submitted(self, job):
+        rows = (line.split()[:2] for line in run(["qstat"], self.timeout).splitlines())
+        return next((row[0] for row in rows if row[1:] == [_name(job)[:_SHOWN]] and job.token is not None), None)
+
     def ask(self, jobs: Sequence[PatientJob]) -> Answer:
         return requests(run(["qstat"], self.timeout))
+
+
+def _name(job: PatientJob) -> str:
+    """qstat shows the beginning of a request's name and nothing else that the user may choose."""
+    mark = f"{job_name(job.token)}_" if job.token else ""
+    return toalphanum(mark + job.name.removeprefix("rfm_" if mark else ""))[:15]
 
 
 def requests(table: str) -> dict[str, Seen]:

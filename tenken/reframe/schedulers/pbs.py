@@ -22,6 +22,7 @@ from tenken.reframe.schedulers import reasons
 from tenken.reframe.schedulers.batch import Batch, queue
 from tenken.reframe.schedulers.command import CommandError, run
 from tenken.reframe.schedulers.polling import Answer, PatientJob, Seen, Waiting, hms, num_nodes, shape, tag
+from tenken.reframe.schedulers.polling import not_in_order as in_words
 
 #: `pbs` and `pbspro` are ReFrame's own, which end the session if they meet an unknown state.
 NAME = "tenken-pbs"
@@ -145,7 +146,7 @@ class Pbs(Batch):
                 continue
             one = seen(info)
             if one.pending and reasons.pbs(one.why, str(info.get("queue", ""))) is None:
-                one = replace(one, waiting=self._by_nodes(job))
+                one = self._by_nodes(job, one)
             elif one.pending and not info.get("comment"):
                 one = self._without_comment(job, one)
             found[number] = one
@@ -200,29 +201,34 @@ class Pbs(Batch):
         return "; ".join(str(word) for word in [*words, self._not_in_order(job)] if word)
 
     def _not_in_order(self, job: PatientJob) -> str:
-        names = job.nodelist or job.pin_nodes
-        if not names:
+        if not (job.nodelist or job.pin_nodes):
             return ""
         try:
-            nodes = self.allnodes()
+            nodes = self._may_run_on(job)
         except JobSchedulerError as error:
             self.log(str(error), WARNING)
             return ""
-        wanted = set(map(short, names))
-        bad = [node for node in nodes if short(node.name) in wanted and not self.is_node_avail(node)]
-        return ", ".join(f"{node.name} is {node.told}" for node in sorted(bad, key=lambda node: node.name))
+        return in_words({node.name: node.told for node in nodes if not self.is_node_avail(node)})
 
-    def _by_nodes(self, job: PatientJob) -> Waiting:
-        """Whether enough of the nodes on which a job may run are in order; assumed if they cannot be queried."""
+    def _may_run_on(self, job: PatientJob) -> set[PbsNode]:
+        """The nodes that a job has, is pinned to or, otherwise, that its queue has."""
+        names = set(map(short, job.nodelist or job.pin_nodes or ()))
+        nodes = self.allnodes()
+        return {node for node in nodes if short(node.name) in names} if names else self.filternodes(job, nodes)
+
+    def _by_nodes(self, job: PatientJob, one: Seen) -> Seen:
+        """A job that waits for nodes: whether enough of those on which it may run are in order, and which are not;
+        assumed if they cannot be queried.
+        """
         try:
-            nodes = self.filternodes(job, self.allnodes())
+            nodes = self._may_run_on(job)
         except JobSchedulerError as error:
             self.log(str(error), WARNING)
-            return Waiting.RUNS
-        if job.pin_nodes:
-            nodes = {node for node in nodes if node.name in job.pin_nodes}
-        works = [node for node in nodes if self.is_node_avail(node)]
-        return Waiting.RUNS if len(works) >= num_nodes(job) else Waiting.MENDED
+            return replace(one, waiting=Waiting.RUNS)
+        bad = {node.name: node.told for node in nodes if not self.is_node_avail(node)}
+        if len(nodes) - len(bad) >= num_nodes(job):
+            return replace(one, waiting=Waiting.RUNS)
+        return replace(one, waiting=Waiting.MENDED, why="; ".join(filter(None, (one.why, in_words(bad)))))
 
     def allnodes(self):
         try:

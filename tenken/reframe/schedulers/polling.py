@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,9 @@ SETTLED_S = 3.0
 CANCEL_AGAIN_S = 2.0
 #: Seconds that the command of a submission is given after a signal, to print the number of its job.
 SUBMITTING_S = 10.0
+#: Seconds after which a submission without an answer is mentioned, and those beyond its command's time limit, at which
+#: it is killed, and may not end even so.
+SUBMITTING_SAID_S, KILLED_S = 20.0, 30.0
 #: Pauses before the queue is searched for the job of a submission that a signal interrupted, in seconds.
 INTERRUPTED_S = (0.2, 2.0)
 #: Minimum pause between two queries, as a multiple of the duration of the last one.
@@ -53,6 +56,7 @@ TRANSIENT = (
     "unable to contact", "could not connect", "communication", "busy", "zero bytes were transmitted",
     "connect failure", "end of file", "no permission to reach", "server is not running", "server shutting down",
     "socket", "receive failure", "send failure", "standby mode", "header lengths are longer",
+    "commlib error", "gdi request",
 )  # fmt: skip
 #: Messages of schedulers that accept further jobs of a user once others have ended.
 FULL = (
@@ -61,6 +65,8 @@ FULL = (
 )  # fmt: skip
 #: Seconds that a job waits before the reason is printed, and until it is printed again.
 SAID_AFTER_S, SAID_AGAIN_S = 60.0, 3600.0
+#: Names of nodes in one state that a reason states.
+NAMED = 8
 #: An option that requests a node by name.
 _NODE_ASKED = re.compile(r"--nodelist|(^| )-w|\b(host|vnode|hostname)=")
 #: States of a job whose script has ended and whose epilogue runs.
@@ -211,6 +217,32 @@ def hms(seconds: float) -> str:
     return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
+def together(parts: Sequence[Seen]) -> Seen:
+    """One state for the components of a heterogeneous job, or the tasks of an array. The job has ended when all have,
+    and has the worst of their states.
+    """
+    worst = min(
+        parts, key=lambda one: (one.ended, not one.lost, not one.pending, not one.killed, one.state == "COMPLETED")
+    )
+    nodes = tuple(dict.fromkeys(node for one in parts for node in one.nodes))
+    began = [one.began for one in parts if one.began is not None]
+    more = {"parts": len(parts), **({"nodes": ",".join(nodes)} if nodes else {})} if len(parts) > 1 else {}
+    facts = {**worst.facts, **more}
+    return replace(worst, nodes=nodes, began=min(began, default=None), facts=facts)
+
+
+def not_in_order(told: Mapping[str, str]) -> str:
+    """Nodes that are not in order, by their states: `pn1 is down (fan), pn2, pn3 are offline`."""
+    of: dict[str, list[str]] = {}
+    for node in sorted(told):
+        of.setdefault(told[node], []).append(node)
+    return ", ".join(
+        f"{', '.join(nodes[:NAMED])}{f' and {more} more' if (more := len(nodes) - NAMED) > 0 else ''} "
+        f"{'is' if len(nodes) == 1 else 'are'} {said}"
+        for said, nodes in of.items()
+    )
+
+
 class Follower:
     """The state machine of jobs, independent of a scheduler's vocabulary. `cancel` requests the end of a job; it
     returns what went wrong, or None, and must not raise. `given_before` checks whether another job had the same number;
@@ -313,8 +345,7 @@ class Follower:
         elif seen.waiting is Waiting.NEVER:
             self._give_up(job, f"cannot run{why}")
         elif job.blocked_since is not None and now - job.blocked_since >= self.patience.blocked:
-            more = f"; {said}" if (said := self.ended(job)) else ""
-            self._give_up(job, f"blocked in the queue{why}{more}")
+            self._give_up(job, f"blocked in the queue{why}")
         else:
             self._say_why(job, seen, now, waited)
 
@@ -337,8 +368,9 @@ class Follower:
             job.suspended_s += now - (job.heard_before or now)
         job.heard_before = now
         job.ending_since = (job.ending_since or now) if seen.state in ENDING_STATES else None
-        ends = now - job.ending_since if job.ending_since is not None else 0.0
-        hung = job.ending_since is not None and ends >= self.patience.blocked
+        # PBS calls a job running until its epilogue has ended
+        ends = max(now - (job.ending_since or now), _quiet(job, now))
+        hung = ends >= self.patience.blocked
         if hung and job.token is not None and joblines.end_status(_output(job), job.token) is not None:
             # its measurement is complete; the node's epilogue is not
             where = ",".join(job.nodelist) or "its node"
@@ -522,9 +554,20 @@ def _output(job: Job) -> str:
         return ""
 
 
-def _to_its_end(job: PatientJob, submit: Callable[[], str]) -> str:
-    """The answer of a submission. A signal ends the session but not this command: the job that it brings into the queue
-    is cancelled by its number.
+def _quiet(job: PatientJob, now: float) -> float:
+    """Seconds since the job's output grew, as far as the polls show."""
+    try:
+        size = Path(job.workdir, job.stdout).stat().st_size
+    except OSError:
+        size = -1
+    if size != job.output_size:
+        job.output_size, job.output_since = size, now
+    return now - (job.output_since or now)
+
+
+def _to_its_end(job: PatientJob, submit: Callable[[], str], limit: float, say: Callable[[str], None]) -> str:
+    """The answer of a submission, whose command is killed after `limit` seconds. A signal ends the session but not this
+    command: the job that it brings into the queue is cancelled by its number. Raises CommandError if it never ends.
     """
     answers: list[str | BaseException] = []
     over = threading.Event()  # after an interrupted join() Python takes a thread that runs for ended (bpo-45274)
@@ -538,8 +581,13 @@ def _to_its_end(job: PatientJob, submit: Callable[[], str]) -> str:
 
     try:
         threading.Thread(target=run, daemon=True).start()
-        over.wait()
+        if not over.wait(SUBMITTING_SAID_S):
+            say(f"the scheduler has not answered the submission of {job.name} yet; given up after {hms(limit)}")
+            if not over.wait(max(0.0, limit - SUBMITTING_SAID_S) + KILLED_S):
+                raise CommandError(f"the command of the submission did not end within {limit + KILLED_S:g} s")
     except (ForceExitError, KeyboardInterrupt):
+        if not over.is_set():
+            say(f"a signal: the submission of {job.name} has {SUBMITTING_S:g} s to report the number of its job")
         over.wait(SUBMITTING_S)
         if answers and isinstance(answers[0], str):
             job._jobid = answers[0]
@@ -592,7 +640,7 @@ class Patient(JobScheduler):
 
     def why_ended(self, job: PatientJob) -> str:
         """Which of the nodes that a job has, or was created for, are not in order: the reason why its scheduler ends
-        it, does not end it, or does not start it. Never raises.
+        it, or does not end it. Never raises.
         """
         return ""
 
@@ -738,7 +786,7 @@ class Patient(JobScheduler):
             tries += 1
             try:
                 found = self._found_in_queue(job) if tries > 1 else None
-                return found or _to_its_end(job, submit)
+                return found or _to_its_end(job, submit, float(self.timeout), lambda text: self.log(text, WARNING))
             except CommandError as error:
                 words = f"{error} {error.said}".lower()
                 full = any(hint in words for hint in FULL)

@@ -17,7 +17,8 @@ from reframe.core.schedulers.slurm import SlurmJobScheduler, _create_nodes
 from tenken.reframe.outcome import expand
 from tenken.reframe.schedulers import reasons
 from tenken.reframe.schedulers.command import CommandError, not_on_path, run
-from tenken.reframe.schedulers.polling import Answer, Patient, PatientJob, Seen, Waiting, num_nodes, tag
+from tenken.reframe.schedulers.polling import Answer, Patient, PatientJob, Seen, Waiting, num_nodes, tag, together
+from tenken.reframe.schedulers.polling import not_in_order as in_words
 
 NAME = "tenken-slurm"
 
@@ -144,8 +145,7 @@ class Slurm(Patient, SlurmJobScheduler):
         for job in jobs:
             one = found.get(str(job.jobid))
             if one is not None and one.pending and reasons.slurm(one.why) is None:
-                waiting = self._by_nodes(job, str(one.facts.get("partition", "")))
-                found[str(job.jobid)] = replace(one, waiting=waiting)
+                found[str(job.jobid)] = self._by_nodes(job, one)
         return found
 
     def _controller(self, ids: Mapping[str, PatientJob]) -> dict[str, Seen] | None:
@@ -185,24 +185,26 @@ class Slurm(Patient, SlurmJobScheduler):
 
     def why_ended(self, job):
         names = job.nodelist or job.pin_nodes
-        if not names:
-            return ""
-        try:
-            table = run(["sinfo", "-h", "-N", "-n", ",".join(names), "-o", "%N|%T|%E"], self.timeout)
-        except CommandError as error:
-            self.log(str(error), WARNING)
-            return ""
-        return not_in_order(table)
+        return in_words(broken(self._nodes("-n", ",".join(names)) or "")) if names else ""
 
-    def _by_nodes(self, job: PatientJob, partition: str) -> Waiting:
-        """Whether enough of the nodes on which a job may run are in order; assumed if sinfo does not answer."""
-        where = ["-n", ",".join(job.pin_nodes)] if job.pin_nodes else ["-p", partition]
+    def _nodes(self, *where: str) -> str | None:
+        """Lines `node|state|reason` of nodes; None if sinfo does not answer."""
         try:
-            table = run(["sinfo", "-h", "-N", *where, "-o", "%N %T"], self.timeout)
+            return run(["sinfo", "-h", "-N", *where, "-o", "%N|%T|%E"], self.timeout)
         except CommandError as error:
             self.log(str(error), WARNING)
-            return Waiting.RUNS
-        return enough(table, num_nodes(job))
+            return None
+
+    def _by_nodes(self, job: PatientJob, one: Seen) -> Seen:
+        """A job that waits for nodes: whether enough of those on which it may run are in order, and which are not;
+        assumed if sinfo does not answer.
+        """
+        where = ["-n", ",".join(job.pin_nodes)] if job.pin_nodes else ["-p", str(one.facts.get("partition", ""))]
+        table = self._nodes(*where)
+        if table is None or enough(table, num_nodes(job)):
+            return replace(one, waiting=Waiting.RUNS)
+        said = in_words(broken(table))
+        return replace(one, waiting=Waiting.MENDED, why="; ".join(filter(None, (one.why, said))))
 
 
 def marks(table: str) -> dict[str, tuple[str, str]]:
@@ -222,37 +224,30 @@ def whole(number: str) -> str:
     return re.split(r"[+_]", number.strip(), maxsplit=1)[0]
 
 
-def together(parts: Sequence[Seen]) -> Seen:
-    """One state for the components of a heterogeneous job, or the tasks of an array. The job has ended when all have,
-    and has the worst of their states.
-    """
-    worst = min(parts, key=lambda one: (one.ended, not one.pending, not one.killed, one.state == "COMPLETED"))
-    nodes = tuple(dict.fromkeys(node for one in parts for node in one.nodes))
-    began = [one.began for one in parts if one.began is not None]
-    facts = {**worst.facts, **({"nodes": ",".join(nodes), "parts": len(parts)} if len(parts) > 1 else {})}
-    return replace(worst, nodes=nodes, began=min(began, default=None), facts=facts)
-
-
 def is_of(job: PatientJob, name: str, comment: str = "") -> bool:
     """Whether a job with one of our numbers is ours: by its mark, otherwise by its name (a site may replace the mark,
     and accounting does not keep it)."""
     return comment == tag(job) if comment.startswith(_MARK) else name == job.name
 
 
-def not_in_order(table: str) -> str:
-    """Broken nodes from sinfo's lines `node|state|reason`, each once, with the administrator's reason."""
+def _states(table: str) -> dict[str, tuple[str, str]]:
+    """State and reason by node, from sinfo's lines `node|state|reason`, of which a node has one for each partition."""
     rows = [words for line in table.splitlines() if len(words := line.strip().split("|", 2)) == 3]
-    broken = {node: (state, why) for node, state, why in rows if state.lower().startswith(NODE_BROKEN)}
-    return ", ".join(
-        f"{node} is {state}" + (f" ({why})" if why not in ("", "none") else "") for node, (state, why) in broken.items()
-    )
+    return {node: (state, why) for node, state, why in rows}
 
 
-def enough(table: str, needed: int) -> Waiting:
-    """From sinfo's lines `node state`: Waiting.RUNS if at least `needed` nodes are in order."""
-    states = dict(words for line in table.splitlines() if len(words := line.split(None, 1)) == 2)
-    works = [state for state in states.values() if not state.lower().startswith(NODE_BROKEN)]
-    return Waiting.RUNS if len(works) >= needed else Waiting.MENDED
+def broken(table: str) -> dict[str, str]:
+    """Broken nodes from sinfo's lines `node|state|reason`: the state of each, with the administrator's reason."""
+    return {
+        node: state + (f" ({why})" if why not in ("", "none") else "")
+        for node, (state, why) in _states(table).items()
+        if state.lower().startswith(NODE_BROKEN)
+    }
+
+
+def enough(table: str, needed: int) -> bool:
+    """From sinfo's lines `node|state|reason`: whether at least `needed` nodes are in order."""
+    return len(_states(table)) - len(broken(table)) >= needed
 
 
 def listed(table: str) -> dict[str, Seen]:

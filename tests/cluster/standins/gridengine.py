@@ -22,7 +22,7 @@ def qsub(cluster: Cluster, arguments: list[str]) -> None:
     if cluster.use_up("qsub_fails"):
         refuse("qsub", "unable to contact qmaster using port 6444 on host qmaster", 1)
     script = Path(arguments[2])
-    job = {"count": 0, "seconds": None, "stdout": None, "stderr": None, "cwd": False, "name": ""}
+    job = {"count": 0, "seconds": None, "stdout": None, "stderr": None, "cwd": False, "name": "", "variables": ""}
     for option in directives(script, "#$"):
         name, _, value = option.partition(" ")
         if name in ("-N", "-o", "-e"):
@@ -31,6 +31,8 @@ def qsub(cluster: Cluster, arguments: list[str]) -> None:
             job["cwd"] = True
         elif option == "-r n":
             pass
+        elif name == "-v":
+            job["variables"] = ",".join(filter(None, (str(job["variables"]), value)))
         elif name == "-l" and value.startswith("f_node="):
             job["count"] = int(value.removeprefix("f_node="))
         elif name == "-l" and value.startswith("h_rt="):
@@ -43,10 +45,19 @@ def qsub(cluster: Cluster, arguments: list[str]) -> None:
         "gridengine", **job, script=str(script.resolve()), folder=os.getcwd(),
         start_in=os.getcwd() if job["cwd"] else str(cluster.folder), nodes=NODES[: int(str(job["count"]))],
     )  # fmt: skip
+    if cluster.use_up("qsub_answers_lost"):
+        refuse("qsub", "error: commlib error: got read error (closing connection)", 1)
     print(f'Your job {number} ("{job["name"]}") has been submitted')
 
 
 def qstat(cluster: Cluster, arguments: list[str]) -> None:
+    if arguments[0] == "-j" and cluster.faults().get("unseen") != "error":
+        job = cluster.job(arguments[1])
+        if job is None or job["state"] == "ended":
+            refuse("qstat", f"Following jobs do not exist:\n{arguments[1]}", 1)
+        print(f"{'=' * 62}\njob_number:                 {arguments[1]}\njob_name:                   {job['name']}\n"
+              f"env_list:                   TERM=NONE,{job['variables']}")  # fmt: skip
+        return
     if arguments[0] == "-j" and cluster.faults().get("unseen") == "error":
         # not observed: in the form of the manual, for a job in state Eqw
         folder = (cluster.job(arguments[1]) or {})["folder"]

@@ -52,6 +52,8 @@ def qsub(cluster: Cluster, arguments: list[str]) -> None:
         "nqsv", **job, script=str(script.resolve()), folder=os.getcwd(), start_in=str(cluster.folder),
         nodes=NODES[: int(job["count"])],
     )  # fmt: skip
+    if cluster.use_up("qsub_answers_lost"):
+        refuse("qsub", "Connection refused", 1)
     print(f"Request {number}.nqsv submitted to queue: {job['queue']}.")
 
 

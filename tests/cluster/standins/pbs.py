@@ -62,6 +62,8 @@ def qsub(cluster: Cluster, arguments: list[str]) -> None:
         folder=os.getcwd(), start_in=str(cluster.folder),
         nodes=nodes_of(str(job["select"]), "scatter" in str(job["place"])),
     )  # fmt: skip
+    if cluster.use_up("qsub_answers_lost"):
+        refuse("qsub", "cannot connect to server opbs (errno=111)", 111)
     print(f"{number}.{SERVER}")
 
 

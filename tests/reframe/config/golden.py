@@ -160,6 +160,7 @@ def _generalise(text: str, script: Path, folder: Path, check: str) -> tuple[str,
     text = re.sub(r'tenken_programs="[^"]*"', 'tenken_programs="{programs}"', text)
     text = re.sub(r"^tenken_token=\w+$", "tenken_token={token}", text, flags=re.M)
     text = re.sub(rf'^(#.*(?:-N |--job-name="))(rfm_{check[:11]}\w*)', r"\1rfm_{check}", text, flags=re.M)
+    text = re.sub(r"^(#PBS -N )tk[0-9a-z]{6}_\w+", r"\1{mark}_{check}", text, flags=re.M)
     # the program may run once before, to create what the command uses
     text = re.sub(r"\{stages\}/\S*/bin/", "bin/", text)
     match = _COMMAND.search(text)

@@ -64,6 +64,30 @@ def test_limits_are_read_first_and_answers_that_cannot_be_read_are_refused(monke
         queue("miyabi").states(["1"])
 
 
+@pytest.mark.parametrize(
+    ("server", "of_queue", "most"),
+    [
+        ("    max_queued = [o:PBS_ALL=100]\n    max_queued = [u:PBS_GENERIC=50]\n    max_queued = [u:me=60]\n", "", 60),
+        ("    max_queued = [o:PBS_ALL=100]\n    max_queued = [u:PBS_GENERIC=50]\n", "", 50),
+        ("    max_queued = [u:PBS_GENERIC=50]\n    max_queued = [g:PBS_GENERIC=3]\n", " max_queued = [o:PBS_ALL=4]", 4),
+        ("    max_run = [u:PBS_GENERIC=2]\n", "", None),
+        (None, "    max_queued = [u:PBS_GENERIC=7]\n", 7),
+    ],
+)  # fmt: skip
+def test_of_several_limits_of_pbs_the_one_that_binds_counts(monkeypatch, server, of_queue, most):
+    def run(words, timeout, ok=(0,)):
+        said = server if words[2] == "list server" else of_queue
+        if said is None:
+            raise queues.command.CommandError("x", "x")
+        return said
+
+    monkeypatch.setattr(queues.command, "run", run)
+    monkeypatch.setattr(queues.getpass, "getuser", lambda: "me")
+    one = queue("miyabi")
+    one.partition = replace(one.partition, access=("-q gpu",))
+    assert one.limits().queued == most
+
+
 def test_what_can_never_be_taken_is_told_from_what_is_taken_later(monkeypatch):
     def refuse(text):
         def run(words, timeout, ok=(0,)):

@@ -469,6 +469,23 @@ def test_vnodes_of_one_host_are_one_node(nodes: dict[str, Any], seen: list[tuple
     assert [(q.nodes, q.cores, q.memory_mib, q.gpus) for q in found] == seen
 
 
+@pytest.mark.parametrize("other", ['"comment":"x"', '"comment":005', '"comment":"a "b" c"'])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        '"max_queued":"[o:PBS_ALL=100]","max_queued":"[u:PBS_GENERIC=50]","max_queued":"[u:root=60]"',
+        '"max_run_res":{"ncpus":"[u:PBS_GENERIC=8]"},"max_run_res":{"ncpus":"[o:PBS_ALL=64]"}',
+    ],
+)
+def test_a_limit_that_a_queue_has_several_times_voids_nothing(limits: str, other: str) -> None:
+    queue = f'"queue_type":"Execution",{limits},{other},"resources_max":{{"walltime":"24:00:00"}}'
+    nodes = json.dumps({"nodes": {"n1": vnode("n1", 8, 1)}})
+    said = {"pbsnodes": nodes, "qstat": '{"Queue":{"gpu":{' + queue + '},"long":{"queue_type":"Execution"}}}'}
+    unread: list[str] = []
+    found = cluster.pbs_queues(lambda command: said[command[0]], unread)
+    assert [(q.name, q.time_limit) for q in found] == [("gpu", "24:00:00"), ("long", None)] and not unread
+
+
 GOOD_JOB = '"53.s":{"Job_Name":"a","job_state":"R","exec_host":"n1/0*4"}'
 BROKEN = [
     '"Variable_List":{"foo":005}',

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,12 @@ from reframe.core.schedulers.slurm import _create_nodes
 
 from tenken.archive import durable
 from tenken.machines.model import Patience
+from tenken.model.job import job_name, short
 from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.paths import ROOT
 from tenken.reframe.outcome import Outcome, requested_nodes
-from tenken.reframe.schedulers import command, gridengine, pbs, reasons, slurm
+from tenken.reframe.schedulers import command, gridengine, nqsv, pbs, polling, reasons, slurm
 from tenken.reframe.schedulers.command import CommandError
 from tenken.reframe.schedulers.polling import Follower, PatientJob, Seen, Waiting
 
@@ -77,7 +79,7 @@ def test_a_job_that_its_scheduler_does_not_end_is_given_up(tmp_path: Path, limit
     assert f"CANCELLED (still {state} on pn2 after" in job.state and "pn2 is down" in job.state
 
 
-@pytest.mark.parametrize("state", ["EXITING", "COMPLETING"])
+@pytest.mark.parametrize("state", ["EXITING", "COMPLETING", "RUNNING"])
 def test_a_hung_epilogue_costs_no_measurement_and_names_the_node(tmp_path: Path, state: str) -> None:
     day = Day(tmp_path, limit=3600)
     (tmp_path / "out").write_text(marks(1002.0, "pn2"))
@@ -86,6 +88,15 @@ def test_a_hung_epilogue_costs_no_measurement_and_names_the_node(tmp_path: Path,
     job = day.hear(Seen(state, nodes=("pn2",)))
     assert job.completed and not day.cancelled
     assert job.state == f"COMPLETED (by its own end mark; {state} on pn2 for 00:03:20)"
+
+
+def test_a_job_that_is_quiet_without_an_end_mark_still_runs(tmp_path: Path) -> None:
+    day = Day(tmp_path, limit=3600)
+    (tmp_path / "out").write_text(marks(1002.0, "pn2", end=False))
+    for _ in range(int(2 * PATIENCE.blocked / 10)):
+        assert not day.hear(RUNS).completed
+    (tmp_path / "out").write_text(marks(1002.0, "pn2"))
+    assert not day.hear(RUNS).completed, "its epilogue has just begun"
 
 
 def test_time_in_which_a_job_is_suspended_is_not_its_own(tmp_path: Path) -> None:
@@ -126,14 +137,6 @@ def test_a_job_that_did_not_end_well_names_the_node_that_is_not_in_order(
     lost = Outcome(tmp_path, "out", "err", "t", False, "COMPLETED", 9, {"not_in_order": "pn2 is down"}, known=("pn1",))
     found, *_ = lost.judgement(Request("t", "daxpy"), Machine())
     assert found.verdict == "FAIL" and found.message().endswith("; pn2 is down")
-
-
-def test_a_job_that_is_blocked_names_its_nodes(tmp_path: Path) -> None:
-    day = Day(tmp_path, not_in_order="pn2 is offline (fan)")
-    waits = Seen("QUEUED", pending=True, why="Insufficient amount of resource: host", waiting=Waiting.MENDED)
-    for _ in range(22):
-        job = day.hear(waits)
-    assert "resource: host; pn2 is offline (fan)" in job.state
 
 
 def test_no_wait_for_a_full_queue_is_taken_for_silence(tmp_path: Path) -> None:
@@ -185,6 +188,7 @@ def test_a_submit_limit_is_waited_for(tmp_path: Path, said: str, waits: bool) ->
         "Unexpected missing socket error", "Zero Bytes were transmitted or received", "Message receive failure",
         "Message send failure", "Socket timed out on send/recv operation", "Slurm backup controller in standby mode",
         "Unable to contact slurm controller (connect failure)", "Header lengths are longer than data received",
+        'commlib error: got read error (closing "qmaster/qmaster/1")', "failed receiving gdi request",
     ],
 )  # fmt: skip
 def test_a_controller_that_ends_during_a_submission_is_asked_again(tmp_path: Path, said: str) -> None:
@@ -270,7 +274,8 @@ def outcome(folder: Path, ran: str, pinned: tuple[str, ...], **facts: Any) -> Ou
 @pytest.mark.parametrize(
     ("ran", "pinned", "moved"),
     [("pn2", ("pn1",), "pn1"), ("pn1,pn3", ("pn1", "pn2"), "pn2"), ("pn1", ("pn1",), None),
-     ("pn1.site.org", ("PN1",), None), ("pn1", ("pn1.site.org",), None), ("pn2", (), None)],
+     ("pn1.site.org", ("PN1",), None), ("pn1", ("pn1.site.org",), None), ("pn2", (), None),
+     ("PN2.site.org", ("PN1.site.org",), "pn1")],
 )  # fmt: skip
 def test_a_job_that_somebody_moved_is_no_measurement_of_its_node(
     tmp_path: Path, ran: str, pinned: tuple[str, ...], moved: str | None
@@ -280,10 +285,8 @@ def test_a_job_that_somebody_moved_is_no_measurement_of_its_node(
         assert found == []
     else:
         (one,) = found
-        assert (one.verdict, one.node) == (
-            "INVALID",
-            ",".join(pinned),
-        ) and f"not on {moved}, which it was made for" in one.message
+        assert (one.verdict, one.node) == ("INVALID", ",".join(map(short, pinned)))
+        assert f"not on {moved}, which it was made for" in one.message
 
 
 @pytest.mark.parametrize(
@@ -339,6 +342,33 @@ def test_a_name_that_is_no_xml_voids_no_other_job(name: str) -> None:
         gridengine.states(text[: len(text) // 2])
 
 
+def sge_entry(number: int, state: str, tasks: str = "", name: str = "a") -> str:
+    tasks = f"<slots>1</slots><tasks>{tasks}</tasks>" if tasks else ""
+    named = f"<JB_job_number>{number}</JB_job_number><JB_name>{name}</JB_name>"
+    return f"<job_list>{named}<state>{state}</state>{tasks}</job_list>"
+
+
+@pytest.mark.parametrize("name", ["a", "a&b"])
+@pytest.mark.parametrize(
+    ("running", "waiting", "state"),
+    [
+        ([("r", "1"), ("r", "2")], [], "RUNNING"), ([("r", "1"), ("r", "7")], [("qw", "8-150:1")], "PENDING"),
+        ([("r", "1")], [("Eqw", "2"), ("qw", "3-7:2")], "ERROR"), ([], [("hqw", "1-3:1,5")], "HELD"),
+        ([("dr", "1"), ("r", "2")], [], "DELETING"), ([("S", "3")], [], "SUSPENDED"),
+    ],
+)  # fmt: skip
+def test_tasks_of_an_array_are_one_job_of_grid_engine(
+    running: list[tuple[str, str]], waiting: list[tuple[str, str]], state: str, name: str
+) -> None:
+    """As qstat lists them: a running one each, those that wait in groups under another element."""
+    lists = ["".join(sge_entry(9, *one, name=name) for one in part) for part in (running, waiting)]
+    text = (
+        f"<?xml version='1.0'?>\n<job_info>\n<queue_info><Queue-List><name>all.q@n1</name>{lists[0]}</Queue-List>"
+        f"{sge_entry(10, 'r')}</queue_info>\n<job_info>{lists[1]}</job_info>\n</job_info>\n"
+    )
+    assert {number: one.state for number, one in gridengine.states(text).items()} == {"9": state, "10": "RUNNING"}
+
+
 # -- Slurm's answers -------------------------------------------------------------------------------------------------
 
 
@@ -374,9 +404,53 @@ def test_cloud_and_dynamic_nodes_are_nodes(state: str, available: bool) -> None:
     assert back_end.is_node_avail(node) is available
 
 
-def test_nodes_that_are_not_in_order_come_with_the_reason() -> None:
-    table = "n1|drained*|fan\nn2|idle|none\nn1|drained*|fan\nn3|down|Not responding\nn4|drained|none\n"
-    assert slurm.not_in_order(table) == "n1 is drained* (fan), n3 is down (Not responding), n4 is drained"
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        (
+            "n1|drained*|fan\nn2|idle|none\nn1|drained*|fan\nn3|down|Not responding\nn4|drained|none\n",
+            "n1 is drained* (fan), n3 is down (Not responding), n4 is drained",
+        ),
+        ("n1|drained|fan\nn2|drained|fan\nn3|idle|none\n", "n1, n2 are drained (fan)"),
+        (
+            "".join(f"n{i:02d}|down|none\n" for i in range(11)),
+            "n00, n01, n02, n03, n04, n05, n06, n07 and 3 more are down",
+        ),
+        ("n1|idle|none\n", ""),
+    ],
+)
+def test_nodes_that_are_not_in_order_come_with_the_reason(table: str, says: str) -> None:
+    assert polling.not_in_order(slurm.broken(table)) == says
+
+
+@pytest.mark.parametrize(
+    ("pinned", "sinfo", "says", "waiting"),
+    [
+        ([], "n1|drained|fan\nn2|drained|fan\n", "Nodes required for job are DOWN; n1, n2 are drained (fan)",
+         Waiting.MENDED),
+        ([], "n1|drained|fan\nn2|idle|none\n", "Nodes required for job are DOWN", Waiting.RUNS),
+        (["n1"], "n1|drained|fan\n", "Nodes required for job are DOWN; n1 is drained (fan)", Waiting.MENDED),
+        ([], CommandError("no answer"), "Nodes required for job are DOWN", Waiting.RUNS),
+    ],
+)  # fmt: skip
+def test_a_job_of_slurm_that_waits_for_broken_nodes_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pinned: list[str], sinfo: Any, says: str, waiting: Waiting
+) -> None:
+    asked: list[list[str]] = []
+
+    def run(words: list[str], timeout: float, ok: tuple[int, ...] = (0,)) -> str:
+        asked.append(words)
+        if isinstance(sinfo, Exception):
+            raise sinfo
+        return str(sinfo)
+
+    monkeypatch.setattr(slurm, "run", run)
+    back_end, job = slurm.Slurm.__new__(slurm.Slurm), job_of(tmp_path)
+    back_end.log, back_end.timeout, job.pin_nodes = lambda *args: None, 1, pinned  # type: ignore[method-assign]
+    waits = Seen("PENDING", pending=True, why="Nodes required for job are DOWN", facts={"partition": "gpu"})
+    one = back_end._by_nodes(job, waits)
+    assert (one.why, one.waiting) == (says, waiting)
+    assert asked[0][3:5] == (["-n", "n1"] if pinned else ["-p", "gpu"])
 
 
 # -- PBS -------------------------------------------------------------------------------------------------------------
@@ -480,6 +554,51 @@ def test_a_submission_that_arrived_is_found_by_its_mark(
 
 
 @pytest.mark.parametrize(
+    ("table", "found"),
+    [
+        ("1.nqsv tk{} user gen 0 QUE -", "1.nqsv"),
+        ("2.nqsv tk000000 user gen 0 QUE -\n3.nqsv tk{} user gen 0 RUN -", "3.nqsv"),
+        ("4.nqsv tk000000 user gen 0 QUE -", None), ("", None), ("5.nqsv Daxpy user gen 0 QUE -", None),
+    ],
+)  # fmt: skip
+def test_a_request_of_nqsv_is_found_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, found: str | None
+) -> None:
+    job = job_of(tmp_path)
+    job.token, job._name = "0123456789abcdef" * 2, "rfm_Daxpy"
+    back_end = nqsv.Nqsv.__new__(nqsv.Nqsv)
+    back_end.timeout = 1
+    mark = job_name(job.token)
+    assert re.fullmatch("tk[0-9a-z]{6}", mark) and nqsv._name(job) == f"{mark}_Daxpy"
+    head = "RequestID       ReqName  UserName Queue     Pri STT S\n"
+    monkeypatch.setattr(nqsv, "run", lambda words, timeout: head + table.format(mark[2:]))
+    assert back_end.submitted(job) == found
+    job.token = None
+    assert back_end.submitted(job) is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [("TERM=NONE,TENKEN_JOB=tenken/s/t", "8"), ("TENKEN_JOB=tenken/s/t,A=1", "8"), ("TENKEN_JOB=tenken/s/tt", None),
+     ("", None)],
+)  # fmt: skip
+def test_a_job_of_grid_engine_is_found_by_its_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: str, found: str | None
+) -> None:
+    monkeypatch.setenv("TENKEN_SESSION", "s")
+    told = {
+        "7": "env_list:                   TENKEN_JOB=tenken/s/u\n",
+        "8": f"job_number: 8\nenv_list:   {variables}\n",
+    }
+    monkeypatch.setattr(
+        gridengine, "run", lambda words, timeout: told[words[2]] if words[1] == "-j" else SGE.format(name="a")
+    )
+    back_end = gridengine.GridEngine.__new__(gridengine.GridEngine)
+    back_end.timeout = 1
+    assert back_end.submitted(job_of(tmp_path)) == found
+
+
+@pytest.mark.parametrize(
     ("server", "scheduler", "says", "kind"),
     [
         ("    scheduling = False\n", "", "scheduling = False", Waiting.MENDED),
@@ -523,6 +642,34 @@ def test_a_host_with_a_bad_vnode_is_not_in_order(monkeypatch: pytest.MonkeyPatch
     )
     job._nodelist, job.pin_nodes, job.scheduler_facts = [], ["n1"], {}
     assert back_end.why_ended(job) == "n1 is down,free,offline (fan)", "a job that waits for it"
+
+
+@pytest.mark.parametrize(
+    ("pinned", "states", "says", "waiting"),
+    [
+        ([], {"n1": "offline", "n2": "offline", "n3": "down"}, "; n1, n2 are offline, n3 is down", Waiting.MENDED),
+        ([], {"n1": "offline", "n2": "free"}, "", Waiting.RUNS),
+        (["N1.site.org"], {"n1": "offline", "n2": "free"}, "; n1 is offline", Waiting.MENDED),
+        (["n2"], {"n1": "offline", "n2": "job-busy"}, "", Waiting.RUNS),
+    ],
+)  # fmt: skip
+def test_a_job_of_pbs_that_waits_for_broken_nodes_names_them(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pinned: list[str],
+    states: dict[str, str],
+    says: str,
+    waiting: Waiting,
+) -> None:
+    why = "Not Running: Not enough free nodes available"
+    nodes = {name: {"state": state, "resources_available": {"host": name}} for name, state in states.items()}
+    told = {"-f": {"Jobs": {"53.s": {"job_state": "Q", "comment": why}}}, "-a": {"nodes": nodes}}
+    monkeypatch.setattr(pbs, "run", lambda words, timeout, ok=(0,): json.dumps(told[words[1]]))
+    job = job_of(tmp_path)
+    job.num_tasks, job.num_tasks_per_node, job.pin_nodes = 1, 1, pinned
+    job._sched_access, job._cli_options, job.options = [], [], []
+    one = Pbs().ask([job])["53.s"]
+    assert one is not None and (one.why, one.waiting) == (why + says, waiting)
 
 
 @pytest.mark.parametrize("option", ["-l select=1:ngpus=1", "-l walltime=1:0:0,select=2", "-lnodes=1:ppn=4"])
@@ -604,35 +751,85 @@ WAITS = {
     "reframe/build.py:built_once": ("the time limit of the node's job", "progress of the campaign"),
     "reframe/build.py:set_commands": ("the time limit of a build, 60 min", "what runs, every 25 s"),
     "reframe/build.py:wait_for": ("its seconds", "what runs, every 25 s"),
+    "reframe/joblines.py:_FIND_GPUS": ("two answers of nvidia-smi, within the job's time limit", "the GPUs"),
     "reframe/links.py:read_ports": ("one second", "nothing"),
     "reframe/locks.py:FUNCTIONS": ("TENKEN_LOCK_SECONDS, 60 s", "who holds the lock"),
     "reframe/matrices.py:run": ("the time limit of each program", "its command"),
     "reframe/plan.py:_reframe": ("a list of ReFrame, which submits nothing", "nothing: seconds"),
-    "reframe/schedulers/polling.py:_to_its_end": ("the time limit of the command, 10 s after a signal", "nothing"),
+    "reframe/schedulers/command.py:run": ("job_submit_timeout, 60 s", "the command that did not respond"),
+    "reframe/schedulers/polling.py:_to_its_end": ("the time limit of the command and 30 s; 10 s after a signal",
+                                                  "that the scheduler has not answered, after 20 s; a signal"),
+    "reframe/schedulers/slurm.py:_sbatch": ("job_submit_timeout, 60 s", "that sbatch did not respond"),
     "reframe/schedulers/polling.py:cancel": ("four tries", "that the job may still exist"),
     "reframe/schedulers/polling.py:enqueue": ("two pauses after a signal, 2.2 s", "the job that is cancelled"),
     "reframe/schedulers/polling.py:submit_patiently": ("patience.submission; patience.pending if full", "the error"),
     "reframe/schedulers/polling.py:wait": ("patience for each state of a job", "why it waits, and until when"),
     "reframe/terminal.py:tick": ("one round", "what runs, every 25 s"),
-    "report/signature.py:_keygen": ("ssh-keygen", "its own question for the passphrase"),
+    "report/signature.py:_keygen": ("305 s", "its own question, and after 5 s what it waits for"),
+}  # fmt: skip
+#: The same outside of the package: `FILE:COMMAND` of a line of shell, `FILE:FUNCTION` in Python.
+WAITS_OUTSIDE = {
+    "checks/perftest.py:command_named": ("five seconds", "nothing: one rank waits for the other to listen"),
+    "docs/nightly.md:tail -f": ("the reader's Ctrl-C", "the log"),
+    "examples/ci/github-nightly.yml:concurrency:": ("the time limits of the night before", "GitHub, that it waits"),
+    "examples/nightly/nightly.sh:timeout": ("10 min", "that the command to post failed"),
+    "examples/nightly/nightly.sh:wait": ("TENKEN_LIMIT and 5 min, then the report", "all into the log of the night"),
+    "examples/node/pbs_hook.py:bad": ("the 40 s of node-check", "its line"),
+    "scripts/compare_stream.py:likwid": ("the repetitions of likwid-bench", "its rate, for a developer who waits"),
+    "scripts/compare_stream.py:ours": ("the repetitions of the program", "its rate, for a developer who waits"),
+    "scripts/debian.sh:flock": ("10 min", "that another installation runs"),
+    "scripts/run.sh:timeout": ("TENKEN_LIMIT and 5 min", "what ReFrame prints: what runs, every 25 s"),
+    "scripts/run.sh:wait": ("TENKEN_LIMIT, otherwise each job's time limit", "what runs, every 25 s"),
 }  # fmt: skip
 #: In the text of a job script.
-SHELL_WAITS = re.compile(r"\b(?:sleep [\d{]|flock (?!-[a-z]* ?-?n|-u))")
+SHELL_WAITS = re.compile(r"\b(?:sleep [\d{]|flock (?!-[a-z]* ?-?n|-u)|wait \$)")
+#: At the place of a command in a line of shell, or at the beginning of one of YAML.
+COMMAND_WAITS = re.compile(
+    r"(?:^|[;&|({]|\bdo|\bthen|\$\{TENKEN_LIMIT:\+)[ \t]*"
+    r"(sleep|wait|flock(?! -n)|watch|until|inotifywait|tail -[fF]|timeout)(?=[ \t]+\S)"
+    r"|^(concurrency:)(?= [a-z])",
+    re.M,
+)
 
 
 def waiting() -> set[str]:
     """`FILE:FUNCTION` in which something sleeps, waits for another process or for a lock, in Python or in shell lines
     (of those outside of a function the name of the constant).
     """
+    package = ROOT / "tenken"
+    return {f"{path.relative_to(package)}:{name}" for path in package.rglob("*.py") for name in _in_python(path)}
+
+
+def _in_python(path: Path) -> Iterator[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
+    constants = [one for one in tree.body if isinstance(one, ast.Assign)]
+    for part in (*functions, *constants):
+        if any(_waits(one, part) for one in _own(part)):
+            yield part.name if isinstance(part, ast.FunctionDef) else ast.unparse(part.targets[0])
+
+
+def waiting_outside() -> set[str]:
+    """As `waiting`, of every other file that is run or shown: scripts, examples, and what documentation has in code."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     found = set()
-    for path in sorted((ROOT / "tenken").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
-        constants = [one for one in tree.body if isinstance(one, ast.Assign)]
-        for part in (*functions, *constants):
-            name = part.name if isinstance(part, ast.FunctionDef) else ast.unparse(part.targets[0])
-            if any(_waits(one, part) for one in _own(part)):
-                found.add(f"{path.relative_to(ROOT / 'tenken')}:{name}")
+    for name in listed:
+        if name.split("/")[0] not in ("checks", "examples", "scripts", "docs", "config") and "/" in name:
+            continue
+        path = ROOT / name
+        if path.suffix == ".py":
+            found |= {f"{name}:{one}" for one in _in_python(path)}
+            continue
+        if path.suffix == ".md":
+            whole = path.read_text(encoding="utf-8")
+            shown = re.findall(r"^ *```\w*\n(.*?)^ *```", whole, re.M | re.S) + re.findall(r"`(\w+ [^`\n]+)`", whole)
+            text = "\n".join(shown)
+        elif path.suffix in (".sh", ".yml", ".service", "") or "examples" in name:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        else:
+            continue
+        text = re.sub(r"(^|\s)#.*", "", text)
+        found |= {f"{name}:{one[0] or one[1]}" for one in COMMAND_WAITS.findall(text)}
     return found
 
 
@@ -660,6 +857,8 @@ def _waits(one: ast.AST, within: ast.AST) -> bool:
         return not re.search(r"LOCK_NB|LOCK_UN|WNOHANG", said)
     if said.startswith("subprocess.") and names & {"run", "call", "check_call", "check_output"}:
         return all(keyword.arg != "timeout" for keyword in one.keywords)
+    if said.startswith(("osext.run_command", "self.sbatch")):
+        return True
     return bool(names & {"sleep", "wait", "communicate", "select", "ThreadPoolExecutor"}) and not said.startswith(
         "self.select("
     )
@@ -667,6 +866,7 @@ def _waits(one: ast.AST, within: ast.AST) -> bool:
 
 def test_everything_that_waits_has_a_bound_and_says_what_for() -> None:
     assert waiting() == set(WAITS)
+    assert waiting_outside() == set(WAITS_OUTSIDE)
 
 
 def test_a_lock_that_another_process_keeps_is_given_up(tmp_path: Path, capsys: pytest.CaptureFixture[str],
