@@ -20,7 +20,7 @@ from typing import Any
 from tenken.errors import CatalogueError
 from tenken.model import cache, contract, files, units
 from tenken.model.derivation import Derivation, LimitRule, derivation, limit_rules, named_function
-from tenken.model.expectation import Expectation, expectations
+from tenken.model.expectation import Expectation, counting, expectations
 from tenken.model.formula import Formula
 from tenken.paths import PROGRAMS, archive_root
 
@@ -213,7 +213,7 @@ _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
     "published", "optional", "required_if", "data_sheet", "siblings", "was", "sign", "of_run", "chosen_of", "maximum",
     "across",
-    "max_spread_at", "clock", "derive", "expect", "by_power",
+    "max_spread_at", "clock", "derive", "expect", "work", "by_power",
 }  # fmt: skip
 
 
@@ -315,7 +315,10 @@ def read_metric(
         derive=derivation(raw.get("derive"), name, folder, where),
         limit_rules=rules,
         no_limit=no_limit,
-        expect=expectations(raw.get("expect") or [], per, where, lambda one: named_function(folder, one, where)),
+        expect=(
+            *expectations(raw.get("expect") or [], per, where, lambda one: named_function(folder, one, where)),
+            *counting(raw.get("work") or {}, per, where),
+        ),
     )
 
 

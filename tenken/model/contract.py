@@ -20,6 +20,7 @@ Each of these is a section of metrics.yaml. `read` reads it, and tenken/judge/co
     on_gpu: {openacc_device: device}     of these, what they report where the kernels ran on a GPU
     watched_by: first rank               the GPUs of other ranks are read before and after the run alone
     timed: true                          its samples make up most of the timed part: too short ones are wrong
+    timed: 0.1                           the same, and this share of a run on the host
     lasts: seconds                       the parameter with the requested seconds of a run; its check has the variable
                                          PROGRAM_seconds
 """
@@ -198,6 +199,8 @@ class Contract:
     watched_by: str = ""
     #: Whether the samples must make up most of the timed part; far shorter ones are wrong.
     timed: bool = False
+    #: Minimum share of the samples in a run on the host; 0: warm-up and set-up may take nearly all of it.
+    least: float = 0.0
     #: The parameter with the seconds that a run lasts, of a program that runs as long as requested.
     lasts: str = ""
 
@@ -255,8 +258,17 @@ def read(
         _values_by_name(_a(dict, raw.get("on_gpu") or {}, f"{where}: on_gpu")),
         str(raw.get("watched_by", "")),
         bool(raw.get("timed", False)),
+        _share(raw.get("timed", False), f"{where}: timed"),
         str(raw.get("lasts", "")),
     )
+
+
+def _share(raw: Any, where: str) -> float:
+    if isinstance(raw, bool):
+        return 0.0
+    if not isinstance(raw, float) or not 0 < raw < 1:
+        raise CatalogueError(f"{where} is {raw!r}; allowed: true, false, or a share above 0 and below 1")
+    return raw
 
 
 def _a(kind: type, value: Any, where: str) -> Any:

@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,8 @@ from tenken.model.verdicts import FAIL, INVALID, RECORDED
 
 Bounds = tuple["float | None", "float | None"]
 PROOFS = ("pairs", "rounds")
+#: What a sample counts (`work` of a metric); sizes are rounded to whole elements, less than this share.
+COUNTED, ROUNDED = ("bytes", "operations", "cells", "samples", "messages"), 0.01
 #: The best of a subject's values; any other word is a coordinate.
 BEST = "best"
 
@@ -97,6 +99,18 @@ def _one(raw: Any, per: tuple[str, ...], where: str, function: Callable[[str], A
         str(raw.get("verdict", FAIL)),
         str(raw.get("proof", "")),
     )
+
+
+def counting(raw: Any, per: tuple[str, ...], where: str) -> Iterator[Expectation]:
+    """What one sample counts: `work: {bytes: 2 * parameter.bytes}` of a metric."""
+    if not isinstance(raw, dict) or not all(isinstance(one, str) for one in (*raw, *raw.values())):
+        raise CatalogueError(f"{where}: work is {raw!r}; allowed: a map of {', '.join(COUNTED)} to a formula")
+    for what, text in raw.items():
+        if what not in COUNTED:
+            raise CatalogueError(f"{where}: work names {what!r}; allowed: {', '.join(COUNTED)}")
+        low, high = (_formulas(f"({text}) * {1 + share:g}", where) for share in (-ROUNDED, ROUNDED))
+        source = f"a sample counts {text} {what}: the program counts wrong"
+        yield Expectation(source, low, high, value=Formula(f"count.{what}", where), of=per)
 
 
 def _formulas(raw: Any, where: str) -> tuple[Formula, ...]:

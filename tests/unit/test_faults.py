@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
+
 from tools import faults
 
 
 @cache
 def seen() -> dict[tuple[str, str], bool]:
     """By check and fault."""
-    of = {"StreamCuda", "StreamHost", "P2P", "StorageMapHost"}
+    of = {"StreamCuda", "StreamHost", "P2P", "StorageMapHost", "MpiHost"}
     runs = {one.base_check: one for one in faults.runs() if one.base_check in of}
     return {
         (check, f"{fault.of}: {fault.name}"): found
@@ -31,10 +33,23 @@ def test_faults_of_links_and_files_are_seen() -> None:
     assert seen()["StorageMapHost", "files: a write without fsync"]
 
 
-def test_of_a_guests_host_a_factor_of_two_is_not_seen() -> None:
+@pytest.mark.parametrize("check", ["StreamHost", "StorageMapHost", "MpiHost"])
+def test_bytes_counted_wrong_are_seen_where_nothing_bounds_the_rate(check: str) -> None:
+    names = ("GiB for GB: all rates", "iterations, bytes: bytes x 2", "iterations, bytes: bytes x 0.5")
+    assert all(seen()[check, name] for name in names)
+
+
+def test_of_a_guests_host_a_clock_wrong_by_a_factor_of_two_is_not_seen() -> None:
     """If it is detected, its row is removed from the table of docs/sensitivity.md."""
     missed = {name for (check, name), one in seen().items() if check == "StreamHost" and not one}
-    factors = {f"iterations, bytes: {what}" for what in ("times x 2", "times x 0.5", "times x 0.1", "bytes x 2")}
-    assert missed == {*factors, "iterations, bytes: bytes x 0.5", "GiB for GB: all rates"}
+    assert missed == {"iterations, bytes: times x 2", "iterations, bytes: times x 0.5"}
     assert seen()["StreamHost", "x 1000, / 1000: times x 1000"] and seen()["StreamHost", "threads: all on one CPU"]
     assert seen()["StreamHost", "iterations, bytes: times x 10"]
+    assert seen()["StreamHost", "iterations, bytes: times x 0.1"]
+
+
+def test_few_faults_of_hosts_are_missed() -> None:
+    """Nine more of GPUs are, of files. The bar is 18 % of all 567, as 60 of 332."""
+    hosts = [one for one in faults.runs() if one.result and not one.result.devices]
+    found = [one for record in hosts for _, one in faults.told(record)]
+    assert len(found) == 206 and found.count(False) <= 59

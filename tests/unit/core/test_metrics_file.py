@@ -17,6 +17,9 @@ MISTAKES = {
     "subject without a list": ("per: [host]", "per: host", "metric daxpy: per is 'host'; allowed: a list of host, gpu"),
     "no subject": ("per: [host]", "per: []", "metric daxpy: per is []; allowed: a list of host, gpu"),
     "name of a metric": ("  daxpy:\n", "  DAXPY rate:\n", "metric DAXPY rate: the name must be lower case letters"),
+    "work": ("work: {bytes:", "work: {byte:", "work names 'byte'; allowed: bytes, operations, cells, samples"),
+    "work without a formula": ("work: {bytes: ", "work: [bytes] # ", "work is ['bytes']; allowed: a map of bytes, "),
+    "share of a run": ("timed: 0.1", "timed: 2.0", "timed is 2.0; allowed: true, false, or a share above 0"),
     "tolerance": ("tolerance: 0", "tolerance: -1", "verifications: tolerance is -1; allowed: 0 or above"),
     "tolerance that nothing meets": (
         "tolerance: 0",

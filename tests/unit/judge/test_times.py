@@ -9,12 +9,18 @@ from typing import Any
 
 import pytest
 
-from tenken.judge import conditions
+from tenken.judge import conditions, relations
 from tenken.model.catalogue import program
+from tenken.model.engine import Run, completed
+from tenken.model.machine import Machine
+from tenken.model.request import Request
 from tenken.model.result import Device, DeviceHealth, Result
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
 from tests.support import kept
 from tools import sensitivity
+
+#: Arrays whose size follows from the cache of a GPU, or of a rank's share of the host.
+UNKNOWN = {("hpcg", "dot", "gpu"), ("hpcg", "dot", "ranks"), ("spmv", "dot", "gpu")}
 
 
 @cache
@@ -60,6 +66,8 @@ def test_clocks_that_are_wrong_by_a_factor_are_seen() -> None:
         "Himeno", "Migration", "P2P", "SpmvCuda", "Stencil", "StencilGpus", "StreamCuda", "Transfer",
     }  # fmt: skip
     assert {"Daxpy", "GemmHost", "HimenoHost", "OverlapHost"} <= seen(2)
+    # on hosts, of programs whose samples take most of the run
+    assert {"Daxpy", "GemmHost", "HpcgHost", "OverlapHost", "StreamHost", "StreamOpenACC"} <= seen(0.1)
     assert {"Gemm", "Hpl", "HplMxp", "MemcopyGpu", "P2P", "Stencil", "StreamCuda", "Transfer"} <= seen(0.1)
 
 
@@ -74,6 +82,27 @@ def test_phases_of_one_run_may_overlap(share: float, fits: bool) -> None:
     said = list(conditions.times(replace(record.result, series=series), program(record.program)))
     expected = [] if fits else ["host: phase convert"]
     assert [text.split(" by ")[0] for text in said if "together" in text][:1] == expected
+
+
+def test_what_a_sample_counts_is_as_declared() -> None:
+    """Each metric with `work`: counted 3 % too high, its run FAILs and names it."""
+    tried = set()
+    for record in runs().values():
+        declared = program(record.program)
+        for one in record.result.series:
+            work = [e for e in declared.metrics[one.name].expect if e.value and e.value.text.startswith("count.")]
+            place = (record.program, one.name, one.subject.kind)
+            if not work or not one.counts or place in tried or place in UNKNOWN:
+                continue
+            tried.add(place)
+            high = replace(one, counts={name: 1.03 * count for name, count in one.counts.items()})
+            changed = completed(replace(record.result, metrics=(), series=(high,)), declared)
+            (text, *_) = [f.message for f in relations.of(Run(changed, declared), Request(None, ""), Machine())[0]]
+            assert one.id in text and "the program counts wrong" in text
+            whole = completed(replace(record.result, metrics=(), series=(one,)), declared)
+            found = relations.of(Run(whole, declared), Request(None, ""), Machine())[0]
+            assert "the program counts wrong" not in " ".join(f.message for f in found)
+    assert len(tried) > 60
 
 
 def changed(result: Result, gpu: Callable[[Device], Device], entry: Callable[[DeviceHealth], DeviceHealth]) -> Result:
