@@ -46,9 +46,10 @@ fi
 
 TENKEN_SESSION=$(date -u +%Y%m%dT%H%M%SZ)-$(od -An -N3 -tx1 /dev/urandom | tr -d ' \n')
 TENKEN_LIMIT=${TENKEN_LIMIT:-6h}
-# nobody watches: the log has everything, with the table of verdicts that is mailed
+# nobody watches: the log has everything, with the table of verdicts that is mailed, and no colours
 V=1
-export TENKEN_SESSION TENKEN_LIMIT V
+RFM_COLORIZE=n
+export TENKEN_SESSION TENKEN_LIMIT V RFM_COLORIZE
 log=output/nightly/$TENKEN_SESSION.log
 # jobs left in the queue by a killed night would disturb this one
 tenken jobs --cancel >"$log" 2>&1

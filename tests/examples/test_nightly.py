@@ -17,7 +17,7 @@ from tests.support.reframe import reframe
 
 REFRAME = """#!/bin/sh
 trap 'echo "jobs cancelled"; kill $pid; exit 1' TERM
-env | grep '^SLURM_' | sort
+env | grep -E '^(SLURM_|RFM_COLORIZE)' | sort
 sleep ${SLEEP:-0} & pid=$!
 wait $pid
 exit ${CODE:-0}
@@ -127,6 +127,26 @@ def test_every_kind_of_mail_gets_an_option_that_it_has(tmp_path: Path, version: 
     silent = subprocess.run([*words[:4], "0", "gate", "0"], cwd=tmp_path, env={"PATH": env["PATH"]},
                             capture_output=True, text=True, check=False)  # fmt: skip
     assert silent.returncode == 2 and "TENKEN_MAILTO is not set: no mail is sent" in silent.stderr
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "LOGNAME": "op"},
+        {"LANG": "C", "XDG_RUNTIME_DIR": "/run/user/1"},
+    ],
+    ids=["none", "cron", "systemd"],
+)
+def test_a_night_needs_nothing_of_a_login_shell(night, environment):
+    """Neither HOME, PATH and TERM nor a terminal, and files of its own that others may not read."""
+    script = night.folder / "examples/nightly/nightly.sh"
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'umask 077; cd /; exec 0<&-; exec "{script}" minislurm'],
+        env={**environment, "TENKEN_POST": "post"}, start_new_session=True, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (night.folder / "posted").is_file() and "RFM_COLORIZE=n" in log(night.folder)
 
 
 def test_a_failed_night_says_so_where_cron_mails_it(night):
