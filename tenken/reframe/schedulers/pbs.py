@@ -21,7 +21,7 @@ from tenken.model.job import short
 from tenken.reframe.schedulers import reasons
 from tenken.reframe.schedulers.batch import Batch, queue
 from tenken.reframe.schedulers.command import CommandError, run
-from tenken.reframe.schedulers.polling import Answer, PatientJob, Seen, Waiting, hms, num_nodes, shape, tag
+from tenken.reframe.schedulers.polling import Answer, PatientJob, Seen, Waiting, hms, num_nodes, seconds, shape, tag
 from tenken.reframe.schedulers.polling import not_in_order as in_words
 
 #: `pbs` and `pbspro` are ReFrame's own, which end the session if they meet an unknown state.
@@ -199,6 +199,14 @@ class Pbs(Batch):
         negative = re.fullmatch(r"-[0-9]{1,3}", status)
         words = [_EXITS.get(int(status)), comment] if negative else []
         return "; ".join(str(word) for word in [*words, self._not_in_order(job)] if word)
+
+    def limit_now(self, job):
+        try:
+            requested = self._jobs("-f", str(job.jobid)).get(str(job.jobid), {}).get("Resource_List")
+        except CommandError as error:
+            self.log(str(error), WARNING)
+            return None
+        return seconds(str(requested.get("walltime", ""))) if isinstance(requested, Mapping) else None
 
     def _not_in_order(self, job: PatientJob) -> str:
         if not (job.nodelist or job.pin_nodes):

@@ -163,6 +163,8 @@ class PatientJob(Job):
         #: its waiting, and when it was printed.
         self.runs_since: float | None = None
         self.suspended_s = 0.0
+        #: Its time limit in seconds if somebody extended it.
+        self.extended: float | None = None
         self.heard_before: float | None = None
         self.ending_since: float | None = None
         self.said: tuple[str, float] = ("", 0.0)
@@ -217,6 +219,15 @@ def hms(seconds: float) -> str:
     return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
+def seconds(text: str) -> float | None:
+    """`1-02:00:00`, `26:00:00` or `30:00` as Slurm and PBS print a time limit; None without one."""
+    found = re.fullmatch(r"(?:(\d{1,6})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})", text.strip())
+    if found is None:
+        return None
+    days, hours, minutes, rest = (int(part or 0) for part in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + rest)
+
+
 def together(parts: Sequence[Seen]) -> Seen:
     """One state for the components of a heterogeneous job, or the tasks of an array. The job has ended when all have,
     and has the worst of their states.
@@ -259,6 +270,7 @@ class Follower:
         anew: Callable[[PatientJob, str], bool] = lambda job, why: False,
         say: Callable[[str], None] = lambda text: None,
         ended: Callable[[PatientJob], str] = lambda job: "",
+        limit: Callable[[PatientJob], float | None] = lambda job: None,
     ) -> None:
         self.patience = patience
         self.cancel = cancel
@@ -269,6 +281,7 @@ class Follower:
         self.anew = anew
         self.say = say
         self.ended = ended
+        self.limit = limit
         #: End of a period without queries, while a submission waited for a full queue.
         self.deaf_until = 0.0
 
@@ -377,14 +390,17 @@ class Follower:
             job._state = f"COMPLETED (by its own end mark; {seen.state} on {where} for {hms(ends)})"
             job.ended_at = now
             return
-        limit = job.time_limit if job.time_limit else self.patience.pending
+        limit = float(job.extended or job.time_limit or self.patience.pending)
         ran = now - job.runs_since
-        if ran - min(job.suspended_s, self.patience.pending) >= float(limit) + self.patience.overrun:
+        if ran - min(job.suspended_s, self.patience.pending) >= limit + self.patience.overrun:
+            longer = self.limit(job)
+            if longer is not None and longer > limit:
+                job.extended = longer
+                self.say(f"the time limit of job {job.jobid} was extended to {hms(longer)}")
+                return
             where = f" on {','.join(job.nodelist)}" if job.nodelist else ""
             more = f"; {said}" if (said := self.ended(job)) else ""
-            self._give_up(
-                job, f"still {seen.state}{where} after {hms(ran)}, with a time limit of {hms(float(limit))}{more}"
-            )
+            self._give_up(job, f"still {seen.state}{where} after {hms(ran)}, with a time limit of {hms(limit)}{more}")
 
     def _unheard(self, job: PatientJob) -> None:
         now = self.clock()
@@ -620,7 +636,7 @@ class Patient(JobScheduler):
         numbers = lost.Numbers(archive_root() / lost.FOLDER / safe_name(runtime.runtime().system.name))
         self.follower = Follower(
             self.patience, self.try_to_cancel, numbers=numbers, given_before=self.given_before, anew=self.submit_anew,
-            say=lambda text: self.log(text, WARNING), ended=self.why_ended,
+            say=lambda text: self.log(text, WARNING), ended=self.why_ended, limit=self.limit_now,
         )  # fmt: skip
         self.ask_next = 0.0
 
@@ -643,6 +659,12 @@ class Patient(JobScheduler):
         it, or does not end it. Never raises.
         """
         return ""
+
+    def limit_now(self, job: PatientJob) -> float | None:
+        """The time limit of a running job in seconds, which an operator may have extended; None: not reported. Never
+        raises.
+        """
+        return None
 
     def submit_anew(self, job: PatientJob, why: str) -> bool:
         """Resubmit a job that never started. Never raises; False: it was not resubmitted."""

@@ -17,7 +17,17 @@ from reframe.core.schedulers.slurm import SlurmJobScheduler, _create_nodes
 from tenken.reframe.outcome import expand
 from tenken.reframe.schedulers import reasons
 from tenken.reframe.schedulers.command import CommandError, not_on_path, run
-from tenken.reframe.schedulers.polling import Answer, Patient, PatientJob, Seen, Waiting, num_nodes, tag, together
+from tenken.reframe.schedulers.polling import (
+    Answer,
+    Patient,
+    PatientJob,
+    Seen,
+    Waiting,
+    num_nodes,
+    seconds,
+    tag,
+    together,
+)
 from tenken.reframe.schedulers.polling import not_in_order as in_words
 
 NAME = "tenken-slurm"
@@ -186,6 +196,13 @@ class Slurm(Patient, SlurmJobScheduler):
     def why_ended(self, job):
         names = job.nodelist or job.pin_nodes
         return in_words(broken(self._nodes("-n", ",".join(names)) or "")) if names else ""
+
+    def limit_now(self, job):
+        try:
+            return seconds(run(["squeue", "-h", "-j", str(job.jobid), "-O", "TimeLimit"], self.timeout))
+        except CommandError as error:
+            self.log(str(error), WARNING)
+            return None
 
     def _nodes(self, *where: str) -> str | None:
         """Lines `node|state|reason` of nodes; None if sinfo does not answer."""

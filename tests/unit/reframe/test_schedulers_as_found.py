@@ -79,6 +79,33 @@ def test_a_job_that_its_scheduler_does_not_end_is_given_up(tmp_path: Path, limit
     assert f"CANCELLED (still {state} on pn2 after" in job.state and "pn2 is down" in job.state
 
 
+@pytest.mark.parametrize(("told", "ends"), [("300.0", 360), (None, 160), ("50.0", 160)])
+def test_a_time_limit_that_an_operator_extended_is_the_jobs(tmp_path: Path, told: str | None, ends: int) -> None:
+    day = Day(tmp_path, limit=100)
+    day.follower.limit = lambda job: None if told is None else float(told)
+    while not day.cancelled:
+        day.hear(RUNS)
+    assert ends <= day.now - 1010 <= ends + 20
+    assert any("was extended to 00:05:00" in line for line in day.said) is (ends == 360)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1-02:00:00", 93600), ("00:03:00", 180), ("26:00:00\n", 93600), ("30:00", 1800), ("UNLIMITED", None), ("", None)],
+)  # fmt: skip
+def test_time_limits_of_schedulers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, value: float | None
+) -> None:
+    assert polling.seconds(text) == value
+    back_end = slurm.Slurm.__new__(slurm.Slurm)
+    back_end.timeout = 1
+    monkeypatch.setattr(slurm, "run", lambda words, timeout: text)
+    assert back_end.limit_now(job_of(tmp_path)) == value
+    answer = json.dumps({"Jobs": {"53.s": {"job_state": "R", "Resource_List": {"walltime": text.strip()}}}})
+    monkeypatch.setattr(pbs, "run", lambda words, timeout, ok=(0,): answer)
+    assert Pbs().limit_now(job_of(tmp_path)) == value
+
+
 @pytest.mark.parametrize("state", ["EXITING", "COMPLETING", "RUNNING"])
 def test_a_hung_epilogue_costs_no_measurement_and_names_the_node(tmp_path: Path, state: str) -> None:
     day = Day(tmp_path, limit=3600)
