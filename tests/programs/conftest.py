@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from tenken.paths import ROOT
+from tenken.model import headers
+from tenken.paths import PROGRAMS, ROOT
 from tests.support.documents import completed
 from tests.support.oracles import Clocked, compiled, small_caches
 
@@ -75,6 +76,12 @@ def configure(folder: Path, *options: str, source: Path = ROOT / "src") -> None:
         # CMake would start over, and forget the other options
         cache.unlink()
         shutil.rmtree(folder / "CMakeFiles", ignore_errors=True)
+    if source == ROOT / "src":
+        # next to the build folder, as in `make run`: ccache keeps objects of other include folders apart
+        entries = ROOT / ".cache" / "catalogue"
+        with locked(entries):
+            headers.write(PROGRAMS, entries)
+        command.append(f"-DTENKEN_CATALOGUE={entries}")
     checked([*command, "-S", str(source), "-B", str(folder), *options])
 
 
