@@ -62,6 +62,9 @@ def mark_the_parts(items: list[pytest.Item]) -> None:
             item.add_marker("part")
             if item.path.is_relative_to(ROOT / "tests") and item.path not in imported:
                 raise pytest.UsageError(f"{item.nodeid} is of {', '.join(found)}, which its file does not name")
+        elif not item.get_closest_marker("xdist_group"):
+            # the tests of a part wait, and are spread; these compute: each worker would make fixtures of a module
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 def keep_groups_together(config: pytest.Config, items: list[pytest.Item]) -> None:
