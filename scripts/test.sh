@@ -10,7 +10,8 @@ if command -v ccache >/dev/null || sh scripts/debian.sh ccache >/dev/null; then
     # Builds of a clone and of this checkout differ in the folder, and in whether warnings are errors: ccache replays a
     # warning with the object, and tests/programs/conftest.py refuses every one.
     CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_IGNOREOPTIONS=-Werror
-    CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
+    # No two builds share code for GPUs, which it would only preprocess once more.
+    CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=
     export CCACHE_DIR CCACHE_BASEDIR CCACHE_NOHASHDIR CCACHE_IGNOREOPTIONS
     export CMAKE_CXX_COMPILER_LAUNCHER CMAKE_CUDA_COMPILER_LAUNCHER
 fi

@@ -36,10 +36,11 @@ if asked := os.environ.get("TENKEN_TEST_CUDA_ARCHITECTURES"):
     OPTIMIZATION = dict.fromkeys(ARCHITECTURES, "-O3")
 #: Programs that are started with either toolkit.
 PROGRAMS = ["hpl", "stream"]
-#: Of CUDA 13.0 only those that are started here are compiled. Of the others the compilers read the sources to their
-#: ends, nvcc makes the device code, and g++ makes none: what 13.0 removed or changed is an error. All are linked with
-#: 12.4.
+#: Of CUDA 13.0 only those that are started here are compiled. Of the others the compilers read the sources that include
+#: a header of CUDA to their ends, nvcc makes PTX, and g++ makes nothing: what 13.0 removed or changed is an error. All
+#: are linked with 12.4.
 COMPILED = {"13.0": [*PROGRAMS, "snapshot_io"]}
+UNMEASURED = str(ROOT / "tests" / "support" / "unmeasured.sh")
 QUICK = ("--repetitions", "2", "--warmup-seconds", "0")
 NO_DRIVER = "no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded); built for CUDA {}"
 
@@ -60,6 +61,8 @@ def built(version: str, *targets: str, mpi: str = "") -> Path:
         # one of them with KvikIO, the other without
         more = [f"-DTENKEN_KVIKIO_ROOT={kvikio.make('12', ROOT / '.cache' / 'kvikio')}"] if version == "12.4" else []
         more = ["-DTENKEN_MPI=ON", "-DTENKEN_TESTS=OFF"] if mpi else more
+        if not asked:
+            more.append(f"-DCMAKE_CXX_COMPILER_LAUNCHER={UNMEASURED}")
         configure(
             folder,
             "-DTENKEN_CUDA=ON",
@@ -77,23 +80,31 @@ def built(version: str, *targets: str, mpi: str = "") -> Path:
     return folder
 
 
+def of_the_toolkit(folder: Path) -> set[str]:
+    """The objects of a finished build for which a header of CUDA was read."""
+    told = checked([tool("ninja"), "-C", str(folder), "-t", "deps"])
+    return {one.split(":")[0] for one in told.split("\n\n") if re.search(r"/cuda-[\d.]+/include/", one)}
+
+
 def read_the_others(folder: Path, targets: list[str]) -> None:
-    """Let the compilers read every source that these targets do not need, with the options of the build."""
+    """Let the compilers read every source with a header of CUDA that these targets do not need, with the options of the
+    build."""
     ninja = [tool("ninja"), "-C", str(folder), "-t"]
     needed = set(checked([*ninja, "inputs", *targets]).split())
+    affected = of_the_toolkit(built("12.4"))
     commands = []
     for one in json.loads(checked([*ninja, "compdb"])):
         words = shlex.split(one["command"])
-        if "-c" not in words or one["output"] in needed or "-DTENKEN_HAVE_CUDA=1" not in words:
+        if "-c" not in words or one["output"] in needed or one["output"] not in affected:
             continue
-        words = words[words[0] == "ccache" :]
+        words = words[words[0] in ("ccache", UNMEASURED) :]
         output = words.index("-o")
         if one["file"].endswith(".cu"):
-            words[words.index("-c")], words[output + 1] = "--cuda", f"{words[output + 1]}.ii"
+            words[words.index("-c")], words[output + 1] = "--ptx", f"{words[output + 1]}.ptx"
         else:
             words[output : output + 2], words[words.index("-c")] = [], "-fsyntax-only"
         commands.append(words)
-    assert any("--cuda" in words for words in commands)
+    assert {"--ptx", "-fsyntax-only"} <= {word for words in commands for word in words}
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(lambda words: checked(words, folder), commands))
 
