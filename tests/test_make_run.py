@@ -83,7 +83,7 @@ def test_a_check_file_that_does_not_import_is_not_green(clone):
     broken = clone / "checks" / "broken.py"
     broken.write_text("import reframe as rfm\nimport no_such_module\n\n\n@rfm.simple_test\nclass Broken:\n    pass\n")
     try:
-        done = make(clone, "run", "RFMARGS=-n Daxpy")
+        done = make(clone, "run", "RFMARGS=-n HimenoHost")
     finally:
         broken.unlink()
     assert done.returncode != 0
