@@ -25,6 +25,8 @@ TWO_QUICK = ROOT / "tests" / "data" / "h200-two-quick.tar.xz"
 #: Launches of DGEMM on two GPUs, before and after algorithms were compared one at a time.
 LAUNCHES = ROOT / "tests" / "data" / "h200-gemm-launches.tar.xz"
 VERSION_2 = ROOT / "tests" / "data" / "h100-two-v2.tar.xz"
+#: Four H100, of whose values no threshold was made.
+FOUR = ROOT / "tests" / "data" / "h100-four-quick.tar.xz"
 #: Third-party programs on two H100, and ours next to them.
 FIELD = ROOT / "tests" / "data" / "h100-field.tar.xz"
 
@@ -139,6 +141,11 @@ def one_card() -> list[records.Record]:
 def two_clean() -> list[records.Record]:
     """The records of two newcomers' sessions on two GPUs."""
     return list(_of(TWO_CLEAN))
+
+
+def four() -> list[records.Record]:
+    """The records of `make run` on four H100, and of Nccl in mode acceptance."""
+    return list(_of(FOUR))
 
 
 def version_2() -> list[records.Record]:

@@ -10,7 +10,7 @@ import pytest
 from tenken.model.catalogue import program
 from tenken.model.engine import completed
 from tenken.model.record import Record
-from tenken.model.verdicts import FAIL, INVALID, PASS
+from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
 from tools import sensitivity
 
 #: A run with all its GPUs scaled by this FAILs; with two GPUs also if only the second is scaled.
@@ -80,6 +80,28 @@ def test_one_slow_gpu_of_two_fails(program: str) -> None:
     assert {verdict(record, ONE_OF_TWO[program], sensitivity.second) for record in runs} == {FAIL}
 
 
+#: Of the four H100 alone; a PASS needs none of the others.
+ALSO = {"nccl": 0.80, "training": 0.70}
+
+
+@cache
+def fresh() -> dict[str, Record]:
+    """A healthy run that set no threshold, on four H100: of each program the run on most GPUs."""
+    runs = sorted(sensitivity.runs(["h100-four-quick"]), key=lambda one: len(one.result.devices) if one.result else 0)
+    return {one.program: one for one in runs}
+
+
+@pytest.mark.parametrize("program", {**BARS, **ALSO})
+def test_the_bars_hold_on_gpus_that_set_no_threshold(program: str) -> None:
+    if program == "spmv":  # not among them
+        assert program not in fresh()
+        return
+    record, at = fresh()[program], {**BARS, **ALSO}[program]
+    assert verdict(record, at) == FAIL and verdict(record, 1.0) == (RECORDED if program == "overlap" else PASS)
+    if program in ONE_OF_TWO:
+        assert verdict(record, ONE_OF_TWO[program], sensitivity.second) == FAIL
+
+
 @pytest.mark.parametrize("program", sorted(NEVER))
 def test_rates_of_files_have_no_absolute_criterion(program: str) -> None:
     """If there is one, the program moves to BARS."""
@@ -110,10 +132,9 @@ def test_what_is_counted_as_held_fails() -> None:
     for record in sensitivity.runs(["h100-two-v2"]):
         assert record.result is not None
         found = sensitivity.judgement(record, record.result).judged
+        values = {one.id: one for one in completed(record.result, program(record.program)).metrics}
         for series in record.result.series:
-            metric = next(
-                one for one in completed(record.result, program(record.program)).metrics if one.id == series.id
-            )
+            metric = values[series.id]
             place = (record.program, series.name, metric.at.get("variant"))
             if not series.seconds or place in tried or not sensitivity.misses(metric, found[metric.id]):
                 continue
