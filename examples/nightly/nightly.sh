@@ -70,9 +70,9 @@ done
 gate=output/gate/$system
 tenken gate --system "$system" --output "$gate" >"$gate.log" 2>&1
 gated=$?
-cat "$gate.log" >>"$log"
 [ $status = 0 ] || tail -n 40 "$log"
-[ $gated = 0 ] || cat "$gate.log"
+cat "$gate.log" >>"$log"
+[ $status$gated = 00 ] || cat "$gate.log"
 if [ -n "${TENKEN_POST:-}" ]; then
     timeout -k 1m 10m $TENKEN_POST "output/pages/$TENKEN_SESSION.html" "$log" "$status" "$gate" "$gated" 9>&- || echo "nightly: $TENKEN_POST failed with $? (124: not done within 10 min)" >&2
 fi
