@@ -8,15 +8,15 @@ from reframe.core.builtins import parameter, run_after, variable
 from tenken.reframe.base import TenkenCheck
 
 #: Square problems of every precision that some GPU supports; the program omits and names those that this GPU lacks.
-LADDER = (
-    "fp64,fp64_tensor,fp32,tf32,fp16,bf16,int8,fp8_e4m3,fp8_e4m3_fast,fp8_e5m2,fp8_e5m2_fast,fp8_blocks,"
-    "mxfp8,nvfp4,mxfp4"
-)
+LADDER = "fp64,fp64_tensor,fp32,tf32,fp16,bf16,int8,fp8_e4m3,fp8_e4m3_fast,fp8_blocks,mxfp8,nvfp4,mxfp4"
+#: The same tensor cores with other inputs, left out where time is short.
+E5M2 = "fp8_e5m2,fp8_e5m2_fast"
 #: The part of them that mode quick runs, one square problem per precision.
 FEW = "fp16,fp64_tensor,fp8_e4m3"
-#: The update of an LU with FP32 sums: the attainable rate of HPL-MxP at an NB of 1024 to 8192.
-UPDATES = ",".join(f"fp16_c32:65536x65536x{k}" for k in (1024, 2048, 4096, 8192)) + (
-    ",bf16_c32:65536x65536x4096,fp8_c32:65536x65536x2048,fp8_c32:65536x65536x4096"
+#: The update of an LU with FP32 sums: the attainable rate of HPL-MxP at one NB, and at others from 1024 to 8192.
+UPDATES = "fp16_c32:65536x65536x4096,fp8_c32:65536x65536x4096"
+MORE_UPDATES = ",".join(f"fp16_c32:65536x65536x{k}" for k in (1024, 2048, 8192)) + (
+    ",bf16_c32:65536x65536x4096,fp8_c32:65536x65536x2048"
 )
 #: Flat matrices, and batches of small ones.
 SHAPES = "fp16:16384x64x16384,bf16:16384x64x16384,fp16:512x512x512x512,fp64_tensor:512x512x512x128"
@@ -41,7 +41,7 @@ class GemmBase(TenkenCheck):
     gemm_cases = variable(str, type(None), value=None)
 
     def cases(self) -> str:
-        return FEW if self.tenken_mode == "quick" else LADDER
+        return {"quick": FEW, "acceptance": LADDER}.get(self.tenken_mode, f"{LADDER},{E5M2}")
 
     def one_of_two(self) -> bool:
         """Whether another check measures the energy of the same products."""
@@ -70,7 +70,7 @@ class Gemm(GemmBase):
 
     descr = "GEMM in every precision, all GPUs of a node"
     tags = {"gemm", "compute", "quick", "acceptance", "nightly", "published"}
-    share = 80
+    share = 110
     #: Whether the GPUs are measured one by one or all at once: together they share power and cooling.
     gpus_at = parameter(["one_by_one", "at_once"])
 
@@ -96,10 +96,12 @@ class GemmShapes(GemmBase):
 
     descr = "GEMM of application-relevant shapes, all GPUs of a node"
     tags = {"gemm", "compute", "acceptance", "published"}
-    share = 40
+    share = 60
 
     def cases(self) -> str:
-        return f"{UPDATES},{SHAPES}" if self.machine.gpu_memory_gib >= UPDATES_GIB else SHAPES
+        if self.machine.gpu_memory_gib < UPDATES_GIB:
+            return SHAPES
+        return f"{UPDATES},{SHAPES}" if self.tenken_mode == "acceptance" else f"{UPDATES},{MORE_UPDATES},{SHAPES}"
 
     @run_after("setup")
     def leave_energy_to_the_ladder(self):

@@ -95,7 +95,7 @@ class TrainingStep(TrainingBase):
     """Each GPU trains its own model of 1.0 billion parameters, all at once."""
 
     descr = "a training step on every GPU of a node"
-    share = 65
+    share = 75
     tags = {"training", "compute", "quick", "acceptance", "nightly", "published"}
     precision = parameter(["bf16", "fp8"])
 
@@ -114,7 +114,7 @@ class TrainingParallel(TrainingBase):
     """
 
     descr = "a training step of all GPUs of a node together"
-    share = 60
+    share = 55
     tags = {"training", "links", "nccl", "acceptance", "nightly"}
     valid_systems = ["+cuda +gpus2"]
     subjects = ["ranks"]

@@ -34,10 +34,12 @@ BEHIND = 0.9
 #: Share of a budget for all file checks together.
 FILES = 0.25
 
-#: Arguments of programs that are sampling durations, and the minimum of each in seconds: that of mode quick.
+#: Arguments of programs that are sampling durations, or counts, and the minimum of each: that of mode quick.
 #: Repetitions are reduced to what the catalogue requires (`min_count`).
 SECONDS = {
     "seconds": 0.2, "decide-seconds": 0.1, "target-seconds": 1.0, "sustained-seconds": 0.6, "energy-seconds": 2.1,
+    # runs with a bit flipped, not seconds
+    "flips": 60,
 }  # fmt: skip
 
 #: Warm-up of this suite's programs unless told otherwise, in seconds, and the minimum of each such argument: that of
