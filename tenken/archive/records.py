@@ -209,11 +209,14 @@ def begin_session(archive: Path, session: str, load_errors: Iterable[str]) -> Pa
     return path
 
 
-def last_session(archive: Path) -> str | None:
-    """The most recent session, None if there is none; drills (`tenken drill`) are ignored. Sessions are named by
-    their time; for one with another name the time of its folder is used.
+def last_session(archive: Path, system: str | None = None) -> str | None:
+    """The most recent session, optionally with a record of a system; None if there is none. Drills (`tenken drill`)
+    are ignored. Sessions are named by their time; for one with another name the time of its folder is used.
     """
     known = [p for p in (archive / SESSIONS).glob("*") if f"-{DRILL}" not in p.name]
+    if system:
+        names = "\n".join(path.name for path in paths(archive, system))
+        known = [p for p in known if f"-{p.name}-" in names]
     return max((p for p in known if p.is_dir()), key=_began, default=Path()).name or None
 
 

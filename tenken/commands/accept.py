@@ -65,7 +65,7 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument("--contract", metavar="NAME", help="name of a contract in reports/contracts/, or a file")
     parser.add_argument(
-        "--sessions", nargs="+", metavar="ID", help="sessions of the archive; `last`: the most recent one"
+        "--sessions", nargs="+", metavar="ID", help="sessions of the archive; `last`: the most recent one of the system"
     )
     parser.add_argument(
         "--archive", type=packed.argument, metavar="DIR",
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise AcceptError("required: --contract NAME and --sessions ID..., or --verify FILE")
     contract = contracts.load(arguments.contract, load_catalogue(), systems(), machine=known)
     root = arguments.archive or paths.archive_root()
-    sessions = known_sessions(root, arguments.sessions)
+    sessions = known_sessions(root, arguments.sessions, contract.system)
     for place, fault in archive_verify.chain(root, sessions):
         raise AcceptError(f"{root / place} {fault}: `tenken archive verify` names all such files")
     refuse_other_systems(contract, root, sessions)
@@ -115,17 +115,19 @@ def known(name: str) -> Machine:
     return Machine(loader.load(name).expand(os.environ, strict=False))
 
 
-def known_sessions(root: Path, asked: list[str]) -> tuple[str, ...]:
-    """Sessions by name, each once. Raises AcceptError for one that the archive does not contain."""
+def known_sessions(root: Path, asked: list[str], system: str) -> tuple[str, ...]:
+    """Sessions by name, each once; `last` is the most recent one of the system. Raises AcceptError for one that the
+    archive does not contain."""
     if not root.is_dir():
         raise AcceptError(f"no archive at {root}: name the folder of the archive with --archive")
     there = {p.name for p in (root / archive.SESSIONS).glob("*") if p.is_dir()}
     there |= {record.session for record in archive.records(root)} if not set(asked) - {"last"} <= there else set()
-    names = [archive.last_session(root) or "last" if name == "last" else name for name in asked]
+    names = [archive.last_session(root, system) or "last" if name == "last" else name for name in asked]
     for name in names:
         if name not in there:
             latest = ", ".join(sorted(there)[-5:]) or "none"
-            raise AcceptError(f"no session '{name}' in {root}; most recent: {latest}")
+            which = f"session of system '{system}'" if name == "last" else f"session '{name}'"
+            raise AcceptError(f"no {which} in {root}; most recent: {latest}")
     return tuple(dict.fromkeys(names))
 
 

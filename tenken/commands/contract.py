@@ -49,7 +49,7 @@ def register(subparsers: Any) -> None:
     add.add_argument(
         "--session",
         metavar="ID",
-        help="draft only clauses that the checks of this session can test; `last`: the most recent session",
+        help="draft only clauses that the checks of this session can test; `last`: the system's most recent session",
     )
     add.add_argument(
         "--archive", type=packed.argument, metavar="DIR",
@@ -150,7 +150,7 @@ def _measured(system: System, archive: Path | None, session: str) -> list[Record
     """The values that a session measured on a system. Raises a TenkenError that lists the sessions if there is no such
     session."""
     root = archive or paths.archive_root()
-    (name,) = accept.known_sessions(root, [session])
+    (name,) = accept.known_sessions(root, [session], system.name)
     found = [record for record in records.records(root, system=system.name) if record.session == name]
     if not found:
         raise ContractError(f"session '{name}' has no record of system '{system.name}'")

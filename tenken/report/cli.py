@@ -130,14 +130,16 @@ def table(session: Any, most: int = 60) -> str:
     for why, count in kept.items():
         lines.append([FAIL, f"{count} test case{'s' if count > 1 else ''}", "", "", _line(why, 200)])
     for case in cases:
-        why = next((f.message for f in case.findings), "")
+        # the node has a column of its own
+        place = f"{', '.join(case.nodes[:3]) or case.where}: "
+        why = next((f.message for f in case.findings), "").removeprefix(place)
         lines.append(
             [
                 case.verdict,
                 _line(case.check),
                 _line(case.place),
                 _line(", ".join(case.nodes[:3]) or case.where),
-                _line(why, 90),
+                _line(why, 160),
             ]
         )
     parts = []

@@ -175,7 +175,7 @@ def _outcome(session: Session, found: Iterable[Score]) -> str:
         return "Nothing was run"
     if session.load_errors:
         return f"{_many(len(session.load_errors), 'check file')} did not load"
-    judged = [one for one in listed if one.verdict != RECORDED]
+    judged = [one for one in listed if one.verdict in (PASS, FAIL)]
     met = sum(one.verdict == PASS for one in judged)
     if failed:
         reach = f"; bounds met by {met} of {_many(len(judged), 'key figure')}" if judged else ""

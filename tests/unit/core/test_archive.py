@@ -192,3 +192,8 @@ def test_sessions_are_ordered_by_time(tmp_path):
         archive.write_file(archive.session_folder(tmp_path, name) / "plan.json", json.dumps({}))
     assert archive.last_session(tmp_path) == "20261121T000000Z-ff"
     assert archive.last_session(tmp_path / "none") is None
+    # another machine was measured since
+    record = tmp_path / "local" / "node" / "2026-11-20" / "Daxpy" / "235959-20261120T235959Z-00-0000aaaa.json"
+    archive.write_file(record, "{}")
+    assert archive.last_session(tmp_path, "local") == "20261120T235959Z-00"
+    assert archive.last_session(tmp_path, "v100") is None
