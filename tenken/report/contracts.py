@@ -31,6 +31,7 @@ from tenken.model.contract import Counted
 from tenken.model.job import short
 from tenken.model.record import Record
 from tenken.model.result import MetricValue, Result
+from tenken.model.verdicts import PASS, RECORDED
 from tenken.paths import REPORTS
 
 SCHEMA = Path(__file__).with_name("contract.schema.json")
@@ -616,9 +617,9 @@ def draft(
         )
     nodes = sum(p.node.count or 0 for p in system.partitions.values())
     lines = [
-        f"# Drafted by `tenken contract new --from {system.name}`: every target is a proposal. A target that has a",
-        "# reference is the bound of that reference; any other is the minimum efficiency that the suite",
-        "# accepts. Change targets as agreed, and state the agreement in `source`.",
+        f"# Drafted by `tenken contract new --from {system.name}`: every target is a proposal, and `source` states",
+        "# where it comes from: the bound of a reference, the minimum efficiency that the suite accepts, or a share",
+        "# of the measured value. Change targets as agreed, and state the agreement in `source`.",
         f'title: "Acceptance of {system.name}: {_quoted(system.title)}"',
         f"system: {system.name}",
         "parties:",
@@ -740,7 +741,7 @@ def _of_records(
     system: System, catalogue: Mapping[str, Program], measured: Iterable[Record], every: bool = False
 ) -> Iterator[Drafted]:
     """Each measured key metric with a reference or a floor, by check and coordinates; with `every`, those without one
-    too, as proposals. Ratios are omitted: contracts specify rates or times.
+    too, as proposals if their check is valid. Ratios are omitted: contracts specify rates or times.
     """
     seen: dict[Drafted, str] = {}
     points: dict[tuple[str, str, str, str], set[str]] = {}
@@ -758,7 +759,8 @@ def _of_records(
             place = (f"{program.name}.{metric.name}", metric.kind, record.check, record.environ)
             points.setdefault(place, set()).add(metric.at.text)
             criterion = judged[metric.id].criterion if metric.id in judged else None
-            if criterion is None and _worth_a_proposal(metric, result, program, every):
+            valid = record.verdict in (PASS, RECORDED)
+            if criterion is None and valid and _worth_a_proposal(metric, result, program, every):
                 open_.setdefault(place, []).append((metric, record))
             target = (criterion.low if metric.direction == "higher" else criterion.high) if criterion else None
             if metric.name not in program.key or criterion is None or not target or metric.unit in ("1", "%"):

@@ -273,6 +273,9 @@ def test_a_draft_leaves_open_what_a_program_chose() -> None:
     found = {one.metric: set(dict(one.at)) for one in drafted}
     assert found.pop("data_loading.best") == {"kind"}
     assert found and all(at == {"bytes"} for at in found.values()), found
+    # what is void proposes nothing
+    void = [replace(r, judgement=replace(r.judgement, verdict="INVALID")) for r in measured]
+    assert not list(contracts._of_records(loader.load("h200"), load_catalogue(), void, every=True))
 
 
 def test_points_with_nearly_one_target_are_one_clause_and_others_are_not(drafted):
