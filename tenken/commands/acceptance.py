@@ -188,7 +188,8 @@ def rounds(
         found = decided(agreed, root, state.sessions)
         after = remaining.open_clauses(found)
         left = max(after.values(), default=0) * state.longest
-        print(f"round {began + number}: {remaining.progress(found)}; about {left / 60:.0f} min left", flush=True)
+        rest = f"; about {max(1.0, left / 60):.0f} min left" if left else ""
+        print(f"round {began + number}: {remaining.progress(found)}{rest}", flush=True)
         idle = idle + 1 if after == before else 0
         if idle == 2:
             print("two rounds measured nothing that a clause lacks: it is not measured again", flush=True)

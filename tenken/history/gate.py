@@ -100,8 +100,10 @@ class Judged:
     @property
     def share(self) -> str:
         """Coverage of the verdict."""
-        count = len(self.history.series) - len(self.retired)
-        return f"{count - len(self.learning)} of {count} series judged"
+        kept = set(range(len(self.history.series))) - set(self.retired)
+        # one that ran only under invalid conditions has no value, and is not judged either
+        judged = sum(self.found.nights[row] > 0 or row in self.together for row in kept)
+        return f"{judged} of {len(kept)} series judged"
 
 
 @dataclass

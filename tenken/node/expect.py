@@ -13,6 +13,8 @@ from tenken.node.state import StateError, read
 SCHEMA = "tenken-node/1"
 FILE = Path("/etc/tenken/node.json")
 STATE = Path("/var/lib/tenken/node.json")
+#: Where examples/node/install.sh puts the programs.
+PROGRAMS = Path("/opt/tenken/programs")
 
 _NUMBER = (int, float)
 #: Keys, with the type of their values; for a list, that of its elements.
@@ -147,4 +149,4 @@ def of_system(name: str, partition: str) -> dict[str, Any]:
         and not one.parameters
         and one.published is None  # a published value of another machine does not apply to this node
     }
-    return result | ({"references": found} if found else {})
+    return result | ({"references": found} if found else {}) | {"programs": str(PROGRAMS)}

@@ -45,6 +45,14 @@ def hooks(folder: Path, body: str) -> Path:
     return folder / "hooks"
 
 
+def test_a_folder_without_programs_is_refused_before_anything_is_installed(tmp_path: Path) -> None:
+    """It said "installed", and nothing was ever measured."""
+    (tmp_path / "wheel").touch()
+    for wheel, said in (("wheel", "has none of stream, transfer, p2p, gemm"), ("none", "no wheel")):
+        ended = call(NODE / "install.sh", str(tmp_path / wheel), str(tmp_path), PATH=os.environ["PATH"])
+        assert ended.returncode == 1 and said in ended.stderr
+
+
 def call(hook: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([hook, *arguments], capture_output=True, text=True, env=env, check=False)
 

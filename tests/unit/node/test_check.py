@@ -181,6 +181,7 @@ def test_what_a_system_file_states_becomes_an_expectation(tmp_path: Path) -> Non
     tmp_path.chmod(0o755)
     made = expect.of_system("miyabi", "gpu")
     assert made["gpus"] == {"count": 1, "names": ["NVIDIA GH200 (120|480)GB"]} and made["host"]["cores"] == 72
+    assert f"{made['programs']}/" in (ROOT / "examples/node/install.sh").read_text()
     state.write(tmp_path / "node.json", made)
     assert expect.load(tmp_path / "node.json") == made
     with pytest.raises(StateError, match="miyabi has no partition cpu; allowed: gpu"):
