@@ -51,14 +51,11 @@ def measure_again(runner: Any, testcases: Sequence[Any], took: float, once: Call
     chosen = affordable(void, seconds)
     if len(chosen) < len(void):
         runner._printer.warning(
-            f"{len(void) - len(chosen)} INVALID check{'' if len(void) - len(chosen) == 1 else 's'} not measured again: that would take more than the "
-            f"{seconds:.0f} s that second attempts may take"
+            f"INVALID and not measured again: {len(void) - len(chosen)}, since second attempts may take {seconds:.0f} s"
         )
     if not chosen:
         return
-    runner._printer.separator(
-        "short double line", f"Measuring {len(chosen)} INVALID check{'' if len(chosen) == 1 else 's'} once more"
-    )
+    runner._printer.separator("short double line", f"Measuring what was INVALID once more: {len(chosen)}")
     for listener in runner.policy.task_listeners:
         getattr(listener, "on_again", lambda tasks: None)(chosen)
     budget.PACE.open_end()

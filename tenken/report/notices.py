@@ -37,9 +37,11 @@ def text(gate: Gate) -> str:
     lines = [f"Archive {gate.archive}: {gate.ingested.text}"]
     for one in gate.systems:
         states = ", ".join(f"{n} {state}" for state, n in sorted(one.states.items()))
+        nights = len(one.history.nights)
         lines.append(
             f"\n{one.history.system}, night of {one.night}: {len(one.history.series)} series over "
-            f"{len(one.history.nights)} night{'' if len(one.history.nights) == 1 else 's'}; {states} (a series is judged from its {gate.judged_from}th night on)"
+            f"{nights} night{'' if nights == 1 else 's'}; {states} "
+            f"(a series is judged from its {gate.judged_from}th night on)"
         )
         for finding in one.in_order():
             if sentences.was_withdrawn(one.history, finding):

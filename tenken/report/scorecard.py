@@ -181,7 +181,9 @@ def _outcome(session: Session, found: Iterable[Score]) -> str:
         reach = f"; bounds met by {met} of {_many(len(judged), 'key figure')}" if judged else ""
         return f"{failed} of {_many(len(session.told), 'check')} failed{reach}"
     if void:
-        return f"No fault found, but {void} of {_many(len(tests), 'check')} ran under conditions that void {'it' if len(tests) == 1 else 'them'}"
+        return (
+            f"No fault found, but {void} of {_many(len(tests), 'check')} ran under conditions that void a measurement"
+        )
     if session.incomplete or session.damaged:
         return "The run or its archive is incomplete"
     if all(case.verdict == WAIVED for case in tests):

@@ -94,7 +94,7 @@ def test_second_attempts_take_a_quarter_of_the_session_at_most(monkeypatch: pyte
         monkeypatch, [long, short, other], lambda case: Task(case.check.unique_name, 9, FAIL), took=1000
     )
     assert counted[0] is long and [task.check.judged.verdict for task in counted] == [INVALID, FAIL, FAIL]
-    assert "1 INVALID check(s) are not measured again" in said[0] and "250 s" in said[0]
+    assert "INVALID and not measured again: 1" in said[0] and "250 s" in said[0]
     assert measured(monkeypatch, [long], lambda case: pytest.fail("too long"), took=160)[0] == [long]
 
 
