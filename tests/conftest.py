@@ -47,6 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
     mark_the_parts(items)
+    if getattr(config.option, "loadgroup", False):
+        # tests alone in their group are handed out in this order: a long one at the end would run on one core
+        items.sort(key=lambda item: not item.get_closest_marker("slow"))
     yield
     keep_groups_together(config, items)
 

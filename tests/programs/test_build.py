@@ -1,4 +1,4 @@
-"""The build itself: unit tests, formatting, the revision, adding a program by adding a folder."""
+"""The build itself: unit tests, the revision, adding a program by adding a folder."""
 
 from __future__ import annotations
 
@@ -16,13 +16,6 @@ def test_unit_tests_of_common(build_dir: Path) -> None:
     print(checked([str(build_dir / "bin" / "tenken_unit")]))
 
 
-def test_sources_are_formatted() -> None:
-    patterns = ("src/**/*.h", "src/**/*.cpp", "src/**/*.cu*", "tests/programs/**/*.h", "tests/programs/**/*.cpp")
-    files = sorted(str(file) for pattern in patterns for file in ROOT.glob(pattern))
-    assert files
-    checked([tool("clang-format"), "--dry-run", "-Werror", *files])
-
-
 def test_nothing_is_built_again_without_a_change(build_dir: Path) -> None:
     with locked(build_dir):
         again = build(build_dir)
@@ -30,6 +23,7 @@ def test_nothing_is_built_again_without_a_change(build_dir: Path) -> None:
 
 
 @pytest.mark.plain
+@pytest.mark.slow
 def test_a_new_program_is_a_new_folder_and_installs(build_dir: Path, tmp_path: Path) -> None:
     """src/ without its history and with one more folder: it is found, built and installed."""
     source = tmp_path / "tree" / "src"

@@ -388,6 +388,7 @@ def test_gpudirect_storage_that_is_asked_for_is_never_replaced(go: Run) -> None:
     assert outcome.code == 3 and "no GPUDirect Storage" in outcome.stdout
 
 
+@pytest.mark.slow
 def test_hdf5_writes_and_reads_past_the_page_cache(go: Run, build_dir: Path, direct_hdf5: dict[str, str]) -> None:
     outcome = go("snapshot_io", "--methods", "hdf5_direct,hdf5_sec2", env=direct_hdf5)
     assert outcome.code == 0 and outcome.document is not None, outcome.stdout + outcome.stderr

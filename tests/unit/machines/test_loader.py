@@ -22,11 +22,9 @@ WITHOUT_GPUS = {"miyabi-c"}
 RETIRED = {"reedbush-h", "reedbush-l", "tsubame3"}
 
 
-@pytest.fixture
-def systems(src: Path, tmp_path: Path) -> dict[str, System]:
-    # Until a program exists, the stub provides its metrics.
-    real = PROGRAMS if (PROGRAMS / "stream" / "metrics.yaml").is_file() else src
-    return loader.load_all(src=real, cache_folder=tmp_path / "cache")
+@pytest.fixture(scope="module")
+def systems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, System]:
+    return loader.load_all(src=PROGRAMS, cache_folder=tmp_path_factory.mktemp("cache"))
 
 
 def test_all_machines_are_there_and_right(systems: dict[str, System]) -> None:
