@@ -11,9 +11,10 @@ import pytest
 from tenken.machines import draft, limits, loader
 from tenken.machines.model import Partition, System
 from tenken.reframe.machine import Machine
-from tenken.reframe.plan import describe_checks, make_plan
+from tenken.reframe.plan import make_plan
 from tests.machine_fixtures import judge
 from tests.machine_fixtures.machine import FixtureMachine, machines
+from tests.support.reframe import all_checks
 
 pytestmark = pytest.mark.xdist_group("described")  # one worker creates the files that this module shares
 
@@ -37,9 +38,7 @@ def described(tmp_path_factory) -> Callable[[str], FixtureMachine]:
 @pytest.fixture(scope="module")
 def checks() -> list[dict[str, Any]]:
     """All checks as ReFrame lists them."""
-    found, errors = describe_checks(None)
-    assert not errors
-    return found
+    return all_checks(None)
 
 
 def test_the_set_is_large_enough():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 
 from tenken.archive import records as archive
 from tenken.paths import ROOT
+from tenken.reframe.plan import describe_checks
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,14 @@ class Outcome:
         cases = [c for run in self.report.get("runs", []) for c in run["testcases"] if c["name"].startswith(name)]
         assert len(cases) == 1, [c["name"] for c in cases]
         return cases[0]
+
+
+@functools.cache
+def all_checks(mode: str | None) -> list[dict[str, Any]]:
+    """All checks as ReFrame describes them in a mode. It takes 6 s: the tests that ask for it share a worker."""
+    found, errors = describe_checks(mode)
+    assert not errors
+    return found
 
 
 def reframe(

@@ -11,14 +11,15 @@ import pytest
 
 from tenken.machines import loader
 from tenken.machines.model import System
-from tenken.reframe.plan import Plan, describe_checks, in_columns, make_plan
+from tenken.reframe.plan import Plan, in_columns, make_plan
+from tests.support.reframe import all_checks
 
-pytestmark = pytest.mark.xdist_group("selection")  # one worker creates the files that this module shares
+pytestmark = pytest.mark.xdist_group("described")  # one worker asks ReFrame for all checks
 
 
 @pytest.fixture(scope="module")
 def described() -> dict[str, list[dict[str, Any]]]:
-    return {mode: describe_checks(mode)[0] for mode in ("quick", "published")}
+    return {mode: all_checks(mode) for mode in ("quick", "published")}
 
 
 def with_nodes(name: str, partition: str, **facts: int) -> System:
@@ -78,7 +79,7 @@ def test_checks_are_listed_by_partition_in_columns(described) -> None:
 def test_what_another_mode_measures_is_not_selected(described: dict[str, list[dict[str, Any]]]) -> None:
     system = with_nodes("miyabi", "gpu", count=1000)
     four = "StencilNodes %way=mpi %num_nodes=4 %scaling=weak"
-    everything = describe_checks(None)[0]
+    everything = all_checks(None)
     assert lacking(make_plan(system, everything, [], None))[four] == ("mode published",)
     assert four in make_plan(system, described["published"], [], "published").applicable
 
@@ -92,7 +93,8 @@ def test_a_quick_look_has_one_problem_of_each_compute_check(
         f"Gemm %gpus_at={variant}", f"StreamCuda %gpus_at={variant}", "HplMxp %low=fp16", "Hpl %size=small"
     }  # fmt: skip
     if gpus > 1:
-        assert lacking(plan)["Gemm %gpus_at=one_by_one"] == ("one GPU per node (mode quick measures several at once)",)
+        (why,) = lacking(plan)["Gemm %gpus_at=one_by_one"]
+        assert why == "a single GPU per node (mode quick measures several at once)"
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 8])
