@@ -38,7 +38,7 @@ _PRUNED = re.compile(r"# pruned ([0-9a-f]{64})  (\S+)")
 _FILE = re.compile(r"([0-9a-f]{64})  (\S+)")
 #: Maximum length of a line in bytes.
 _LONGEST = 4096
-#: File systems without locks: a session has one writer, and its lines are written at once.
+#: Errors of file systems without locks. A session has one writer there, and each line is written by one call.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 

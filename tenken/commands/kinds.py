@@ -45,7 +45,10 @@ def register(subparsers: Any) -> None:
     )
     add.add_argument("--site", required=True, help="name of the site, as shown to others: letters, digits, . , ( ) -")
     add.add_argument(
-        "--archive", type=Path, nargs="+", help="folders or .tar.xz of archives; nodes of two are two machines"
+        "--archive",
+        type=Path,
+        nargs="+",
+        help="folders or .tar.xz of archives; nodes of different archives count as different",
     )
     add.add_argument("--file", type=Path, default=kinds.FILE, help="default: systems/kinds.yaml")
     add.set_defaults(func=add_site)

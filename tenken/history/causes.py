@@ -19,7 +19,8 @@ from tenken.history.parts import COMMON, nodes_of, shared
 from tenken.history.record_parser import FINGERPRINT
 from tenken.history.siblings import Together
 
-#: A fingerprint that changed within this many nights of a shift coincides with it: a shift is dated to a night or two.
+#: A fingerprint that changed within this many nights of a shift coincides with it, since the date of a shift is known
+#: to a night or two.
 NEAR = 2
 #: ... and explains it if at least these fractions hold: moved series that had the change, and series with the change
 #: that moved.

@@ -243,7 +243,7 @@ def below_kind(known: Known | None, result: Result, metric: MetricValue, name: s
     below = 100 * (1 - metric.value / known.middle)
     text = (
         f"{metric.id} = {metric.value:.6g} {metric.unit} is {below:.1f} % below the {len(known.values)} {name} known, "
-        f"whose middle is {known.middle:.6g} and whose least is {min(known.values):.6g}"
+        f"whose median is {known.middle:.6g} and whose lowest is {min(known.values):.6g}"
     )
     return [say(RECORDED, result, text, metric)]
 

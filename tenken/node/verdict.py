@@ -39,8 +39,8 @@ NVLINK_REPLAYS_PER_HOUR = 10
 #: the InfiniBand specification allows; faster links correct theirs before they count.
 FLAPS = 2
 PORT_ERRORS_PER_HOUR = 120
-#: From this number of corrected errors per hour on they are a storm: each one costs time, and drivers do not suppress
-#: so many for long. Ours.
+#: This number of corrected errors per hour is a storm: each one costs time, and drivers do not suppress that many for
+#: long. The threshold is ours.
 CORRECTED_PER_HOUR = 1000
 #: An idle GPU this close to its slowdown temperature is not cooled.
 IDLE_BELOW_SLOWDOWN_C = 5

@@ -104,8 +104,8 @@ def batches(found: Acceptance, offered: Iterable[Offered], mode: str = "") -> li
 
 
 def next_round(found: Acceptance, offered: Iterable[Offered], mode: str, now: datetime) -> list[Batch]:
-    """The sessions of the next round. Once all clauses have their runs and the hours of stability have passed, one
-    session of all clauses that are compared.
+    """The sessions of the next round. Once all clauses have their runs and the hours of stability have passed, this is
+    one session of all clauses whose first and last runs are compared.
     """
     there = list(offered)
     due = stability_due(found)

@@ -44,7 +44,7 @@ struct Halo {
     int points = 0;                     ///< received, and sent
 };
 
-/// The part of one level of rank `rank`.
+/// Rank `rank`'s part of one level.
 struct Part {
     Box box;
     Halo halo;

@@ -23,9 +23,9 @@ USUAL, _FAR_USUAL, _USUAL_WEIGHT = 0.25, 0.002, 10.0
 #: the permitted rate: no other window can find a step as soon (docs/statistics.md has the table).
 SHORT = np.array([length <= 3 for _, length in WINDOWS])
 _NEARER, _SHARE = 0.8, np.where(SHORT, 2.0, 1.0)
-_KNOWN = 2000  # single values of a fleet from which half of that is granted: few show nothing of the tail
-#: Means of this many values are neither short, nor long enough to be normal for any skewness of the values; values
-#: beyond the threshold contain no information about it, and two of them at once are counted separately.
+_KNOWN = 2000  # single values of a fleet needed for half of that rate: fewer show nothing of the tail
+#: Windows of this many values are not short, and not long enough for their means to be normal if the values are skewed.
+#: Values beyond the threshold contain no information about it, and two of them at once are counted separately.
 _SKEWED = np.array([kind == "mean" and 3 < length < 10 for kind, length in WINDOWS])
 _FINE = 20  # bins of a reach at which pairs of values are counted
 _FAR_SHARE = 0.01  # of single values: bins that show in which series they stray far

@@ -51,7 +51,7 @@ def devices(count: int, sites: int, value: float = 4382.0) -> Known:
     ("known", "factor", "expected", "says"),
     [
         (devices(7, 1), 0.99, PASS, ""),
-        (devices(7, 1), 0.96, PASS, "% below the 7 NVIDIA H200 known, whose middle is"),
+        (devices(7, 1), 0.96, PASS, "% below the 7 NVIDIA H200 known, whose median is"),
         (devices(DEVICES, 1), 0.96, PASS, "% below the 20 NVIDIA H200 known"),  # of one site
         (devices(DEVICES - 1, 2), 0.96, PASS, "% below the 19 NVIDIA H200 known"),
         (devices(DEVICES, 2), 0.99, PASS, ""),

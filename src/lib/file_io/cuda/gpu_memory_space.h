@@ -77,7 +77,7 @@ class GpuMemorySpace : public MemorySpace {
   public:
     /// Sizes by start address.
     typedef std::map<char*, std::uint64_t> Allocations;
-    /// @param allocations of a side whose memory this one also moves
+    /// @param allocations those of another side, whose memory this one also moves
     GpuMemorySpace(tenken::cuda::Gpu& gpu, int threads, std::shared_ptr<const CuFile> cufile, bool native,
                    std::shared_ptr<Allocations> allocations = std::make_shared<Allocations>())
         : gpu_(gpu),
