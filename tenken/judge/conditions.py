@@ -395,7 +395,7 @@ def times(result: Result, program: Program) -> Iterator[str]:
     if begin is None or end is None:
         return
     run, slack = end - begin, SLACK_S if "." in result.started and "." in result.finished else ROUNDED_S
-    for where, total, count in _spans(result):
+    for where, total, count in _spans(result, program):
         if total > run + slack:
             yield f"{where}: its {count} samples take {total:.4g} s together; the run took {run:.4g} s"
     timed = [one for one in result.series if one.seconds and one.samples]
@@ -425,7 +425,7 @@ def times(result: Result, program: Program) -> Iterator[str]:
         yield f"all samples take {total:.4g} s together; the run took {run:.4g} s"
 
 
-def _spans(result: Result) -> Iterator[tuple[str, float, int]]:
+def _spans(result: Result, program: Program) -> Iterator[tuple[str, float, int]]:
     """What was measured sequentially: name, seconds, samples. Points of one metric are sequential, but for parts of the
     same time, which may overlap; in results that state only values, so are the samples of each value."""
     if not result.series:
@@ -436,8 +436,11 @@ def _spans(result: Result) -> Iterator[tuple[str, float, int]]:
     found: dict[str, list[float]] = defaultdict(list)
     for one in result.series:
         if one.seconds:
-            part = f" {one.at['part']}" if "part" in one.at else ""
-            found[f"{one.subject.place}: {one.name}{part} by the clock of the {one.clock or 'host'}"] += one.samples
+            declared = program.metrics.get(one.name)
+            # a time that may be 0 is a part of another one
+            alone = declared is not None and declared.sign == "zero"
+            name = " ".join((one.name, *(map(str, one.at.values()) if alone else ())))
+            found[f"{one.subject.place}: {name} by the clock of the {one.clock or 'host'}"] += one.samples
     for where, samples in found.items():
         yield where, sum(samples), len(samples)
 
