@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -54,6 +56,12 @@ def night(tmp_path: Path):
 
     start.folder = tmp_path  # type: ignore[attr-defined]
     return start
+
+
+def children(pid: int) -> list[int]:
+    """A process and all that it started."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(one for child in found for one in children(int(child)))]
 
 
 def log(folder: Path) -> str:
@@ -181,15 +189,18 @@ def test_a_night_ends_at_its_hard_limit_and_reports_what_there_is(night):
     assert "Tenken: verdicts" in log(night.folder)
 
 
-def test_sigterm_reaches_reframe_and_the_night_says_so(night):
-    """ReFrame and its jobs continued, while the lock named a process that was gone."""
+@pytest.mark.parametrize("group", [False, True])
+def test_sigterm_reaches_reframe_and_the_night_says_so(night, group):
+    """ReFrame and its jobs continued, while the lock named a process that was gone. systemd signals all at once."""
     process = night(SLEEP="60")
     until = time.time() + 20
     while "reframe -c checks" not in (log(night.folder) if list(night.folder.rglob("*.log")) else ""):
         assert time.time() < until
         time.sleep(0.05)
     time.sleep(0.5)
-    process.terminate()
+    for pid in children(process.pid) if group else [process.pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
     process.communicate(timeout=20)
     assert process.returncode != 0
     assert "jobs cancelled" in log(night.folder) and "Tenken: verdicts" in log(night.folder)

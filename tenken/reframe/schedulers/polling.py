@@ -29,6 +29,7 @@ from reframe.core.schedulers import Job, JobScheduler
 from tenken.archive.records import safe_name
 from tenken.machines.model import Patience
 from tenken.model import job_exit
+from tenken.model.job import short
 from tenken.paths import archive_root
 from tenken.reframe import joblines
 from tenken.reframe.schedulers import ledger, lost
@@ -534,7 +535,7 @@ class Follower:
         """How far a node's clock is off, if that is certain: the job began before it was submitted, or after now."""
         if began is None or job.submit_time is None:
             return None
-        where = ",".join(job.nodelist[:1]) or "its node"
+        where = short(",".join(job.nodelist[:1])) or "its node"
         if (behind := job.submit_time - began) > CLOCK_S:
             return f"the clock of {where} is at least {behind:.0f} s behind this host's"
         if (ahead := began - self.clock()) > CLOCK_S:

@@ -263,7 +263,7 @@ def test_a_reservation_of_pbs_that_has_not_begun_begins(queue: str, kind: Waitin
 # -- clocks, nodes, starts -------------------------------------------------------------------------------------------
 
 
-def marks(began: float, nodes: str = "pn1", end: bool = True) -> str:
+def marks(began: float, nodes: str = "pn1.site.org", end: bool = True) -> str:
     lines = [f"TENKEN-BEGIN token=t host={nodes} time={began:.3f} job=53.s", f"TENKEN-NODES {nodes}"]
     return (
         "\n".join(
