@@ -14,6 +14,7 @@ from tenken.campaign.journal import Unit
 from tenken.campaign.queue import JobScript, Refused
 from tenken.commands import campaign_queues as queues
 from tenken.machines import loader
+from tenken.model.job import job_name
 from tenken.model.job_exit import NO_STAGE
 from tenken.reframe import configuration
 from tenken.reframe.build import built_key, built_once
@@ -86,6 +87,20 @@ def test_of_several_limits_of_pbs_the_one_that_binds_counts(monkeypatch, server,
     one = queue("miyabi")
     one.partition = replace(one.partition, access=("-q gpu",))
     assert one.limits().queued == most
+
+
+@pytest.mark.parametrize(
+    ("system", "answer"),
+    [
+        ("pegasus", "RequestID ReqName UserName Queue\n7.nqsv {} me gen 0 RUN -\n8.nqsv izanagi- me gen 0 RUN -\n"),
+        ("tsubame3", "<job_list><JB_job_number>7.nqsv</JB_job_number><JB_name>{}</JB_name></job_list>"),
+    ],
+)  # fmt: skip
+def test_a_job_of_a_campaign_is_found_by_the_eight_characters_of_its_name(monkeypatch, system, answer):
+    name = job_name("0123456789abcdef")
+    number = "7" if system == "tsubame3" else "7.nqsv"
+    monkeypatch.setattr(queues.command, "run", lambda *args: answer.format(name).replace("7.nqsv", number))
+    assert queue(system, "--job-host={node}").tagged("x") == {name: number} and len(name) == 8
 
 
 def test_what_can_never_be_taken_is_told_from_what_is_taken_later(monkeypatch):
