@@ -40,7 +40,7 @@ GUESS_WEIGHS = 10
 #: Assumed seconds between two checks, and the number of shares that weigh as much as those used so far.
 BETWEEN, SHARES_WEIGH = 0.7, 60.0
 #: Characters of a reason.
-LONGEST = 160
+LONGEST = 240
 
 _BUILDING = re.compile(r"^\[\s*(\d+)/(\d+)\]|^\[\s*(\d+)%\]", re.M)
 
