@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tenken.paths import ROOT
+from tests.support.oracles import small_caches
 from tests.support.reframe import reframe
 
 #: What each part may import besides itself: docs/architecture.md draws it. Some are of everybody.
@@ -179,7 +180,7 @@ def test_a_check_outside_of_the_checkout_runs(tmp_path: Path) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     (folder / "ours.py").write_text(OUTSIDE_CHECK)
-    outcome = reframe("-r", "--system", "local", folder=tmp_path, checks=str(folder))
+    outcome = reframe("-r", "--system", "local", folder=tmp_path, checks=str(folder), **small_caches(tmp_path))
     (record,) = outcome.records
     # on a loaded machine a measurement may be INVALID: the check ran, and was judged
     assert record.check == "OurDaxpy" and record.verdict in ("PASS", "RECORDED", "INVALID"), outcome.output
