@@ -181,9 +181,9 @@ def test_a_check_outside_of_the_checkout_runs(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "ours.py").write_text(OUTSIDE_CHECK)
     outcome = reframe("-r", "--system", "local", folder=tmp_path, checks=str(folder), **small_caches(tmp_path))
-    (record,) = outcome.records
-    # on a loaded machine a measurement may be INVALID: the check ran, and was judged
-    assert record.check == "OurDaxpy" and record.verdict in ("PASS", "RECORDED", "INVALID"), outcome.output
+    # on a loaded machine a measurement may be INVALID, and is repeated: the check ran, and was judged
+    assert {one.check for one in outcome.records} == {"OurDaxpy"}
+    assert {one.verdict for one in outcome.records} <= {"PASS", "RECORDED", "INVALID"}, outcome.output
 
 
 def test_the_walk_of_one_number_names_types_that_are_there() -> None:

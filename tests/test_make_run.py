@@ -13,6 +13,7 @@ import pytest
 
 from tenken.paths import ROOT
 from tests.programs.conftest import after_host_build
+from tests.support.oracles import small_caches
 
 pytestmark = [pytest.mark.run, pytest.mark.slow, pytest.mark.build, pytest.mark.xdist_group("make run")]
 
@@ -36,6 +37,8 @@ def clone(tmp_path_factory) -> Path:
 def make(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     # ccache's objects of this checkout serve the clone, if both have the same base
     there = {"CCACHE_BASEDIR": str(clone)} if "CCACHE_DIR" in os.environ else {}
+    # arrays no larger than for a machine with caches of 24 MiB
+    there |= small_caches(clone.parent)
     return subprocess.run(
         ["make", *arguments], cwd=clone, env=clean_environment(**there), capture_output=True, text=True, check=False,
         timeout=1800,  # limit for a run that hangs: the normal duration depends on other load
