@@ -51,8 +51,10 @@ def between(
 
 
 def test_data_is_counted_in_words_of_four_bytes_and_less_what_flows_at_rest(tmp_path: Path) -> None:
-    quiet = between(tmp_path, {"port_xmit_data": 1000}, {"port_xmit_data": 2000}, {"port_xmit_data": 1000})
-    assert quiet.traffic["sent_bytes"] == 4000 and quiet.faults() == [] and quiet.unknown() == []
+    after = {"port_xmit_data": 2000, "port_rcv_data": 1500, "port_xmit_wait": 7}
+    quiet = between(tmp_path, {"port_xmit_data": 1000}, after, {"port_xmit_data": 1000})
+    assert quiet.traffic == {"sent_bytes": 4000, "received_bytes": 6000, "wait_ticks": 7}
+    assert quiet.faults() == [] and quiet.unknown() == []
     # 10 words in the second before: 100 of those in the 10 s are others'
     busy = between(tmp_path, {"port_xmit_data": 1000}, {"port_xmit_data": 2000}, {"port_xmit_data": 990})
     assert busy.traffic["sent_bytes"] == 4 * 900
@@ -129,16 +131,18 @@ def test_ethernet_and_slingshot(tmp_path: Path) -> None:
         files: dict[str, object] = {
             "net/eth0/type": 1, "net/eth0/operstate": "up", "net/eth0/speed": 25000, "net/eth0/device/x": "",
             "net/eth0/carrier_down_count": 1, "net/eth0/statistics/rx_crc_errors": crc,
-            "net/eth0/statistics/tx_bytes": 70, "net/eth0/statistics/rx_bytes": 0,
+            "net/eth0/statistics/tx_bytes": 70, "net/eth0/statistics/rx_bytes": octets,
             "cxi/cxi0/device/port/link": 1, "cxi/cxi0/device/port/speed": "BS_200G",
             "cxi/cxi0/device/telemetry/hni_pcs_uncorrected_cw": f"{words}@100.5",
             "cxi/cxi0/device/telemetry/hni_sts_tx_ok_octets": f"{octets}@100.5",
+            "cxi/cxi0/device/telemetry/hni_sts_rx_ok_octets": f"{2 * octets}@100.5",
         }  # fmt: skip
         return tree(tmp_path, {f"sys/class/{name}": value for name, value in files.items()})
 
     lines = [*at(BEFORE, put(0, 3, 10), 100.0), *at(AFTER, put(2, 4, 510), 110.0)]
     cxi, ethernet = changes_of(lines)
     assert (cxi.kind, cxi.gbit_s, cxi.traffic["sent_bytes"]) == ("cxi", 200, 500)
+    assert (cxi.traffic["received_bytes"], ethernet.traffic["received_bytes"]) == (1000, 500)
     assert cxi.faults() == ["hni_pcs_uncorrected_cw 1 (code words that error correction could not mend)"]
     assert (ethernet.gbit_s, ethernet.traffic["sent_bytes"]) == (25, 0)
     assert ethernet.faults() == ["rx_crc_errors 2 (frames with a wrong checksum)"]

@@ -92,6 +92,13 @@ def test_a_series_of_seconds_becomes_the_rate_of_its_unit() -> None:
     assert engine.in_unit(replace(seconds, seconds=False), "W") == (0.5, 2.0)
 
 
+@pytest.mark.parametrize(("program", "name", "best"), [("stream", "triad", 100.0), ("p2p", "latency", 0.0)])
+def test_a_value_has_the_quantiles_of_its_samples(program: str, name: str, best: float) -> None:
+    declared = catalogue.program(program).metrics[name]
+    made = engine.value_of(name, Subject("gpu", 0), Coordinates(), [*range(100, -1, -1)], declared)
+    assert (made.median, made.p5, made.p95, made.best, made.count) == (50.0, 5.0, 95.0, best, 101)
+
+
 def test_a_comparison_has_the_tolerance_of_the_catalogue_alone() -> None:
     raw = {**host_document(), "schema": results.SCHEMA, "series": [], "provenance": {}}
     raw["verification"] = [{"name": "y, every element, against runs x a x", "error": 0.0}, {"name": "z", "error": 0.0}]

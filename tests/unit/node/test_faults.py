@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tenken.node import verdict
 from tenken.node.probe import Answer
 from tenken.node.verdict import BAD, LINE, NOTE, UNSURE, status
 from tests.unit.node import replay
@@ -309,6 +310,15 @@ def test_a_fault_is_named_in_one_line(node: Node, what: str, plant: Plant, line:
     assert {f.device for f in found if f.severity == BAD} == {line.partition(": ")[0]}
     assert status(found) == 1
     assert found[0].line == f"tenken: {line}" and len(found[0].line) <= LINE  # whole, not cut
+
+
+@pytest.mark.parametrize(
+    ("new", "seconds", "severity"), [(1000, 10, NOTE), (1001, 10, BAD), (4000, 4 * 3600, NOTE), (4001, 4 * 3600, BAD)]
+)
+def test_corrected_errors_are_a_storm_by_the_hour(node: Node, new: int, seconds: float, severity: str) -> None:
+    was = node.last["gpus"][3]
+    gpu = {**was, "ecc_corrected": was["ecc_corrected"] + new}
+    assert [found for found, _ in verdict._memory_errors(gpu, was, seconds)] == [severity]
 
 
 @pytest.mark.parametrize(("what", "plant", "line"), CHANGES, ids=[what for what, _, _ in CHANGES])

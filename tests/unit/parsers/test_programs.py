@@ -107,6 +107,11 @@ def test_gpu_burn_gives_rates_states_and_errors_of_each_gpu() -> None:
     )
     found = gpu_burn.parse(bad)
     assert (found.states, found.errors) == (("OK", "FAULTY"), (0, 12))
+    # a report counts those since the one before
+    assert gpu_burn.parse(bad.replace("errors: 0 - 0   temps: 55", "errors: 0 - 40  (WARNING!)  temps: 55")).errors == (
+        0,
+        40,
+    )
     died = bad.replace("- 1124 (50300 Gflop/s)", "- -1 (0 Gflop/s)").replace("12  (WARNING!)", "-1  (DIED!)")
     assert gpu_burn.parse(died).errors == (0, 1)
     # if a GPU died, the number is arbitrary; after a note the blank before the hyphen is missing
