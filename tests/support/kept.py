@@ -25,7 +25,7 @@ TWO_QUICK = ROOT / "tests" / "data" / "h200-two-quick.tar.xz"
 #: Launches of DGEMM on two GPUs, before and after algorithms were compared one at a time.
 LAUNCHES = ROOT / "tests" / "data" / "h200-gemm-launches.tar.xz"
 VERSION_2 = ROOT / "tests" / "data" / "h100-two-v2.tar.xz"
-#: Four H100, of whose values no threshold was made.
+#: Four H100, of which only the floors of NCCL from four ranks on and of training were made.
 FOUR = ROOT / "tests" / "data" / "h100-four-quick.tar.xz"
 #: Third-party programs on two H100, and ours next to them.
 FIELD = ROOT / "tests" / "data" / "h100-field.tar.xz"

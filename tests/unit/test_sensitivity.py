@@ -86,13 +86,13 @@ ALSO = {"nccl": 0.80, "training": 0.70}
 
 @cache
 def fresh() -> dict[str, Record]:
-    """A healthy run that set no threshold, on four H100: of each program the run on most GPUs."""
+    """A healthy run on four H100 that set the thresholds of NCCL and training alone: the run on most GPUs of each."""
     runs = sorted(sensitivity.runs(["h100-four-quick"]), key=lambda one: len(one.result.devices) if one.result else 0)
     return {one.program: one for one in runs}
 
 
 @pytest.mark.parametrize("program", {**BARS, **ALSO})
-def test_the_bars_hold_on_gpus_that_set_no_threshold(program: str) -> None:
+def test_the_bars_hold_on_gpus_that_set_hardly_any_threshold(program: str) -> None:
     if program == "spmv":  # not among them
         assert program not in fresh()
         return
