@@ -173,7 +173,7 @@ def with_records(listed: Sequence[Listed], archives: Iterable[Path]) -> list[Lis
                 if one.row.run is None or (at in found and (lacks or not found[at].startswith(LACKS))):
                     continue
                 own = one.row.metric or (record.mode == MODE and record.check.split(" ")[0] == one.row.run.check)
-                if own and published.measured(one.row, systems[one.row.system], result):
+                if own and published.measured(one.row, systems.get(one.row.system), result):
                     found[at] = f"{LACKS}{lacks}; {where}" if lacks else where
     return [replace(one, measured=found.get(at, "")) for at, one in enumerate(listed)]
 

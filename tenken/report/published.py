@@ -61,12 +61,13 @@ class Panel:
     """The coordinate on the x axis; `repetition`; empty: the rows themselves."""
 
 
-def measured(row: Row, system: System, result: Result) -> bool:
+def measured(row: Row, system: System | None, result: Result) -> bool:
     """Whether a result contains the row: a value at the coordinates of its reference or, for a row without a reference,
-    everything that the row requests from its job.
+    everything that the row requests from its job. `system`: None if no file describes it (`local`).
     """
     if row.metric:
-        return any(True for reference in row.references(system) for _ in _measured(row, reference, [result]))
+        references = row.references(system) if system is not None else ()
+        return any(True for reference in references for _ in _measured(row, reference, [result]))
     asked = row.run.asked if row.run else {}
     values = {key: value if isinstance(value, list) else [value] for key, value in asked.items()}
     return bool(values) and all(str(result.parameters.get(key)) in map(str, each) for key, each in values.items())
