@@ -159,7 +159,12 @@ GPU = {
     "nccl": Case(
         "nccl", "--gpus 0,1 --min-bytes 1Mi --max-bytes 1Mi", but={COLD: {"all_gather", "sendrecv", "reduce_scatter"}}
     ),
-    "spmv_gpu": Case("spmv", f"{ONE} --matrices poisson27:8 --variants csr_row,sell", but={COLD: {"spmv"}}),
+    # what is done once is prepared once
+    "spmv_gpu": Case(
+        "spmv",
+        f"{ONE} --matrices poisson27:8 --variants csr_row,sell",
+        but={UNSEEN: {"prepare"}, COLD: {"prepare", "spmv"}},
+    ),
     "stencil_gpu": Case(
         "stencil",
         "--backend cuda --gpus 0,1 --exchange host,p2p --nx 64 --ny 64 --nz 64 --bt 2 --steps 4 --phase-blocks 1",
