@@ -108,7 +108,18 @@ def test_samples_are_cut_to_what_the_judgement_requires() -> None:
     warm = {"warmup-seconds": 5, "variant-warmup-seconds": 0.05}
     assert budget.fitted(warm, 0.4, 1) == {"warmup-seconds": 2} and budget.fitted(warm, 1.5, 1) == {}
     assert budget.fitted({"warmup-seconds": 1}, 0.1, 1) == {"warmup-seconds": 0.3}
+    assert budget.fitted({"flips": 300}, 0.4, 1) == {"flips": 120} and budget.fitted({"flips": 60}, 0.4, 1) == {}
     assert program("stream").most_required == 100 and program("data_loading").most_required == 3
+
+
+@pytest.mark.parametrize(("cores", "waived"), [(16, True), (20, False), (None, False)])
+def test_threads_without_a_core_are_not_measured(cores: int | None, waived: bool) -> None:
+    check = next(cls for cls in classes() if cls.__name__ == "OverlapRanksPublished")
+    said: list[str] = []
+    node = SimpleNamespace(cores=20, machine=SimpleNamespace(cores=cores), waive=said.append)
+    check.need_a_core_for_each_thread(node)
+    reason = f"needs more ranks: four of five threads need 20 cores; a node has {cores}"
+    assert said == ([reason] if waived else [])
 
 
 def test_a_check_asks_for_what_it_passes_on() -> None:
