@@ -49,6 +49,8 @@ class Outcome:
     seconds: float = 0.0
     values: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    took: dict[str, float] = field(default_factory=dict)
+    """Seconds of each measuring program."""
     unknown: list[str] = field(default_factory=list)
     gpus: int = 0
     braked: str = ""
@@ -174,7 +176,7 @@ def _measure(
     folder, history = Path(wanted["programs"]), dict((last or {}).get("measured") or {})
     first = measure.run(folder, idle, until, machine.steps)
     outcome.findings += _of_programs(first)
-    outcome.values, outcome.left_out = first.values, first.left_out
+    outcome.values, outcome.left_out, outcome.took = first.values, first.left_out, first.seconds
     slow = dict(low(first.values, wanted, history))
     if slow:
         # measured again before it is reported: something else may have run for a moment

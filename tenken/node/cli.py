@@ -264,6 +264,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
             {"severity": f.severity, "device": f.device, "uuid": f.uuid, "reason": f.reason} for f in outcome.findings
         ],
         "values": {name: float(f"{value:.5g}") for name, value in outcome.values.items()},
+        "measuring_seconds": {name: round(seconds, 2) for name, seconds in outcome.took.items()},
         "not_measured": outcome.left_out,
         "unknown": outcome.unknown,
     }

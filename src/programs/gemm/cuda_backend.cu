@@ -159,7 +159,6 @@ class GpuPlace : public Place {
         if (chosen_ == candidates_.size()) refuse();
         stream_->synchronize();
         call_seconds_ = seconds_of(1);
-        run_for(heat_seconds);
         return "number " + std::to_string(chosen_ + 1) + " of " + std::to_string(candidates_.size()) +
                " proposed, none else tried; " + describe_chosen();
     }

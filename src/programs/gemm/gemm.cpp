@@ -100,9 +100,9 @@ class Gemm : public tenken::Program {
             } else {
                 choice = place.choose(std::max(minimum_stretch, sustained_seconds_),
                                       sustained_seconds_ >= minimum_stretch);
+                if (backend_name_ != "host")
+                    std::this_thread::sleep_for(std::chrono::duration<double>(rest_seconds));
             }
-            if (backend_name_ != "host")
-                std::this_thread::sleep_for(std::chrono::duration<double>(rest_seconds));
         }
         worker.synchronize();
         if (!missing.empty()) {

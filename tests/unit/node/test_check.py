@@ -339,6 +339,7 @@ def test_values_are_medians_of_the_node_s_own_gpus(tmp_path: Path) -> None:
     found = measure.run(tmp_path, IDLE, time.monotonic() + 5, STEPS)
     assert found.values == {"stream.triad.gpu6": pytest.approx(4.4)}
     assert found.left_out == {"p2p peer": f"no program {tmp_path / 'p2p'}"}
+    assert list(found.seconds) == ["stream cuda"] and 0 < found.seconds["stream cuda"] < 5
     program(tmp_path, "p2p")
     assert measure.run(tmp_path, IDLE, time.monotonic() + 5, STEPS).left_out == {"p2p peer": "needs 3 idle GPUs"}
 
