@@ -31,20 +31,14 @@ SNAPSHOTS = {
 #: By mode: largest size of a map, factor, methods, situations, seconds for each size and situation, and seconds for
 #: cases left undecided.
 MAPS = {
-    "quick": ("16Mi", 64, "few", "all", 0.2, 0.1),
     "acceptance": ("64Mi", 128, "few", "all", 0.3, 1),
     "nightly": ("256Mi", 16, "few", "all", 0.5, 8),
     "published": ("4Gi", 4, "all", "all", 4, 20),
 }
 #: With GPUs a file is read in two steps, from the page cache and over the link. They overlap only in files of many
 #: blocks per thread. At 16 MiB, filling and draining take as long as the middle, and a bound on the whole would be
-#: meaningless. So quick uses the same size as nightly and omits everything that waits for the disk: all writes, some of
-#: which SnapshotCuda measures.
-CUDA_MAPS = {
-    **MAPS,
-    "quick": ("256Mi", 256, "few", "read_cached", 0.2, 0.1),
-    "acceptance": ("256Mi", 256, "few", "all", 0.3, 1),
-}
+#: meaningless. So acceptance uses the same size as nightly.
+CUDA_MAPS = {**MAPS, "acceptance": ("256Mi", 256, "few", "all", 0.3, 1)}
 
 
 #: By mode: kinds of samples, methods, batches read ahead, batches of an epoch, ms of a step, maximum repetitions,
@@ -170,6 +164,7 @@ class MapBase(FileCheck):
     """
 
     program = "storage_map"
+    tags = {"storage", "acceptance", "nightly", "published"}
     metrics = ["adaptive", "adaptive_over_best"]
     #: What each mode measures.
     maps = variable(dict, value=MAPS)
@@ -288,18 +283,14 @@ class OverlapBase(FileCheck):
     """A loop of time steps that periodically writes its state. Metrics: `loop`, `snapshot_cost`, `hidden`, `gain`."""
 
     program = "overlap"
-    #: Bytes of the state, in mode quick and in the others.
-    states = variable(tuple, value=("16Mi", "16Mi"))
+    tags = {"storage", "acceptance", "nightly", "published"}
+    #: Bytes of the state.
+    state_bytes = variable(str, value="16Mi")
 
     @run_after("setup")
     def ask_for_repetitions(self):
-        """Once the partition is known: steps, repetitions and size of the mode."""
-        quick = self.tenken_mode == "quick"
-        # two snapshots per loop are enough to show the cost of one; the other modes have four. Half the number of steps
-        # with half the state leaves the same fraction to hide.
-        few = {"repetitions": 3, "steps": 22, "step-ms": 10} if quick else {"repetitions": 5}
-        size = {} if "bytes" in self.arguments else {"bytes": self.states[0 if quick else 1]}
-        self.arguments = {**self.arguments, **size, **few}
+        """Once the partition is known: repetitions, and the size unless it is stated."""
+        self.arguments = {"bytes": self.state_bytes, **self.arguments, "repetitions": 5}
 
 
 @rfm.simple_test
@@ -308,7 +299,7 @@ class OverlapHost(OverlapBase):
 
     descr = "computing while a snapshot is written, host"
     share = 25
-    states = ("32Mi", "64Mi")
+    state_bytes = "64Mi"
 
 
 @rfm.simple_test
@@ -318,7 +309,7 @@ class OverlapCuda(OverlapBase):
     descr = "computing while a snapshot is written, GPU"
     share = 25
     backend = "cuda"
-    states = ("128Mi", "256Mi")
+    state_bytes = "256Mi"
 
 
 @rfm.simple_test

@@ -34,7 +34,7 @@ class HpcgHostRanks(HpcgBase):
 
     descr = "HPCG on the host, four MPI ranks"
     share = 17
-    tags = {"hpcg", "mpi", "quick", "acceptance"}
+    tags = {"hpcg", "mpi", "acceptance"}
     valid_systems = ["+mpi"]
     valid_prog_environs = ["+host_mpi"]
     subjects = ["ranks"]

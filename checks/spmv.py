@@ -86,8 +86,10 @@ class SpmvCuda(SpmvBase):
 
     @run_after("init")
     def choose_share(self):
-        """At listing: share of time by the precision."""
+        """At listing: share of time by the precision; no single precision in mode quick."""
         self.share = 12 if self.precision == "single" else 40
+        if self.precision == "single":
+            self.tags = self.tags - {"quick"}
 
     @run_after("setup")
     def choose_matrices(self):

@@ -84,6 +84,7 @@ class StreamOpenACC(StreamBase):
 
     descr = "STREAM, OpenACC"
     share = 15
+    tags = StreamBase.tags - {"quick"}
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+one_openacc"]
     arguments = {"backend": "openacc"}

@@ -36,7 +36,7 @@ def test_a_cluster_that_is_described_by_looking_is_measured_between_its_nodes(si
     assert done.returncode == 0 and "found: partition gpu: 4 nodes, 16 cores" in done.stdout, done.stdout + done.stderr
     assert site("tenken", "systems", "validate", "four").stdout.startswith("systems/four.yaml: ok")
     listed = site("reframe", "-c", "checks", "-l", "--system", "four:gpu", "--mode", "quick").stdout
-    assert all(f"- {check} /" in listed for check in ("MpiHostBetweenNodes", "MpiHost", "HpcgHostRanks")), listed
+    assert all(f"- {check} /" in listed for check in ("MpiHostBetweenNodes", "MpiHost", "HpcgHost")), listed
     done = site(
         "reframe", "-c", "checks", "-r", "--system", "four:gpu", "--mode", "quick", "-n", "^MpiHostBetweenNodes$"
     )

@@ -154,7 +154,7 @@ def test_ranks_are_asked_for_as_a_node_has_cpus_for(site, cores, ranks):
     text = (ROOT / "systems" / "minislurm.yaml").read_text().replace("count: 4", f"count: 4\n      cores: {cores}")
     (site / "systems" / f"{name}.yaml").write_text(text)
     done = reframe(
-        site, "--dry-run", "--system", name, "-n", "^MpiHost$|HpcgHostRanks|StencilHostRanks", "--mode", "quick"
+        site, "--dry-run", "--system", name, "-n", "^MpiHost$|HpcgHostRanks|StencilHostRanks", "--mode", "acceptance"
     )
     assert done.returncode == 0, done.stdout
     scripts = list((site / "stage").glob(f"*/{name}/*/*/*/rfm_job.sh"))
