@@ -44,6 +44,7 @@ TESTS = {
 
 #: Title of the reference implementation's report.
 REFERENCE = "HPCG-Benchmark"
+NVIDIA = "NVIDIA's HPCG"
 _TITLE = re.compile(r"[A-Za-z][\w .+-]{0,60}", re.A)
 #: The first line of a report in YAML, and Intel's title: points, processes and threads.
 _YAML = re.compile(r"([ \t]{0,40})([A-Za-z][\w.+-]{0,60}) version: V?(\S{1,40})\s*", re.A)
@@ -114,9 +115,16 @@ class Report:
 
     @property
     def local(self) -> tuple[int, int, int]:
-        """Points of each rank."""
-        x, y, z = (self.count(f"Local Domain Dimensions::n{axis}") for axis in "xyz")
-        return x, y, z
+        """Points of each rank. NVIDIA's report has no nz of a rank: it follows from the grid."""
+        x, y = (self.count(f"Local Domain Dimensions::n{axis}") for axis in "xy")
+        key, whole, parts = (
+            "Local Domain Dimensions::nz", "Global Problem Dimensions::Global nz", "Processor Dimensions::npz",
+        )  # fmt: skip
+        if key in self.lines or self.title != NVIDIA:
+            return x, y, self.count(key)
+        if self.count(whole) % self.count(parts):
+            raise HpcgFormatError(f"{whole}={self.count(whole)} is not a multiple of {parts}={self.count(parts)}")
+        return x, y, self.count(whole) // self.count(parts)
 
     @property
     def seconds(self) -> float:
@@ -159,7 +167,7 @@ def parse(text: str) -> Report:
     if _INTEL.fullmatch(title):
         title = "Intel's HPCG"
     elif title == REFERENCE and _NVIDIA.search(text):
-        title = "NVIDIA's HPCG"
+        title = NVIDIA
     found = Report(lines, title)
     _hold_rates(found)
     return found

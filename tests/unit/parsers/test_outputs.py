@@ -47,6 +47,22 @@ def test_the_report_of_the_reference_is_read_as_it_writes_it() -> None:
     assert invalid["status"] == "failed" and not invalid["verification"]["passed"]
 
 
+def test_the_height_of_a_rank_follows_from_the_grid_in_nvidias_report() -> None:
+    text = kept("hpcg-nvidia")
+    report = hpcg.parse(text)
+    assert "Local Domain Dimensions::nz" not in report.lines and report.local == (256, 256, 256)
+    stated = text.replace("########## Problem", "Local Domain Dimensions::nz=256\n########## Problem")
+    assert hpcg.parse(stated).local == (256, 256, 256)
+    with pytest.raises(hpcg.HpcgFormatError, match="Global nz=257 is not a multiple of Processor Dimensions::npz=4"):
+        _ = hpcg.parse(
+            text.replace("Global nz=256", "Global nz=257").replace("npx=4", "npx=1").replace("npz=1", "npz=4")
+        ).local
+    # the reference always writes it
+    cut = kept("hpcg-reference").replace("Local Domain Dimensions::nz=104\n", "")
+    with pytest.raises(hpcg.HpcgFormatError, match="has no line 'Local Domain Dimensions::nz='"):
+        _ = hpcg.parse(cut).local
+
+
 def as_yaml(title: str, text: str) -> str:
     """A report as HPCG 3.0 writes it: the same keys, indented."""
     lines = [title]
