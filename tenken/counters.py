@@ -291,7 +291,8 @@ def optics_of(output: str) -> dict[str, str]:
 
 
 def read_optics(names: Iterable[str]) -> tuple[dict[str, dict[str, str]], str]:
-    """By port (`mlx5_0/1`): what mlxlink shows of its optics and error rates, or why there is nothing."""
+    """By port (`mlx5_0/1`): what mlxlink shows of its optics and error rates, or `why` it does not; or why nothing was
+    read."""
     tool = shutil.which("mlxlink", path=f"{os.environ.get('PATH', '')}:/usr/bin:/usr/sbin")
     if tool is None:
         return {}, "mlxlink is not installed"
@@ -310,6 +311,8 @@ def read_optics(names: Iterable[str]) -> tuple[dict[str, dict[str, str]], str]:
             output, _ = process.communicate(timeout=max(until - time.monotonic(), 0.1))
         except subprocess.TimeoutExpired:
             process.kill()
+            process.wait()
+            found[name] = {"why": f"mlxlink_gave_no_answer_within_{_OPTICS_S:g}_s"}
             continue
         if said := optics_of(output):
             found[name] = said

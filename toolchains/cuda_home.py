@@ -9,22 +9,20 @@ The folder is created next to its final place and renamed when it is complete: a
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchains import debian, wheels
-from toolchains.wheels import Target, ToolchainError
+from toolchains import debian, processes, wheels
+from toolchains.processes import ToolchainError
+from toolchains.wheels import Target
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -165,7 +163,7 @@ def make(version: str, components: str = "base", home: Path | None = None, wheel
     wanted = parse_components(components, toolkit)
     home = (home or cache() / f"cuda-{version}").absolute()
     home.parent.mkdir(parents=True, exist_ok=True)
-    with _only_one(home.parent / f".{home.name}.lock"):
+    with processes.only_one(home.parent / f".{home.name}.lock"):
         present = components_of(home, toolkit)
         if set(wanted) <= set(present):
             return home
@@ -192,14 +190,6 @@ def _pins(toolkit: Toolkit, components: Sequence[str]) -> list[str]:
     """The lock file's entries for ``components``: a home is outdated when they have changed."""
     names = toolkit.wheels_of(components)
     return sorted(f"{pin.name}=={pin.version}" for pin in wheels.read_lock(toolkit.lock) if pin.name in names)
-
-
-@contextmanager
-def _only_one(path: Path) -> Iterator[None]:
-    """Two processes that need the same home create it once; the second waits for the first."""
-    with open(path, "w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
 
 
 def _build(toolkit: Toolkit, components: tuple[str, ...], home: Path, wheelhouse: Path | None) -> None:
@@ -356,7 +346,7 @@ def _prove(home: Path) -> None:
 
 def _run(command: list[str], text: str) -> str:
     try:
-        done = subprocess.run(command, input=text, capture_output=True, text=True)
+        done = processes.run(command, text)
     except OSError as error:
         raise ToolchainError(f"cannot run {command[0]}: {error.strerror}") from error
     if done.returncode != 0:

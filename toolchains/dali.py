@@ -6,15 +6,15 @@ need, are left out. A finished folder is used again.
 
 from __future__ import annotations
 
-import fcntl
 import platform
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from toolchains import wheels
-from toolchains.wheels import Target, ToolchainError
+from toolchains import processes, wheels
+from toolchains.processes import ToolchainError
+from toolchains.wheels import Target
 
 LOCK = Path(__file__).with_name("dali.lock")
 #: Major versions of CUDA that there are wheels for; the CPU reader runs without a driver.
@@ -37,8 +37,7 @@ def make(cuda: str, folder: Path) -> Path:
     place = folder / f"cuda-{cuda}-python-{target.python}"
     place.mkdir(parents=True, exist_ok=True)
     done = place / ".complete"
-    with (place / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with processes.only_one(place / ".lock"):
         if not done.is_file():
             known = wheels.read_lock(LOCK)
             with tempfile.TemporaryDirectory(dir=folder) as scratch:

@@ -10,13 +10,13 @@ import hashlib
 import io
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchains.wheels import ToolchainError
+from toolchains import processes
+from toolchains.processes import ToolchainError
 
 #: Where Debian and Ubuntu keep the keys of Debian's archive.
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -65,11 +65,7 @@ def mirror() -> str:
         return told
     if shutil.which("apt-get") is None:
         raise ToolchainError("no apt-get on PATH: nvcc before 13 is taken out of a Debian package, which needs apt")
-    done = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
-        capture_output=True,
-        text=True,
-    )
+    done = processes.run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"])
     uris = [uri.rstrip("/") for uri in dict.fromkeys(done.stdout.split())]
     for uri in uris:
         if uri.endswith("/debian"):
@@ -182,7 +178,7 @@ def _private_apt(pin: DebianPin, state: Path) -> list[str]:
 
 
 def _apt(command: list[str], what: str, cwd: Path | None = None) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+    done = processes.run(command, what=f"apt-get {command[-1]}", cwd=cwd)
     errors = [line for line in done.stderr.splitlines() if line.startswith(("E:", "Err:", "W: Failed"))]
     if done.returncode != 0 or any(line.startswith("W: Failed") for line in errors):
         raise ToolchainError(f"{what}: {errors[-1] if errors else 'apt-get failed without a word'}")

@@ -7,18 +7,16 @@ it, for TENKEN_HDF5. It takes a C compiler, make and about 90 seconds of one cor
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from toolchains import debian
-from toolchains.wheels import ToolchainError
+from toolchains import debian, processes
+from toolchains.processes import ToolchainError
 
 LOCK = Path(__file__).with_name("debian.lock")
 #: The library alone; without compression nothing else is needed to load it.
@@ -50,8 +48,7 @@ def make(folder: Path, optimization: str = "-O1") -> Path:
     """Build HDF5 into ``folder``, unless it is there; returns the path of the library. Raises ToolchainError."""
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / "libhdf5.so"
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with processes.only_one(folder / ".lock"):
         if not library.is_file():
             pin = debian.read_debian_lock(LOCK, "hdf5", "source")
             with tempfile.TemporaryDirectory(dir=folder) as scratch:
@@ -78,7 +75,7 @@ def _build(archive: Path, source: Path, optimization: str) -> Path:
 
 
 def _run(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    done = processes.run(command, what=f"{command[0]} of HDF5", cwd=folder)
     if done.returncode != 0:
         last = (done.stderr.strip() or done.stdout.strip() or "not a word").splitlines()[-1]
         raise ToolchainError(f"HDF5: {command[0]} failed: {last}")

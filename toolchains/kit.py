@@ -13,15 +13,15 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchains import cuda_home, debian, mpi, wheels
-from toolchains.wheels import Pin, Target, ToolchainError
+from toolchains import cuda_home, debian, mpi, processes, wheels
+from toolchains.processes import ToolchainError
+from toolchains.wheels import Pin, Target
 
 try:
     import tomllib
@@ -180,17 +180,13 @@ def write_nvshmem(settings: Settings, directory: Path) -> None:
 def revision() -> str:
     """The commit of this checkout, followed by "-dirty" when files differ; "unknown" outside a checkout."""
     try:
-        commit = subprocess.run(
-            ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        changes = subprocess.run(
-            ["git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no"],
-            capture_output=True,
-            text=True,
-        ).stdout
-    except (OSError, subprocess.CalledProcessError):
+        commit = processes.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"])
+        changes = processes.run(["git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no"]).stdout
+    except OSError:
         return "unknown"
-    return commit + ("-dirty" if changes.strip() else "")
+    if commit.returncode:
+        return "unknown"
+    return commit.stdout.strip() + ("-dirty" if changes.strip() else "")
 
 
 def files_of(directory: Path) -> list[Path]:

@@ -6,15 +6,15 @@ again.
 
 from __future__ import annotations
 
-import fcntl
 import platform
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from toolchains import wheels
-from toolchains.wheels import Target, ToolchainError
+from toolchains import processes, wheels
+from toolchains.processes import ToolchainError
+from toolchains.wheels import Target
 
 LOCK = Path(__file__).with_name("kvikio.lock")
 #: Major versions of CUDA that there are wheels for.
@@ -30,8 +30,7 @@ def make(cuda: str, folder: Path) -> str:
         raise ToolchainError(f"CUDA {cuda} has no KvikIO here; allowed: {', '.join(CUDA_MAJORS)}")
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / f".cuda-{cuda}"
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with processes.only_one(folder / ".lock"):
         if not done.is_file():
             target = Target(platform.machine(), f"3.{max(11, sys.version_info.minor)}")
             pins = wheels.select(wheels.read_lock(LOCK), [f"libkvikio-cu{cuda}", "rapids-logger"], target)

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from toolchains import wheels
-from toolchains.wheels import Target, ToolchainError
+from toolchains.processes import ToolchainError
+from toolchains.wheels import Target
 
 LOCK = Path(__file__).resolve().parent / "kit.lock"
 

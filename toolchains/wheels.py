@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import stat
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -21,15 +20,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolchains import processes
+from toolchains.processes import ToolchainError
+
 ARCHITECTURES = ("x86_64", "aarch64")
 
 #: Newest glibc that a wheel of ours may require: 2.28 is what Red Hat 8 and Debian 10 have. pip takes each
 #: platform tag literally, so every older one is spelt out.
 NEWEST_GLIBC = 28
-
-
-class ToolchainError(Exception):
-    """An error that a user can act on; the text is one line: what, where, what to do."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,7 @@ def find_pip() -> list[str]:
     for command in ([sys.executable, "-m", "pip"], ["python3", "-m", "pip"], ["pip3"], ["pip"]):
         if shutil.which(command[0]) is None:
             continue
-        if subprocess.run([*command, "--version"], capture_output=True).returncode == 0:
+        if processes.run([*command, "--version"]).returncode == 0:
             return command
     raise ToolchainError(f"no pip found (tried {sys.executable} -m pip, python3 -m pip, pip3); install python3-pip")
 
@@ -154,13 +152,13 @@ def _fetch_group(pip: list[str], pins: Sequence[Pin], target: Target, directory:
             "-r",
             requirements.name,
         ]
-        done = subprocess.run(command, capture_output=True, text=True)
+        what = ", ".join(f"{pin.name} {pin.version}" for pin in pins)
+        done = processes.run(command, what=f"pip download of {what}")
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.strip()] or ["pip said nothing"]
         errors = [line for line in lines if line.startswith("ERROR")] or lines
         if "connection" in done.stderr.lower():
             errors = ["no connection to the package index"]
-        what = ", ".join(f"{pin.name} {pin.version}" for pin in pins)
         raise ToolchainError(f"cannot fetch {what} for {target.arch}, Python {target.python}: {errors[-1].strip()}")
 
 

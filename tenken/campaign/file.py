@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tenken.campaign.redfish import fault_of_address
 from tenken.errors import TenkenError
 from tenken.machines import loader, validation, yamlfile
 from tenken.machines.errors import SystemFileError, UnknownSystemError
-from tenken.machines.model import Partition, System
+from tenken.machines.model import Partition, Patience, System
 from tenken.machines.yamlfile import Document
 from tenken.model import node_groups
 from tenken.model.job import short
@@ -71,6 +71,10 @@ class Campaign:
     concurrency: int = 256
     budget_node_hours: float | None = None
     wait_seconds: float = 24 * 3600.0
+    #: How long a job may wait for a node that needs a repair, and run beyond its time limit: of the partition's
+    #: patience, `of_patience`.
+    blocked_seconds: float = 1800.0
+    overrun_seconds: float = 900.0
     attempts: int = 2
     node_kw: float = 0.0
     ramp_kw_per_s: float | None = None
@@ -92,6 +96,11 @@ class Campaign:
     bmc_ca: Path | None = None
     bmc_verify: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
+
+    def of_patience(self, patience: Patience) -> Campaign:
+        """With the margins of a partition: a node that needs a repair gets three times as long as in a session, since
+        the others are measured meanwhile."""
+        return replace(self, blocked_seconds=3 * patience.blocked, overrun_seconds=patience.overrun)
 
     def unit_of(self, node: str) -> str:
         """The unit in which a node is scheduled and judged; without units the node itself."""

@@ -38,8 +38,6 @@ PROGRAM = "mpi_p2p"
 PATTERNS = "bisection,incast,victim,arrival"
 #: Of the campaign's folder.
 FOLDER = "groups"
-#: Seconds that a job may run beyond its time limit.
-OVERRUN_S = 900.0
 #: Times that a submission is tried, and seconds between.
 _TRIES, _BETWEEN_TRIES_S = 5, 5.0
 
@@ -264,7 +262,7 @@ class GroupJobs:
         """
         began = heard = self.clock()
         ran: dict[str, float] = {}
-        most = self.seconds + OVERRUN_S
+        most = self.seconds + self.campaign.overrun_seconds
         open_ones = list(jobs)
         while open_ones:
             self.sleep(self.poll)
@@ -289,7 +287,8 @@ class GroupJobs:
                     self.queue.cancel(job)
                     open_ones.remove(job)
                 elif one.running and heard - ran.setdefault(job, heard) > most:
-                    self.say(f"job {job} still runs {OVERRUN_S / 60:.0f} min beyond its time limit: cancelled")
+                    beyond = self.campaign.overrun_seconds / 60
+                    self.say(f"job {job} still runs {beyond:.0f} min beyond its time limit: cancelled")
                     self.queue.cancel(job)
                     open_ones.remove(job)
 

@@ -62,7 +62,7 @@ def commands(
         'here=$(mktemp -d "${TMPDIR:-/tmp}/tenken-$token.XXXXXX") || exit 74',
         "trap 'rm -rf \"$here\"' EXIT",
         "trap 'exit 143' TERM INT HUP",
-        *([f"sleep {delay:.3f}"] if delay > 0 else []),
+        *([f"echo 'waits {delay:.0f} s: nodes do not begin at once'; sleep {delay:.3f}"] if delay > 0 else []),
         "begin=$(date +%s.%N)",
         f"export PATH={q(str(python))}:$PATH TENKEN_ROOT={q(str(ROOT))} PYTHONPATH={q(str(ROOT))}",
         f"export TENKEN_ON_NODE=$node TENKEN_BUILT={q(str(built))}",

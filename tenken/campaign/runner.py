@@ -23,8 +23,6 @@ PROGRESS_S = 8.0
 LATE_S = 60.0
 #: Seconds without a submission after the queue refused one.
 _FULL_S = 30.0
-#: Seconds that a job may wait for a node that needs a repair, and that it may run beyond its time limit.
-BLOCKED_S, OVERRUN_S = 1800.0, 900.0
 #: Number of submissions between two queries of the queue.
 _BATCH = 100
 #: Number of times that suspects are chosen: once after the rounds and, if measurements were INVALID, once after the
@@ -417,7 +415,7 @@ class Runner:
         if one.dead or not (one.blocked or one.held):
             self.blocked.pop(attempt.token, None)
             return
-        most = BLOCKED_S if one.blocked else self.campaign.wait_seconds
+        most = self.campaign.blocked_seconds if one.blocked else self.campaign.wait_seconds
         until, _ = self.blocked.get(attempt.token, (now + most, ""))
         if attempt.token not in self.blocked:
             self.say(
@@ -430,12 +428,13 @@ class Runner:
     def _stuck(self, attempt: Attempt, one: Seen, now: float) -> str | None:
         """Why an attempt is given up although its job is in the queue; None: it is not."""
         if one.blocked and attempt.token in self.blocked and now >= self.blocked[attempt.token][0]:
-            return f"job {attempt.job} could not start for {BLOCKED_S / 60:.0f} min ({one.why})"
+            return f"job {attempt.job} could not start for {self.campaign.blocked_seconds / 60:.0f} min ({one.why})"
         if not one.running:
             return None
         since = self.runs_since[attempt.token] = min(now, self.runs_since.get(attempt.token, now))
         together, _ = plan.at_once(self.campaign, self._limits)
-        most = self.campaign.seconds + plan.delay(self.campaign, together - 1, together, 1.0) + OVERRUN_S
+        most = self.campaign.seconds + plan.delay(self.campaign, together - 1, together, 1.0)
+        most += self.campaign.overrun_seconds
         if now - since < most:
             return None
         return f"job {attempt.job} still ran after {most / 60:.0f} min, beyond its time limit: its node may be dead"

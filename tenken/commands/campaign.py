@@ -96,6 +96,14 @@ def queue_of(campaign: Campaign) -> Queue:
     return campaign_queues.of(campaign, system.partition(campaign.partition))
 
 
+def _with_margins(campaign: Campaign) -> Campaign:
+    """The waiting times of the partition, and those of $TENKEN_PATIENCE."""
+    from tenken.reframe.configuration import impatience
+
+    patience = loader.load(campaign.system).partition(campaign.partition).patience
+    return campaign.of_patience(replace(patience, **impatience(os.environ.get("TENKEN_PATIENCE", ""))))
+
+
 def _plan(campaign: Campaign) -> int:
     try:
         limits = queue_of(campaign).limits()
@@ -157,7 +165,7 @@ def _runner(campaign: Campaign, folder: Path, root: Path, arguments: argparse.Na
 
     # schedulers other than Slurm pass no environment to a job
     theirs = {name: os.environ[name] for name in loader.load(campaign.system).variables if name in os.environ}
-    campaign = replace(campaign, environment={**theirs, **campaign.environment})
+    campaign = _with_margins(replace(campaign, environment={**theirs, **campaign.environment}))
     return runner.Runner(
         campaign, folder, root, queue_of(campaign), partial(print, flush=True), again,
         lambda state, line: _live(campaign, folder, state, line), poll=arguments.poll, late=arguments.late,
@@ -260,7 +268,7 @@ def _pairs(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> i
         of_leaf = _leaves(state, campaign, between.leaf)
         queue = queue_of(campaign)
         jobs = groupjobs.PairJobs(
-            campaign, folder, queue, launch, partial(print, flush=True), arguments.poll, arguments.late,
+            _with_margins(campaign), folder, queue, launch, partial(print, flush=True), arguments.poll, arguments.late,
             launch_pair=launch_pair,
         )  # fmt: skip
         alive.doing("pairs of nodes")
@@ -364,7 +372,7 @@ def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> 
         good, leaves = list(of_leaf), sorted(set(of_leaf.values()))
         queue = queue_of(campaign)
         jobs = groupjobs.GroupJobs(
-            campaign, folder, queue, launch, partial(print, flush=True), arguments.poll, arguments.late
+            _with_margins(campaign), folder, queue, launch, partial(print, flush=True), arguments.poll, arguments.late
         )
         alive.doing("jobs over groups of nodes")
         try:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from tenken.machines import loader
 from tenken.machines.model import OF_MODE, System
 from tenken.model.catalogue import load_catalogue
 from tenken.model.record import Record
+from tenken.reframe.listing import listed
 from tenken.report import contracts
 from tenken.report.contracts import ContractError, Machine, Offered
 
@@ -110,7 +110,7 @@ def checked(name: str, mode: str = "", checks: Sequence[Path] = CHECKS) -> Machi
     # at the sizes of the mode, but with the checks of the other modes: a burn-in can belong to a contract too
     command += ["-S", f"tenken_mode={mode}"] if mode else []
     paths.archive_root().mkdir(parents=True, exist_ok=True)  # the third-party programs are recorded there
-    done = subprocess.run(with_mpi(command), cwd=paths.ROOT, capture_output=True, text=True, check=False)
+    done = listed(with_mpi(command), cwd=paths.ROOT)
     begin = done.stdout.find("[\n")
     if done.returncode or begin < 0:
         lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ from tenken.machines.publications import Publications, Row, Run
 from tenken.model.verdicts import HEALTHY
 from tenken.paths import ROOT, archive_root
 from tenken.reframe import plan
+from tenken.reframe.listing import listed
 
 MODE = "published"
 #: Precedes what a machine lacked that measured a row in another way.
@@ -240,7 +240,7 @@ def dry_run(system: System, classes: Sequence[str]) -> list[dict[str, Any]]:
         for variable in system.variables.values():  # nothing is submitted: user variables may have any value
             if variable.required:
                 env.setdefault(variable.name, "none")
-        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+        done = listed(command, cwd=ROOT, env=env)
         if not report.is_file():
             if done.returncode == 0:  # nothing applies
                 return []

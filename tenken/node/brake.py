@@ -27,6 +27,8 @@ from tenken.node.verdict import PREFIX
 Runner = Callable[[Sequence[str]], "str | None"]
 SHARE = 0.05
 HOUR = 3600.0
+#: Seconds that each command of a scheduler has.
+COMMAND_S = 3.0
 #: Absolute paths, since a prolog has no PATH.
 FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/slurm/bin", "/opt/pbs/bin", "/usr/sbin")
 #: Nodes that a health check finds bad together drain at different moments within this many seconds.
@@ -70,7 +72,7 @@ def runner(configured: Mapping[str, Any]) -> Runner:
                 return done.stdout if done.returncode == 0 else None
             return None
 
-        return probe.run({command[0]: call}, 3.0)[command[0]].value
+        return probe.run({command[0]: call}, COMMAND_S)[command[0]].value
 
     return run
 

@@ -21,6 +21,7 @@ from tenken.machines import catch_all_system as everything
 from tenken.machines import summary
 from tenken.machines.model import FOR_HOST, GPUS, HOST_MPI, NODE_COUNTS, OF_MODE, ONE_OPENACC, Partition, System
 from tenken.paths import ROOT
+from tenken.reframe.listing import listed
 
 #: A file that does not import, or a check that cannot be instantiated: ReFrame warns, and continues without it.
 _SKIPPED = re.compile(r"skipping test (file )?'?([^':]+)'?: (.*)")
@@ -66,8 +67,8 @@ def describe_checks(mode: str | None, path: str = "checks") -> tuple[list[dict[s
     """
     found = _reframe(path, mode, "--describe")
     # ReFrame prints no warnings while it describes
-    listed = _reframe(path, mode, "--list")
-    skipped = _SKIPPED.finditer(listed.stdout + listed.stderr)
+    names = _reframe(path, mode, "--list")
+    skipped = _SKIPPED.finditer(names.stdout + names.stderr)
     errors = list(dict.fromkeys(f"{m[2]}: {m[3]}" if m[1] else f"check {m[2]}: {m[3]}" for m in skipped))
     try:
         return json.loads(found.stdout), errors
@@ -82,7 +83,7 @@ def _reframe(path: str, mode: str | None, action: str) -> subprocess.CompletedPr
     env = {**os.environ, everything.VARIABLE: "1", "RFM_COLORIZE": "n"}
     env["RFM_CONFIG_FILES"] = str(ROOT / "config" / "settings.py")
     env["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), env.get("PATH", "")])
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    return listed(command, cwd=ROOT, env=env)
 
 
 def _wanted(items: Iterable[str]) -> list[set[str]]:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from tenken.paths import ROOT
 from toolchains import wheels
-from toolchains.wheels import Pin, Target, ToolchainError
+from toolchains.processes import ToolchainError
+from toolchains.wheels import Pin, Target
 
 TARGET = Target(platform.machine(), f"3.{sys.version_info.minor}")
 

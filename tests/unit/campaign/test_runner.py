@@ -20,6 +20,7 @@ from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import Chosen, Unit
 from tenken.campaign.queue import Limits, Refused, Seen
 from tenken.commands import accept
+from tenken.commands import campaign as command
 from tenken.errors import ArchiveError
 from tenken.model.catalogue import load_catalogue
 from tenken.paths import ROOT
@@ -535,6 +536,22 @@ def test_a_dead_node_costs_a_stated_time_and_the_rest_is_reported(tmp_path, kind
         assert "cannot start (Nodes required for job are DOWN; n03 is down*); given up after 30 min" in lines[first]
         told = [line for line in lines if "1 cannot start: n03 (Nodes required" in line and "min left" in line]
         assert told and "about 0 min left" not in told[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "says", "most"),
+    [("cannot", "could not start for 1 min", 3 * 200), ("hangs", "still ran after 12 min", 3 * 800)],
+)
+def test_the_margins_are_those_of_the_partition(tmp_path, monkeypatch, kind, says, most):
+    """So that a trial on a real scheduler need not wait half an hour."""
+    monkeypatch.setenv("TENKEN_PATIENCE", "blocked=00:00:20,overrun=00:00:30")
+    day = bad_day(**{kind: "n03"})
+    one = make(tmp_path, day, command._with_margins(campaign(system="minislurm")))
+    assert (one.campaign.blocked_seconds, one.campaign.overrun_seconds) == (60.0, 30.0)
+    began = day.now
+    assert not one.run() and day.now - began < most
+    (lost,) = one.lost()
+    assert lost.node == "n03" and says in one.state.tried(lost)[-1].ended
 
 
 def test_a_partition_that_is_down_for_hours_costs_no_node(tmp_path):

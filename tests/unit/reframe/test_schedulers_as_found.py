@@ -18,12 +18,18 @@ import pytest
 from reframe.core.exceptions import JobSchedulerError
 from reframe.core.schedulers.slurm import _create_nodes
 
-from tenken.archive import durable
+from tenken.archive import disk, durable
+from tenken.campaign import groupjobs, nodejob
+from tenken.campaign.file import Between, Campaign
+from tenken.campaign.journal import Unit
+from tenken.campaign.tournament import Meeting
 from tenken.machines.model import Patience
 from tenken.model.job import job_name, short
 from tenken.model.machine import Machine
 from tenken.model.request import Request
+from tenken.node import brake, check
 from tenken.paths import ROOT
+from tenken.reframe import listing
 from tenken.reframe.outcome import Outcome, requested_nodes
 from tenken.reframe.schedulers import command, gridengine, nqsv, pbs, polling, reasons, slurm
 from tenken.reframe.schedulers.command import CommandError
@@ -744,34 +750,28 @@ def test_bytes_of_others_that_are_not_utf_8_raise_nothing(tmp_path: Path, monkey
 
 # -- everything that waits -------------------------------------------------------------------------------------------
 
-#: What waits in the package and in the scripts of a session: what ends each, and what is printed meanwhile.
+#: What waits in the package and in the scripts of a session: what ends each, and what is printed meanwhile, or at its
+#: bound.
 WAITS = {
     "archive/chained.py:_open": ("the seconds of the probe that writes", "that it was not written"),
-    "archive/disk.py:patiently": ("the pauses for a full disk", "nothing: seconds"),
     "archive/durable.py:lock": ("ten minutes", "who is waited for, after 10 s"),
-    "campaign/alive.py:__exit__": ("half a second", "nothing"),
     "campaign/alive.py:_watch": ("the work that it tells of", "what is being done, every 7 s"),
     "campaign/groupjobs.py:_read": ("`late` seconds", "that a job left no figure"),
     "campaign/groupjobs.py:_submit": ("some tries", "why the scheduler rejects the jobs"),
-    "campaign/groupjobs.py:_wait": ("wait_hours without start or answer, 15 min beyond the limit", "each given up"),
-    "campaign/groupjobs.py:_ports": ("one second", "nothing"),
-    "campaign/nodejob.py:commands": ("the delay of a start", "nothing"),
-    "campaign/power.py:_run": ("the end of the measurement", "nothing: beside it"),
+    "campaign/groupjobs.py:_wait": ("wait_hours without start or answer, `overrun` beyond the limit", "each given up"),
+    "campaign/nodejob.py:commands": ("the delay of a start: 60 s, or the power ramp", "that it waits, in its output"),
+    "campaign/power.py:_run": ("the end of the measurement, beside it", "its readings, into a file"),
     "campaign/redfish.py:collect": ("the seconds of each BMC", "each node that is done"),
-    "campaign/runner.py:_go": ("wait_hours of a job or of a scheduler that refuses everything, 30 min for a bad node, "
-                               "15 min beyond the limit", "progress every 8 s, with why jobs cannot start"),
+    "campaign/runner.py:_go": ("wait_hours of a job or of a scheduler that refuses everything, 3 * `blocked` for a bad "
+                               "node, `overrun` beyond the limit", "progress every 8 s, with why jobs cannot start"),
     "campaign/runner.py:_patiently": ("seven tries", "each error"),
     "commands/acceptance.py:session": ("that session", "what the session prints"),
     "commands/acceptance.py:wait": ("that session", "what the session prints"),
     "commands/campaign.py:_together": ("that session", "what the session prints"),
-    "commands/contract.py:checked": ("a list of ReFrame, which submits nothing", "nothing: seconds"),
     "commands/drill.py:rehearse": ("that session", "the log of the session"),
-    "commands/publications.py:dry_run": ("a dry run of ReFrame, which submits nothing", "nothing: seconds"),
-    "counters.py:read_optics": ("20 s for all ports together", "nothing: the port then has no optics"),
+    "counters.py:read_optics": ("20 s for all ports together", "that mlxlink gave no answer"),
     "history/store.py:locked": ("ten minutes", "who holds the store"),
-    "node/brake.py:call": ("three seconds of the probe that runs it", "nothing: it has no value then"),
     "node/brake.py:drain": ("the seconds of its stagger, and one", "why it was not drained"),
-    "node/check.py:check": ("a pause before what was bad is repeated", "nothing: within its ten seconds"),
     "node/measure.py:_program": ("the seconds of the probe that runs it", "which programs did not answer"),
     "node/probe.py:run": ("the seconds that all probes have", "which probes did not answer"),
     "reframe/build.py:all_over": ("builds of this session, within their time limit", "what runs, every 25 s"),
@@ -779,10 +779,9 @@ WAITS = {
     "reframe/build.py:set_commands": ("the time limit of a build, 60 min", "what runs, every 25 s"),
     "reframe/build.py:wait_for": ("its seconds", "what runs, every 25 s"),
     "reframe/joblines.py:_FIND_GPUS": ("two answers of nvidia-smi, within the job's time limit", "the GPUs"),
-    "reframe/links.py:read_ports": ("one second", "nothing"),
+    "reframe/listing.py:listed": ("10 min", "after 10 s that ReFrame still reads the checks"),
     "reframe/locks.py:FUNCTIONS": ("TENKEN_LOCK_SECONDS, 60 s", "who holds the lock"),
     "reframe/matrices.py:run": ("the time limit of each program", "its command"),
-    "reframe/plan.py:_reframe": ("a list of ReFrame, which submits nothing", "nothing: seconds"),
     "reframe/schedulers/command.py:run": ("job_submit_timeout, 60 s", "the command that did not respond"),
     "reframe/schedulers/polling.py:_to_its_end": ("the time limit of the command and 30 s; 10 s after a signal",
                                                   "that the scheduler has not answered, after 20 s; a signal"),
@@ -796,7 +795,6 @@ WAITS = {
 }  # fmt: skip
 #: The same outside of the package: `FILE:COMMAND` of a line of shell, `FILE:FUNCTION` in Python.
 WAITS_OUTSIDE = {
-    "checks/perftest.py:command_named": ("five seconds", "nothing: one rank waits for the other to listen"),
     "docs/nightly.md:tail -f": ("the reader's Ctrl-C", "the log"),
     "examples/ci/github-nightly.yml:concurrency:": ("the time limits of the night before", "GitHub, that it waits"),
     "examples/nightly/nightly.sh:timeout": ("10 min", "that the command to post failed"),
@@ -807,7 +805,43 @@ WAITS_OUTSIDE = {
     "scripts/debian.sh:flock": ("10 min", "that another installation runs"),
     "scripts/run.sh:timeout": ("TENKEN_LIMIT and 5 min", "what ReFrame prints: what runs, every 25 s"),
     "scripts/run.sh:wait": ("TENKEN_LIMIT, otherwise each job's time limit", "what runs, every 25 s"),
+    "src/programs/data_loading/dali/dali_loading.py:load": ("the time limit of the job", "its document"),
+    "src/programs/training/nvml.py:read": ("the end of the measurement, beside it", "its samples"),
+    "src/programs/training/nvml.py:watching": ("the last sample", "the samples"),
+    "src/programs/training/trainer.py:deterministic": ("the time limit of the job", "its document"),
+    "src/programs/training/trainer.py:product_seconds": ("the time limit of the job", "its document"),
+    "src/programs/training/trainer.py:timed": ("the time limit of the job", "its document"),
+    "src/programs/training/training.py:meeting": ("the seconds in which all ranks must arrive", "who did not arrive"),
+    "src/programs/training/training.py:run": ("the time limit of the job", "the last words of each rank that failed"),
+    "toolchains/processes.py:only_one": ("an hour", "which lock another process holds, at once and every 30 s"),
+    "toolchains/processes.py:run": ("an hour", "what still runs, every 30 s"),
+    "toolchains/wheels.py:fetch": ("an hour of each pip", "what pip downloads, every 30 s"),
 }  # fmt: skip
+#: What prints nothing, with its bound in seconds.
+SILENT = {
+    "archive/disk.py:patiently": sum(disk.PAUSES),
+    "campaign/alive.py:__exit__": 0.5,
+    "campaign/groupjobs.py:_ports": 1.0,
+    "checks/perftest.py:command_named": 5.0,
+    "node/brake.py:call": brake.COMMAND_S,
+    "node/check.py:check": check.PAUSE_S,
+    "reframe/links.py:read_ports": 1.0,
+}
+#: Nothing else may wait longer than this without a word: an operator looks at a terminal for about as long.
+SILENT_S = 10.0
+#: The same in the generated scripts, by a pattern of their text.
+WAITS_IN_SCRIPTS = {
+    r"sleep 1; tenken_ports before": ("1 s", "SILENT, as reframe/links.py:read_ports"),
+    r'sleep 5; ib_\w+ -a -F "\$\(cat': ("5 s", "SILENT, as checks/perftest.py:command_named"),
+    r"for quarter in \$\(seq (480|80)\); do \[ .* sleep 0\.25; done": ("120 s", "what runs, every 25 s"),
+    r'while \[ -e "\$other" \] && kill -0 .* do sleep 1; done': ("the time limit of a build", "what runs, every 25 s"),
+    r"flock 9 \|\| exit": ("the time limit of a build", "what runs, every 25 s"),
+    r"^command -v nvidia-smi .*; wait \$!": ("the time limit of the job", "the GPUs"),
+    r"timeout -k 10 300 ": ("310 s", "what it measured until then"),
+    r"timeout -k 5 60 ": ("65 s", "its status, from which `fabric` tells that it did not end"),
+    r"tenken_pair \d+ \S+ & wait": ("the timeout of each pair", "as that"),
+    r"echo 'waits \d+ s: [^']*'; sleep \d+\.\d+": ("the delay of a start", "that it waits"),
+}
 #: In the text of a job script.
 SHELL_WAITS = re.compile(r"\b(?:sleep [\d{]|flock (?!-[a-z]* ?-?n|-u)|wait \$)")
 #: At the place of a command in a line of shell, or at the beginning of one of YAML.
@@ -837,11 +871,13 @@ def _in_python(path: Path) -> Iterator[str]:
 
 
 def waiting_outside() -> set[str]:
-    """As `waiting`, of every other file that is run or shown: scripts, examples, and what documentation has in code."""
+    """As `waiting`, of every other file that is run or shown: checks, programs in Python, toolchains, scripts,
+    examples, and what documentation has in code.
+    """
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     found = set()
     for name in listed:
-        if name.split("/")[0] not in ("checks", "examples", "scripts", "docs", "config") and "/" in name:
+        if name.split("/")[0] in ("tenken", "tests", "tools"):  # `tools` are for developers
             continue
         path = ROOT / name
         if path.suffix == ".py":
@@ -887,13 +923,61 @@ def _waits(one: ast.AST, within: ast.AST) -> bool:
     if said.startswith(("osext.run_command", "self.sbatch")):
         return True
     return bool(names & {"sleep", "wait", "communicate", "select", "ThreadPoolExecutor"}) and not said.startswith(
-        "self.select("
+        ("self.select(", "wheels.select(")
     )
 
 
+#: A command of shell that waits.
+SCRIPT_WAITS = re.compile(r"(?:^|[;&|({:]|\bdo|\bthen)[ \t]*(?:sleep|wait|flock|until|timeout)(?=[ \t;]|$)")
+
+
+def generated(folder: Path) -> Iterator[str]:
+    """Lines of generated scripts: of every check and build on every system, of a node of a campaign, and of pairs."""
+    for path in sorted((ROOT / "tests/reframe/config/golden").rglob("*.txt")):
+        yield from path.read_text(encoding="utf-8").splitlines()
+    campaign = Campaign("c", "minislurm", "gpu", ("a", "b"), 90.0, between=Between("s", program="/p"))
+    yield from nodejob.commands(campaign, Unit("a", "round", 1), "t", folder, folder, "b", 12.5, folder)
+    jobs = groupjobs.PairJobs(campaign, folder, None, "srun", print, launch_pair="srun -w {nodes}")  # type: ignore[arg-type]
+    yield from jobs._lines(folder / "pairs", Meeting("within", ("l",), ("a", "b"), ((("a", "b"),),)))
+
+
 def test_everything_that_waits_has_a_bound_and_says_what_for() -> None:
-    assert waiting() == set(WAITS)
-    assert waiting_outside() == set(WAITS_OUTSIDE)
+    tables = (WAITS, WAITS_OUTSIDE, SILENT)
+    assert waiting() | waiting_outside() == {name for table in tables for name in table}
+    assert sum(map(len, tables)) == len(waiting() | waiting_outside()), "one table for each"
+    for bound, says in (*WAITS.values(), *WAITS_OUTSIDE.values(), *WAITS_IN_SCRIPTS.values()):
+        assert bound and says and not re.search("nothing|silen(t|ce)$", says)
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_what_waits_without_a_word_waits_for_seconds(name: str) -> None:
+    file, _, function = name.partition(":")
+    text = (ROOT / ("" if file.startswith("checks/") else "tenken") / file).read_text(encoding="utf-8")
+    (part,) = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef) and one.name == function]
+    slept = [float(found) for found in re.findall(r"\bsleep (\d+)", ast.get_source_segment(text, part) or "")]
+    assert max([*slept, 0.0]) <= SILENT[name] <= SILENT_S
+
+
+def test_what_waits_in_a_generated_script_has_a_bound_and_says_what_for(tmp_path: Path) -> None:
+    used = set()
+    for line in generated(tmp_path):
+        rest = line.lstrip("+- ")
+        for pattern in WAITS_IN_SCRIPTS:
+            rest, count = re.subn(pattern, " ", rest)
+            used |= {pattern} if count else set()
+        assert not SCRIPT_WAITS.search(rest), rest
+    assert used == set(WAITS_IN_SCRIPTS)
+
+
+def test_reframe_that_does_not_list_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(listing, "SAID_S", 0.05)
+    monkeypatch.setattr(listing, "GIVEN_UP_S", 0.1)
+    done = listing.listed(["sleep", "30"])
+    assert done.returncode == -9 and "did not list the checks within 0 min" in done.stderr
+    assert "still reads the checks after 0 s" in capsys.readouterr().err
+    assert listing.listed(["echo", "[]"]).stdout == "[]\n"
 
 
 def test_a_lock_that_another_process_keeps_is_given_up(tmp_path: Path, capsys: pytest.CaptureFixture[str],

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from toolchains import cuda_home, debian, wheels
-from toolchains.wheels import Target, ToolchainError
+from toolchains.processes import ToolchainError
+from toolchains.wheels import Target
 
 TOOLKIT = cuda_home.TOOLKITS["13.0"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from toolchains import kit, wheels
-from toolchains.wheels import ToolchainError
+from toolchains.processes import ToolchainError
 
 pytestmark = pytest.mark.xdist_group("kit")  # one worker creates the files that this module shares
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from toolchains import wheels
-from toolchains.wheels import Pin, Target, ToolchainError
+from toolchains.processes import ToolchainError
+from toolchains.wheels import Pin, Target
 
 LOCK = """\
 # a comment
