@@ -46,6 +46,8 @@ class TrainingBase(JudgedCheck):
     model = variable(str, value="1b")
     #: Sequences per GPU; 0: as many as fit, up to 8.
     batch = variable(int, value=0)
+    #: Micro-batches of a step of data parallelism, whose gradients are summed before they are exchanged.
+    micro_batches = variable(int, value=2)
     #: Of products.
     products = "bf16"
     parallel = "none"
@@ -64,7 +66,7 @@ class TrainingBase(JudgedCheck):
         wanted = {
             "backend": self.backend, "model": self.model, "precision": self.products, "parallel": self.parallel,
             "processes": (self.gpus or 1) if self.uses_gpus else 1, "nodes": self.nodes_asked(),
-            "batch": self.batch or None,
+            "batch": self.batch or None, "micro-batches": self.micro_batches if self.parallel == "data" else None,
             "seconds": seconds, "steps": steps, "every": every, "compiled": compiled,
             "plain": compiled and self.parallel == "none",
         }  # fmt: skip

@@ -31,11 +31,11 @@ class Shape:
         gradients of inputs and of weights), and causal attention, half of both products of each layer."""
         return 6 * self.multiplied + 6 * self.layers * self.dim * self.sequence
 
-    def bytes_needed(self, batch: int, compiled: bool, buckets: bool = False) -> float:
-        """Estimate of the memory in bytes: weights, gradients and two moments in FP32, activations, logits; `buckets`:
-        of gradients that are exchanged."""
+    def bytes_needed(self, batch: int, compiled: bool, copies: int = 0) -> float:
+        """Estimate of the memory in bytes: weights, gradients and two moments in FP32, activations, logits; `copies` of
+        the gradients: buckets that are exchanged, sums over micro-batches."""
         a_token = self.layers * (self.dim * (26 if compiled else 45) + self.ffn * (8 if compiled else 9))
-        return (20.0 if buckets else 16.0) * self.parameters + batch * self.sequence * (
+        return (16.0 + 4.0 * copies) * self.parameters + batch * self.sequence * (
             a_token + self.vocabulary * (6 if compiled else 16)
         )
 

@@ -84,9 +84,10 @@ class Trainer:
 
     def __init__(
         self, shape: Shape, batch: int, seed: int, device: torch.device, fp8: bool = False, parallel: str = "none",
-        rank: int = 0, world: int = 1,
+        rank: int = 0, world: int = 1, micro_batches: int = 1,
     ) -> None:  # fmt: skip
         self.shape, self.batch, self.seed, self.device = shape, batch, seed, device
+        self.micro_batches = micro_batches
         self.parallel, self.rank, self.world = parallel, rank, world
         tensor = parallel == "tensor"
         self.model = Transformer(shape, device, fp8, rank if tensor else 0, world if tensor else 1)
@@ -97,7 +98,7 @@ class Trainer:
             self.ddp = DistributedDataParallel(self.model, device_ids=ids, gradient_as_bucket_view=True)
         self.optimiser = self._optimiser()
         self.clock = Clock(device)
-        self.number = 0
+        self.number = self.micro_batch = 0
         self.alone = False
         #: Called with the gradients before the optimiser.
         self.before_optimiser: Callable[[], None] | None = None
@@ -107,8 +108,8 @@ class Trainer:
 
     @property
     def tokens_a_step(self) -> int:
-        """Parameters of this process; ranks of tensor parallelism share them."""
-        return self.batch * self.shape.sequence
+        """Tokens of this process; ranks of tensor parallelism share them."""
+        return self.micro_batches * self.batch * self.shape.sequence
 
     def compile(self) -> None:
         """Block by block: all blocks have the same code, which is compiled once."""
@@ -127,25 +128,32 @@ class Trainer:
 
     def data(self) -> tuple[Tensor, Tensor]:
         part = self.rank if self.parallel == "data" else 0
-        return tokens_of(self.shape, self.batch, self.seed + 104_729 * part, self.number, self.device)
+        number = self.number * self.micro_batches + self.micro_batch
+        return tokens_of(self.shape, self.batch, self.seed + 104_729 * part, number, self.device)
 
     def step(self, moments: list[Any] | None = None) -> Tensor:
-        """One step; its loss, without waiting for it. `moments`: the ends of its phases are appended."""
+        """One step; its mean loss, without waiting for it. `moments`: the ends of its phases are appended. The last
+        micro-batch exchanges the gradients of all."""
         note = (lambda: None) if moments is None else (lambda: moments.append(self.clock.now()))
-        tokens, targets = self.data()
-        quiet = self.ddp is not None and self.alone
-        with self.ddp.no_sync() if quiet and self.ddp is not None else contextlib.nullcontext():
-            loss = (self.ddp or self.model)(tokens, targets)
+        losses = []
+        for number in range(self.micro_batches):
+            self.micro_batch = number
+            tokens, targets = self.data()
+            quiet = self.ddp is not None and (self.alone or number < self.micro_batches - 1)
+            with self.ddp.no_sync() if quiet and self.ddp is not None else contextlib.nullcontext():
+                loss = (self.ddp or self.model)(tokens, targets)
+                loss = loss / self.micro_batches if self.micro_batches > 1 else loss
+                note()
+                loss.backward()
+            losses.append(loss.detach())
             note()
-            loss.backward()
-        note()
         if self.before_optimiser is not None:
             self.before_optimiser()
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         note()
         self.number += 1
-        return loss.detach()
+        return sum(losses[1:], losses[0])
 
     # ---- timed ----
 
@@ -173,7 +181,7 @@ class Trainer:
             for index in range(PLAIN):
                 losses.append(self.step(moments))
                 if index >= AHEAD:
-                    self.clock.wait(moments[-1 - AHEAD * len(PHASES)])
+                    self.clock.wait(moments[-1 - AHEAD * len(self.parts)])
             self.clock.wait(moments[-1])
             self._add(found, moments)
             if plain:
@@ -192,13 +200,22 @@ class Trainer:
         found.losses = [float(one) for one in torch.stack(losses).tolist()]
         return found
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The phases of a step in their order."""
+        forward, backward, optimiser = PHASES
+        return (forward, backward) * self.micro_batches + (optimiser,)
+
     def _add(self, found: Timed, moments: list[Any]) -> None:
-        each = len(PHASES)
+        each = len(self.parts)
         for index in range(PLAIN):
             ends = moments[index * each : (index + 1) * each + 1]
             found.steps.append(self.clock.seconds(ends[0], ends[-1]))
-            for name, begin, end in zip(PHASES, ends, ends[1:], strict=False):
-                found.phases[name].append(self.clock.seconds(begin, end))
+            spent = dict.fromkeys(PHASES, 0.0)
+            for name, begin, end in zip(self.parts, ends, ends[1:], strict=False):
+                spent[name] += self.clock.seconds(begin, end)
+            for name, seconds in spent.items():
+                found.phases[name].append(seconds)
 
     def _agreed(self, done: bool) -> bool:
         if self.world == 1:
@@ -230,9 +247,11 @@ class Trainer:
             kept.append((self.number, f"{name} of rank {self.rank}" if differs else name, checksum(value)))
 
         def seen(name: str, value: Tensor) -> None:
-            keep(name, value, self.parallel == "data")
+            of = f" of micro-batch {self.micro_batch}" if self.micro_batches > 1 else ""
+            keep(f"{name}{of}", value, self.parallel == "data")
             if (
                 fault is not None
+                and self.micro_batch == 0
                 and self._hits(fault, "activation")
                 and name == f"block {fault.tensor % self.shape.layers}"
             ):

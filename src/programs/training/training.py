@@ -49,6 +49,9 @@ def options() -> argparse.ArgumentParser:
         "--nodes", type=int, default=1, help="number of nodes; if above 1, a launcher starts this program on each"
     )
     parser.add_argument("--batch", type=int, default=0, help="sequences of a device; 0: the most that fit, up to 8")
+    parser.add_argument(
+        "--micro-batches", type=int, default=1, help="of a step: gradients are summed over them, then exchanged"
+    )
     parser.add_argument("--seconds", type=float, default=5, help="duration of the timed part")
     parser.add_argument("--attention", choices=ATTENTION, default="flash", help="kernels of the timed part")
     parser.add_argument("--compiled", action="store_true", help="compile blocks by torch.compile")
@@ -74,7 +77,8 @@ def given() -> argparse.Namespace:
     parser = options()
     found = parser.parse_args()
     for name, least, most in (
-        ("processes", 1, 1024), ("nodes", 1, 100_000), ("batch", 0, 4096), ("seconds", 0, 604_800),
+        ("processes", 1, 1024), ("nodes", 1, 100_000), ("batch", 0, 4096), ("micro_batches", 1, 4096),
+        ("seconds", 0, 604_800),
         ("sheet_tflops", 0, 1e6), ("steps", 0, 100_000), ("every", 1, 100_000), ("flips", 0, 100_000),
         ("repeats", 2, 10_000), ("seed", 0, 2**31), ("threads", 1, 1024),
     ):  # fmt: skip
@@ -221,8 +225,8 @@ def write(asked: argparse.Namespace, started: str, parts: list[dict[str, Any]], 
         "status": status, "reason": reason,
         "parameters": {
             "backend": asked.backend, "model": asked.model, "parallel": asked.parallel, "precision": asked.precision,
-            "batch": first.get("batch", asked.batch), "attention": asked.attention,
-            "compiled": asked.compiled, "plain": asked.plain,
+            "batch": first.get("batch", asked.batch), "micro_batches": asked.micro_batches,
+            "attention": asked.attention, "compiled": asked.compiled, "plain": asked.plain,
             "seconds": asked.seconds, "steps": asked.steps, "every": asked.every, "repeats": asked.repeats,
             "flips": asked.flips,
             "seed": asked.seed, "processes": asked.processes, "nodes": asked.nodes, "threads": asked.threads,
@@ -413,9 +417,8 @@ def measured(asked: argparse.Namespace, device: Any, torch: Any) -> dict[str, An
     if batch == 0:
         room = FILLED * torch.cuda.mem_get_info()[0] if cuda else math.inf
         eager = asked.steps > 0 or not asked.compiled
-        batch = next(
-            (one for one in BATCHES if shape.bytes_needed(one, not eager, asked.parallel == "data") <= room), 0
-        )
+        copies = (asked.parallel == "data") + (asked.micro_batches > 1)
+        batch = next((one for one in BATCHES if shape.bytes_needed(one, not eager, copies) <= room), 0)
         if batch == 0:
             need = shape.bytes_needed(1, not eager) / 2**30
             return {"waived": f"not supported by the device: the model {asked.model} needs {need:.0f} GiB"}
@@ -431,7 +434,8 @@ def measured(asked: argparse.Namespace, device: Any, torch: Any) -> dict[str, An
     if watch is not None:
         part["device"] = described(torch, index, watch)
     trainer = Trainer(
-        shape, batch, asked.seed, device, asked.precision == "fp8", asked.parallel, rank, world
+        shape, batch, asked.seed, device, asked.precision == "fp8", asked.parallel, rank, world,
+        asked.micro_batches,
     )  # fmt: skip
     counts = {"tokens": trainer.tokens_a_step, "operations": trainer.tokens_a_step * shape.operations_a_token}
 
@@ -525,6 +529,7 @@ def deterministic(
                 part["series"].append({"metric": f"flips_{name}", "at": {}, "values": [total[name]]})
     world = asked.processes * asked.nodes
     shared = "" if asked.parallel == "none" else f" {asked.parallel} {world}"
+    shared += f" micro-batches {asked.micro_batches}" if asked.micro_batches > 1 else ""
     part["fingerprint"] = {
         "kind": part["device"]["name"] if cuda else host()["cpu"],
         "algorithm": f"training {asked.model} {asked.precision} batch {trainer.batch}{shared}",
