@@ -26,7 +26,7 @@ from tenken.machines.errors import SystemFileError
 from tenken.machines.model import Partition, Reference, System
 from tenken.machines.yamlfile import Document, KeyPath
 from tenken.model import units
-from tenken.model.catalogue import Metric, Program, load_catalogue
+from tenken.model.catalogue import PROGRAMS, Metric, Program, load_catalogue
 from tenken.model.contract import Counted
 from tenken.model.job import short
 from tenken.model.record import Record
@@ -552,13 +552,15 @@ def _unmeasured(
     named = [one for one in checks if asked in ("", one.name, one.base)]
     if not named:
         names = sorted({name for one in checks if one.program == program for name in (one.base, one.name)})
-        wrong("check", f"{shown}: '{asked}' is not a check of this system and mode; {validation.choices(asked, names)}")
+        known = validation.choices(asked, names) if names else f"none measures {clause['metric']}"
+        known += _unread_folder(program, checks)
+        wrong("check", f"{shown}: '{asked}' is not a check of this system and mode; {known}")
         return
     fitting = [one for one in named if one.program == program]
     if not fitting:
         whose = f"check '{asked}'" if asked else "no check of this system"
         measures = "measures" if not asked else f"is of program '{named[0].program}' and does not measure"
-        wrong("metric", f"{shown}: {whose} {measures} {clause['metric']}")
+        wrong("metric", f"{shown}: {whose} {measures} {clause['metric']}{_unread_folder(program, checks)}")
         return
     together = sorted({one.nodes for one in fitting})
     bases = ", ".join(sorted({one.base for one in fitting}))
@@ -570,6 +572,12 @@ def _unmeasured(
     if modes and theirs and not set(modes) & set(theirs):
         wrong("check" if asked else "metric", f"{shown}: {bases} run in mode {', '.join(theirs)}, which 'modes' does "
               "not list")  # fmt: skip
+
+
+def _unread_folder(program: str, checks: tuple[Offered, ...]) -> str:
+    """What to add where the only check of a third-party program is in a folder that was not read."""
+    ours = (PROGRAMS / program / "metrics.yaml").is_file() or any(one.program == program for one in checks)
+    return "" if ours else "; a check in your own folder is read with --checks checks FOLDER"
 
 
 # ---- drafting --------------------------------------------------------------------------------------------

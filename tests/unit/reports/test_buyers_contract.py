@@ -110,6 +110,17 @@ def test_pairs_of_nodes_and_their_ports_are_left_to_the_campaign(tmp_path, clust
     assert "C2 (6 more, by `tenken campaign pairs`)" in remaining.progress(found)
 
 
+@pytest.mark.parametrize(("check", "said"), [
+    ("", "no check of this system measures ior.read; a check in your own folder is read with --checks checks FOLDER"),
+    (", check: Mine", "'Mine' is not a check of this system and mode; none measures ior.read; a check in your own"),
+])  # fmt: skip
+def test_the_check_of_a_third_party_program_may_be_in_a_folder_that_was_not_read(tmp_path, cluster, check, said):
+    without = replace(cluster, checks=tuple(one for one in CHECKS if one.program != "ior"))
+    with pytest.raises(ContractError) as error:
+        load(tmp_path, without, CLAUSES["file system"] + check)
+    assert said in str(error.value)
+
+
 @pytest.mark.parametrize(("clause", "said"), [
     ("hpl.hpl, subject: ranks, nodes: 1, over: best, target: 350, unit: TFLOP/s",
      "clause 1 (C1): 350 TFLOP/s is above the physical limit, 296 TFLOP/s (8 x 37 TFLOP/s, data sheet: fp64, B200"),
