@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from tenken.errors import TenkenError
-from tenken.parsers.printed import naming_the_cause, plain
+from tenken.parsers.printed import naming_the_cause, plain, without_margin
 
 _TITLE = re.compile(r"^IOR-(\S+): MPI Coordinated Test of Parallel I/O\s*$", re.M)
 _COLUMNS = re.compile(r"^access +bw\(MiB/s\) .*$", re.M)
@@ -48,7 +48,7 @@ class Output:
 @naming_the_cause
 def parse(text: str) -> Output:
     """Read the output of both tests. Raises IorFormatError: what is missing or contradicts itself."""
-    text = plain(text)
+    text = without_margin(plain(text), "IOR-")
     titles, heads = _TITLE.findall(text), list(_COLUMNS.finditer(text))
     if len(titles) != 1:
         raise IorFormatError(

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tenken.errors import TenkenError
-from tenken.parsers.printed import naming_the_cause, plain
+from tenken.parsers.printed import naming_the_cause, plain, without_margin
 
 #: Test cases of testcase.h in its order; those in ns are latencies, all others bandwidths.
 HOST_TESTS = (
@@ -72,7 +72,7 @@ class Output:
 @naming_the_cause
 def parse(text: str) -> Output:
     """Read text or JSON; lines of launchers are ignored. Raises NvbandwidthFormatError: what is missing or wrong."""
-    text = plain(text)
+    text = without_margin(plain(text), r"(?:nvbandwidth Version:|\{$)")
     begin = re.search(r"^\{", text, re.M)
     of_json = begin is not None and '"nvbandwidth"' in text
     found = _json(text[begin.start() :]) if begin is not None and of_json else _text(text)

@@ -2,8 +2,9 @@
 functions of this module.
 
 Labels at the beginning of every line: `[1,0]<stdout>:` (Open MPI --tag-output, with a time too), `0: ` (srun -l, flux),
-`[0] ` (Intel MPI -l), `node1: ` (pdsh, clush, mpi-operator), a time of ISO 8601 (kubectl, docker). Causes of an early
-end: lines of HPL, CUDA, MPI libraries, the kernel and the schedulers.
+`[0] ` (Intel MPI -l), `node1: ` (pdsh, clush, mpi-operator), `(head, rank=0, pid=77) ` (Ray, SkyPilot), a time of ISO
+8601 (kubectl, docker); also several, where one launcher starts another. Causes of an early end: lines of HPL, CUDA, MPI
+libraries, the kernel and the schedulers.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ _LABELS = tuple(
         r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4})?\[[^\]\s]{1,40}\]<std(?:out|err|diag)>: ?",
         r" {0,6}\d{1,6}: ?",
         r"\[\d{1,6}\](?: |$)",
+        r"\((?:[^\s(),]{1,63}, )?(?:rank=\d{1,6}, )?pid=\d{1,9}(?:, ip=[\d.]{7,15})?\) ?",
         r"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[-+]\d\d:?\d\d) ?",
     )
 )
 #: A word before the colon is a label only if it is the same on every line.
 _NAME = re.compile(r"([A-Za-z][\w.-]{0,62}): ?")
+#: Labels of one line: a log with times, a launcher, and the launcher that it starts.
+_MOST_LABELS = 3
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[mK]")
 #: This many lines in sequence are not a coincidence.
 _LEAST = 4
@@ -49,8 +53,15 @@ def plain(text: str) -> str:
     """The output without carriage returns, terminal colours and launcher labels, if the labels are on every line from
     the first labelled one to the last; other lines, of the job script, may be around them.
     """
-    text = _COLOUR.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    lines = text.split("\n")
+    lines = _COLOUR.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
+    for _ in range(_MOST_LABELS):
+        if not _without_label(lines):
+            break
+    return "\n".join(lines)
+
+
+def _without_label(lines: list[str]) -> bool:
+    """Removes the first label of the lines; returns whether they had one."""
     for form in (*_LABELS, *_same_name(lines)):
         labelled = [i for i, line in enumerate(lines) if form.match(line)]
         if len(labelled) < _LEAST:
@@ -59,8 +70,15 @@ def plain(text: str) -> str:
         if all(form.match(lines[i]) or not lines[i].strip() for i in span):
             for i in labelled:
                 lines[i] = form.sub("", lines[i], count=1)
-            return "\n".join(lines)
-    return text
+            return True
+    return False
+
+
+def without_margin(text: str, begins: str) -> str:
+    """The output without the blanks by which a wrapper indented all of it: those before the line that begins with this
+    pattern."""
+    margin = re.search(rf"^([ \t]{{1,80}}){begins}", text, re.M)
+    return text if margin is None else re.sub(f"^{margin[1]}", "", text, flags=re.M)
 
 
 def _same_name(lines: Sequence[str]) -> list[re.Pattern[str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -127,6 +128,15 @@ def test_no_doctored_output_passes_and_none_raises(program: str) -> None:
             assert "\n" not in str(error) and len(str(error)) < 500, name
         else:
             assert not passed, f"{program}: {name}"
+
+
+@pytest.mark.parametrize("margin", ["    ", "\t"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_output_that_a_wrapper_indented_is_read(program: str, margin: str) -> None:
+    text, passes, _, _ = PROGRAMS[program]
+    indented = indent(text, margin)
+    assert passes(indented)
+    assert passes(f"TENKEN-RUN begin node=n time=1\n{indented}TENKEN-RUN end node=n time=2\n")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
