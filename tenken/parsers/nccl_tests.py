@@ -57,6 +57,8 @@ _ASKED = re.compile(
 _VERSION = re.compile(
     r"^[ \t]{0,80}# nccl-tests version (\S{1,40})(?: nccl-headers=\d{1,9} nccl-library=(\d{1,9}))?", re.M
 )
+#: The first and the last line of newer versions name the binary, which may have a suffix (NAME_SUFFIX=_mpi).
+_NAMED = re.compile(r"^[ \t]{0,80}# Collective test (?:starting|concluded): (\S{1,200})", re.M)
 _RANK = re.compile(r"^[ \t]{0,80}#\s{1,9}Rank\s{1,9}(\d{1,6})\s.{0,80}?\bon\s{1,20}(\S{1,120})\s{1,9}device\s", re.M)
 _BOUNDS = re.compile(r"^[ \t]{0,80}# Out of bounds values\s{0,9}: (\d{1,15}) (OK|FAILED)\s*$", re.M)
 _MEAN = re.compile(r"^[ \t]{0,80}# Avg bus bandwidth\s{0,9}: (\S{1,20})\s?(OK|FAILED)?\s*$", re.M)
@@ -116,6 +118,9 @@ def parse(benchmark: str, text: str) -> Output:
         raise NcclTestsFormatError(f"{benchmark[:60]}: no parser for it; allowed: {', '.join(BENCHMARKS)}")
     if failure := _FAILURE.search(text):
         raise NcclTestsFormatError(f"{benchmark}: it failed: {' '.join(failure[0].split())[:160]!r}")
+    for named in _NAMED.findall(text):
+        if not re.fullmatch(rf"{benchmark}(?:_\w{{1,40}})?", named.rsplit("/", 1)[-1], re.A):
+            raise NcclTestsFormatError(f"{benchmark}: its output is that of {named[:60]}")
     asked = _once(benchmark, _ASKED, text, "line '# nThread ... minBytes ...'")
     bounds = _once(benchmark, _BOUNDS, text, "line '# Out of bounds values : N OK': it did not run to its end")
     mean = _once(benchmark, _MEAN, text, "line '# Avg bus bandwidth : N': it did not run to its end")

@@ -103,10 +103,8 @@ def parse(benchmark: str, text: str) -> Output:
         raise OsuFormatError(f"{benchmark[:60]}: no parser for it; allowed: {', '.join(BENCHMARKS)}")
     title = _TITLE.search(text) or _PORT.search(text)
     if title is None:
-        words = text.strip().splitlines()
-        raise OsuFormatError(
-            f"{benchmark}: no title '# OSU ... v<version>'; its output begins {(words or [''])[0][:80]!r}"
-        )
+        begin = (text.strip().splitlines() or [""])[0]
+        raise OsuFormatError(f"{benchmark}: no title '# OSU ... v<version>'; its output begins {begin[:80]!r}")
     _, unit, _, column = BENCHMARKS[benchmark]
     ported = title.re is _PORT
     _hold_columns(benchmark, text[title.end() :], "us" if unit == "us" else "MB/s", ported)
@@ -117,13 +115,16 @@ def parse(benchmark: str, text: str) -> Output:
     scale = 1e-3 if unit == "GB/s" else 1.0
     in_full = _IN_FULL.search(text) is not None
     points: list[Point] = []
+    lines: dict[int, str] = {}
     after = 0
     for line in text[title.end() :].splitlines()[1:]:
         if not like_a_row(line.split()):
             if points and (_TITLE.match(line) or _PORT.match(line)):
                 raise OsuFormatError(f"{benchmark}: a second title {line.strip()[:80]!r}: two outputs in one")
             continue
-        point = _point(benchmark, line.split(), column, scale, in_full)
+        words = line.split()
+        point = _point(benchmark, words, column, scale, in_full)
+        lines.setdefault(len(words), " ".join(words))
         if point.bytes < after:
             raise OsuFormatError(f"{benchmark}: the size {point.bytes} follows {after - 1}: two outputs are mixed")
         after = point.bytes + 1
@@ -135,6 +136,9 @@ def parse(benchmark: str, text: str) -> Output:
     if len({point.valid is None for point in points}) > 1:
         bare = next(point.bytes for point in points if point.valid is None)
         raise OsuFormatError(f"{benchmark}: the size {bare} has no Pass or Fail, unlike others")
+    if len(lines) > 1:
+        (usual, _), (other, line) = list(lines.items())[:2]
+        raise OsuFormatError(f"{benchmark}: line {line[:80]!r} has {other} columns, those before it {usual}")
     version = f"({'OMB-Py' if title[1] else 'a port'}, version not stated)" if ported else title[1]
     return Output(benchmark, version, tuple(points))
 

@@ -15,7 +15,7 @@ import pytest
 
 from tenken.errors import TenkenError
 from tenken.parsers import dcgm, gpu_burn, hpcg, hpl, hpl_mxp, ior, nccl_tests, nvbandwidth, osu, perftest, stream
-from tests.unit.parsers.test_outputs import kept
+from tests.unit.parsers.test_outputs import BANDWIDTH, kept
 from tests.unit.parsers.test_programs import GPU_BURN, NVBANDWIDTH, PERFTEST, STREAM, as_json, of_dcgm3, of_dcgm4
 
 
@@ -27,9 +27,17 @@ def of_hpl(text: str) -> bool:
     return verified(hpl.document(hpl.parse(text), "xhpl", ["x"], "n", ["n"], 8, 40000, 256, 2, 4))
 
 
-def of_hpcg(text: str) -> bool:
+def of_nvidias_hpl(text: str) -> bool:
+    return verified(hpl.document(hpl.parse(text), "xhpl", ["x"], "n", ["n"], 2, 136192, 1024, 2, 1))
+
+
+def of_hpcg(text: str, ranks: int = 4, points: int = 104) -> bool:
     made = hpcg.document(hpcg.parse(text), "n", ["n"], "x", {})
-    return verified(made) and [made["parameters"][key] for key in ("ranks", "nx", "ny", "nz")] == [4, 104, 104, 104]
+    return verified(made) and [made["parameters"][key] for key in ("ranks", "nx", "ny", "nz")] == [ranks, *[points] * 3]
+
+
+def of_nvidias_hpcg(text: str) -> bool:
+    return of_hpcg(text, 8, 256)
 
 
 def of_mxp(text: str) -> bool:
@@ -43,6 +51,11 @@ def of_nccl(text: str) -> bool:
 
 def of_osu(text: str) -> bool:
     made = osu.document([osu.parse("osu_latency", text)], "n", 2, ["n"], "host")
+    return verified(made) and made["parameters"]["max_bytes"] == 4194304
+
+
+def of_osu_bandwidth(text: str) -> bool:
+    made = osu.document([osu.parse("osu_bibw", text)], "n", 2, ["n"], "managed")
     return verified(made) and made["parameters"]["max_bytes"] == 4194304
 
 
@@ -79,6 +92,9 @@ def of_stream(text: str) -> bool:
 PROGRAMS: dict[str, tuple[str, Callable[[str], bool], str, tuple[str, str]]] = {
     "hpl": (kept("hpl-netlib"), of_hpl, "6.9528e+02", ("PASSED", "FAILED")),
     "hpcg": (kept("hpcg-reference"), of_hpcg, "=12.5231", ("Result=PASSED", "Result=FAILED")),
+    "hpl of NVIDIA": (kept("hpl-nvidia"), of_nvidias_hpl, "3.311e+04", ("PASSED", "FAILED")),
+    "hpcg of NVIDIA": (kept("hpcg-nvidia"), of_nvidias_hpcg, "=12.4013", ("Result=PASSED", "Result=FAILED")),
+    "osu bandwidth": (BANDWIDTH, of_osu_bandwidth, "44000.00", ("Pass", "Fail")),
     "mxp": (kept("mxp-format-by-name"), of_mxp, "6.4000e+05", ("PASSED", "FAILED")),
     "nccl": (kept("nccl-from-8-bytes"), of_nccl, "1180.08", ("values : 0 OK", "values : 9 FAILED")),
     "osu": (kept("osu-latency"), of_osu, "469.03", ("Pass", "Fail")),

@@ -222,6 +222,7 @@ def test_osu_has_its_verdict_before_percentiles_and_sizes() -> None:
     ("osu_allreduce", REDUCTION + REDUCTION[REDUCTION.index("# Datatype") :].replace("INT", "FLOAT"), "2 types"),
     ("osu_mbw_mr", "# OSU MPI Multiple Bandwidth / Message Rate Test v7.5\n# Size   MB/s\n1   4.24\n", "Messages/s"),
     ("osu_latency", PERCENTILES.replace("9.80", "Pass"), "'Pass' is not a number"),
+    ("osu_bibw", BANDWIDTH.rstrip().removesuffix("4194304").rstrip(), "has 4 columns, those before it 5"),
 ])  # fmt: skip
 def test_osu_of_another_benchmark_or_type_is_refused(benchmark: str, text: str, says: str) -> None:
     with pytest.raises(osu.OsuFormatError, match=re.escape(says)):
@@ -253,6 +254,20 @@ def test_nccl_has_columns_of_iterations_and_modes_that_did_not_run() -> None:
     # a line that is cut before its second mode is none of these
     with pytest.raises(nccl_tests.NcclTestsFormatError, match=r"9 columns; allowed: 11 to 13"):
         of_nccl(re.sub(OF_NCCL, r"\1\2", FROM_8, flags=re.M))
+
+
+def test_nccl_of_another_collective_is_refused() -> None:
+    assert FROM_8.count(": all_reduce_perf") == 2
+    for name in ("all_reduce_perf_mpi", "build/all_reduce_perf"):
+        assert of_nccl(FROM_8.replace(": all_reduce_perf", f": {name}")).points == of_nccl(FROM_8).points
+    for name in ("all_gather_perf", "all_reduce_perfx", "alltoall_perf"):
+        with pytest.raises(nccl_tests.NcclTestsFormatError, match=f"all_reduce_perf: its output is that of {name}"):
+            of_nccl(FROM_8.replace("concluded: all_reduce_perf", f"concluded: {name}"))
+    # older ones do not name it: their bandwidths are those of another factor
+    unnamed = re.sub("# Collective test .*\n", "", FROM_8)
+    assert of_nccl(unnamed).points == of_nccl(FROM_8).points
+    with pytest.raises(nccl_tests.NcclTestsFormatError, match=r"algbw x 0\.5 for 2 ranks gives"):
+        nccl_tests.parse("all_gather_perf", unnamed)
 
 
 def test_every_operation_of_nccl_has_all_sizes() -> None:
