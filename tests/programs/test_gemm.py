@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 
+from tenken.paths import ROOT
 from tests.programs.conftest import Outcome
 from tests.support.catalogue import declared_metrics
 
@@ -107,3 +109,26 @@ def test_metrics_are_those_of_metrics_yaml(run: Run) -> None:
     assert outcome.document is not None
     names = {m["name"] for m in outcome.document["metrics"]}
     assert names == {name for name, metric in declared.items() if not metric["optional"]}
+
+
+def waits_locked(text: str) -> list[str]:
+    """Lines that wait for the other GPUs of a run within the scope of a lock."""
+    found, locks, depth = [], [], 0
+    for line in text.splitlines():
+        code = line.partition("//")[0]
+        if re.search(r"\b(lock_guard|unique_lock)<", code):
+            locks.append(depth)
+        if locks and re.search(r"worker\.synchronize\(|wait_with_others\(worker", code):
+            found.append(line.strip())
+        depth += code.count("{") - code.count("}")
+        locks = [one for one in locks if depth >= one]
+    return found
+
+
+def test_nobody_waits_for_other_gpus_with_a_lock_that_they_need() -> None:
+    """On two H100 the first precision that Hopper lacks stopped both threads for ever."""
+    assert waits_locked("{\n  const std::lock_guard<std::mutex> lock(m);\n  wait_with_others(worker);\n}") != []
+    assert waits_locked("{\n  {\n    const std::lock_guard<std::mutex> lock(m);\n  }\n  worker.synchronize();\n}") == []
+    sources = [*(ROOT / "src").rglob("*.cpp"), *(ROOT / "src").rglob("*.cu"), *(ROOT / "src").rglob("*.h")]
+    assert sum("worker.synchronize(" in one.read_text() for one in sources) == 3
+    assert {one.name: waits_locked(one.read_text()) for one in sources if waits_locked(one.read_text())} == {}

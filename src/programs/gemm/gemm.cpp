@@ -106,9 +106,7 @@ class Gemm : public tenken::Program {
         }
         worker.synchronize();
         if (!missing.empty()) {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            run.document.path("left_out." + where, missing);
-            left_out_ += (left_out_.empty() ? "" : "; ") + one.text() + ": " + missing;
+            leave_out(run.document, where, one, missing);
             wait_with_others(worker);
             return;
         }
@@ -159,7 +157,15 @@ class Gemm : public tenken::Program {
         document.add(check);
     }
 
-    /// A worker that omits a case still joins the barriers: the GPUs of a run may differ.
+    void leave_out(tenken::Document& document, const std::string& where, const Case& one,
+                   const std::string& why) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        document.path("left_out." + where, why);
+        left_out_ += (left_out_.empty() ? "" : "; ") + one.text() + ": " + why;
+    }
+
+    /// A worker that omits a case still joins the barriers: the GPUs of a run may differ. It holds no lock
+    /// then, which another one needs before it joins.
     static void wait_with_others(tenken::DeviceWorker& worker) {
         for (int i = 0; i < 3; ++i) worker.synchronize();
     }
