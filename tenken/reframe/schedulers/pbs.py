@@ -53,6 +53,8 @@ _EXITS = {
 }  # fmt: skip
 #: Seconds that a job may wait without a comment before PBS is queried for the reason.
 UNCOMMENTED_S = 60.0
+#: The walltime that PBS shows of a job whose processes run is at most two minutes old.
+UNCOUNTED_S = 300.0
 #: The state of a job that had begun and that a server with history no longer knows.
 _DELETED = "COMPLETED (no longer known to PBS: deleted with its history, as by qdel -x)"
 _DEFAULT_SELECT = "mpiprocs={num_tasks_per_node}:ncpus={num_cpus_per_node}"
@@ -198,15 +200,34 @@ class Pbs(Batch):
         status, comment = str(job.scheduler_facts.get("Exit_status", "")), job.scheduler_facts.get("comment")
         negative = re.fullmatch(r"-[0-9]{1,3}", status)
         words = [_EXITS.get(int(status)), comment] if negative else []
-        return "; ".join(str(word) for word in [*words, self._not_in_order(job)] if word)
+        why = self._not_in_order(job) or (self._uncounted(job) if job.ended_at is None else "")
+        return "; ".join(str(word) for word in [*words, why] if word)
+
+    def _uncounted(self, job: PatientJob) -> str:
+        """That the walltime of a job is not counted any more, although PBS calls it running and its node answers: in
+        OpenPBS from the end of its script, while an epilogue runs.
+        """
+        used = self._now(job).get("resources_used")
+        counted = seconds(str(used.get("walltime", ""))) if isinstance(used, Mapping) else None
+        ran = time.time() - (job.runs_since or time.time()) - job.suspended_s
+        if counted is None or ran - counted < UNCOUNTED_S:
+            return ""
+        where = ",".join(job.nodelist) or "its node"
+        return (
+            f"its walltime was last counted at {hms(counted)}, as while an epilogue, a hook or the mom of {where} hangs"
+        )
 
     def limit_now(self, job):
+        requested = self._now(job).get("Resource_List")
+        return seconds(str(requested.get("walltime", ""))) if isinstance(requested, Mapping) else None
+
+    def _now(self, job: PatientJob) -> Mapping[str, Any]:
+        """What qstat reports of a job that has not ended; empty if it does not."""
         try:
-            requested = self._jobs("-f", str(job.jobid)).get(str(job.jobid), {}).get("Resource_List")
+            return self._jobs("-f", str(job.jobid)).get(str(job.jobid), {})
         except CommandError as error:
             self.log(str(error), WARNING)
-            return None
-        return seconds(str(requested.get("walltime", ""))) if isinstance(requested, Mapping) else None
+            return {}
 
     def _not_in_order(self, job: PatientJob) -> str:
         if not (job.nodelist or job.pin_nodes):

@@ -363,6 +363,40 @@ def test_members_that_are_no_links_are_named_and_an_empty_slot_is_no_fault(serve
     assert "2 members that are no links" in found.error
 
 
+def supply(name, **status):
+    return {"Name": name, "Model": "P5500", **({"Status": status} if status else {})}
+
+
+@pytest.mark.parametrize(
+    ("supplies", "count", "faults"),
+    [
+        # whole members in the collection, also beside links
+        ([supply(f"PSU {i}", State="Enabled", Health="OK") for i in range(4)], 4, []),
+        ([supply("PSU 0", State="Enabled", Health="OK"), member("/psu9"), supply("PSU 2", Health="Critical")], 3,
+         ["power supply PSU 2: health Critical"]),
+        # of those that wait, are spare, or state half of it or nothing
+        ([supply("A", State="StandbySpare", Health="OK"), supply("B", State="StandbyOffline")], 2, []),
+        ([supply("A", State="Enabled"), supply("B", State="Absent"), supply("C", State="Absent", Health="OK")], 1, []),
+        ([supply("A"), supply("B", Health=None, State=None), supply("C", Health="OK")], 3, []),
+        ([supply("A", State="UnavailableOffline", Health="OK"), supply("B", State="Standby", Health="Warning")], 2,
+         ["power supply A: state UnavailableOffline", "power supply B: health Warning"]),
+        ([supply("A") | {"Status": "OK"}, supply("B") | {"Status": [{"Health": "Critical"}]}], 2, []),
+    ],
+    ids=["shelf", "links-too", "spare", "absent", "silent", "at-fault", "odd"],
+)  # fmt: skip
+def test_a_shelf_of_power_supplies(server, supplies, count, faults):
+    shelf = "/Chassis/shelf"
+    server.of = {
+        "/Chassis": {"Members": [member(shelf)]}, shelf: member(shelf, PowerSubsystem=member(f"{shelf}/P")),
+        f"{shelf}/P": member(f"{shelf}/P", PowerSupplies=member(f"{shelf}/P/S")), f"{shelf}/P/S": {"Members": supplies},
+        "/psu9": supply("PSU 9", State="Enabled", Health="OK"),
+    }  # fmt: skip
+    found = server.read()
+    assert (found.faults, found.error) == (faults, "")
+    kinds = found.items["power supplies"]
+    assert kinds == (f"{count} x P5500" if count > 1 else "P5500")
+
+
 def test_what_was_read_before_the_time_was_up_is_kept(server):
     server.of = chassis_tree(3)
     server.special[f"{ROOT}/Chassis/2"] = lambda h: time.sleep(1.5)

@@ -275,6 +275,46 @@ def test_a_placeholder_is_no_pcie_link(node: Machine, name: str, able: str, mib:
     assert partition.node.host_link is None and isinstance(limits.host_link(partition), limits.Unknown)
 
 
+def matrix(cells: list[str], nics: str = "", legend: str = "\nLegend:\n\n  X    = Self\n", indent: str = "") -> str:
+    """`nvidia-smi topo -m` from the cells of the upper triangle, row by row: `NV12 SYS`, `NV12`; with columns of NICs
+    and their own rows."""
+    count, names = len(cells) + 1, nics.split()
+    head = "\t".join(["", *(f"GPU{i}" for i in range(count)), *names, "CPU Affinity", "NUMA Affinity"])
+    rows = [row.split() for row in cells]
+    lines = [indent + head]
+    for i in range(count):
+        row = [" X " if i == j else rows[min(i, j)][abs(i - j) - 1] for j in range(count)]
+        lines.append(indent + "\t".join([f"GPU{i}", *row, *["PXB"] * len(names), "0-31,64-95", "0"]))
+    lines += [indent + "\t".join([name, *["PXB"] * count, *[" X "] * len(names)]) for name in names]
+    return "\n".join(lines) + "\n" + legend
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "links", "says"),
+    [
+        ("NVIDIA A100-SXM4-80GB", matrix(["NV12 NV12 NV12", "NV12 NV12", "NV12"], "NIC0"), 12, ""),
+        ("NVIDIA A100-SXM4-80GB",
+         matrix(["NV12 NV12 NV12", "NV12 NV12", "NV12"], "mlx5_0 mlx5_1 mlx5_bond_0", "", 8 * " "), 12, ""),
+        # a row that the terminal or a tool cut off, beyond the columns of the GPUs
+        ("NVIDIA H100 80GB HBM3",
+         matrix(["NV18"], "NIC0 NIC1 NIC2").replace("PXB\tPXB\tPXB\t0-31,64-95", "PXB\tPX0-115", 1), 18, ""),
+        ("NVIDIA B200", matrix(["NV18 NV18 NV18", "NV18 NV18", "NV18"]).replace(" X ", "\x1b[4m X \x1b[0m"), 18, ""),
+        # bridges between pairs, a cube of single and double links, PCIe alone
+        ("NVIDIA A100 80GB PCIe", matrix(["NV12 SYS SYS", "SYS SYS", "NV12"]), None, "differ: NV12, SYS"),
+        ("Tesla V100-SXM2-32GB", matrix(["NV1 NV1 NV2", "NV2 NV1", "NV1"]), None, "differ: NV1, NV2"),
+        ("NVIDIA L40S", matrix(["PIX NODE SYS", "NODE SYS", "SYS"], "NIC0"), None, ""),
+    ],
+    ids=["nic", "mlx5-indented", "cut-off", "escapes", "bridges", "cube", "pcie"],
+)  # fmt: skip
+def test_links_of_every_form_of_the_matrix(node: Machine, name: str, text: str, links: int | None, says: str) -> None:
+    count = 1 + max(int(word[3:]) for word in text.split() if word.startswith("GPU") and word[3:].isdigit())
+    node.answers = {"nvidia-smi --query-gpu=": rows(count, name), "nvidia-smi topo -m": text}
+    system = node.describe()
+    found = system.partition("node").node
+    assert (found.gpu_count, found.pair_links.count if found.pair_links else None) == (count, links)
+    assert [note for note in system.notes if "links" in note] == ([f"links between the GPUs {says}"] if says else [])
+
+
 @pytest.mark.parametrize("dead", [[7], [0, 3], list(range(8))])
 def test_inactive_nvlinks_differ_from_the_file(node: Machine, dead: list[int]) -> None:
     cards = range(8)
@@ -321,6 +361,48 @@ def test_core_numbers_that_repeat(node: Machine, packages: int, dies: int, cores
     assert (found.sockets, found.cores, found.threads_per_core) == (packages, packages * dies * cores, threads)
 
 
+def siblings(made: Machine, cores: list[list[int]], packages: Callable[[int], int], listed: bool = True,
+             number: Callable[[int], int] = lambda core: core) -> None:  # fmt: skip
+    """CPUs by the threads of each core, with the package and the number that the kernel gives this core."""
+    for core, threads in enumerate(cores):
+        for cpu in threads:
+            base = f"sys/devices/system/cpu/cpu{cpu}/topology"
+            made.file(f"{base}/physical_package_id", f"{packages(core)}\n")
+            made.file(f"{base}/core_id", f"{number(core)}\n")
+            if listed:
+                made.file(f"{base}/thread_siblings_list", f"{min(threads)}-{max(threads)}\n")
+
+
+def smt(cores: int, threads: int) -> list[list[int]]:
+    return [list(range(core * threads, (core + 1) * threads)) for core in range(cores)]
+
+
+HYBRID = [[2 * core, 2 * core + 1] for core in range(8)] + [[cpu] for cpu in range(16, 20)]
+
+
+@pytest.mark.parametrize(
+    ("cores", "packages", "listed", "number", "seen"),
+    [
+        # POWER: four or eight threads, numbers with gaps, packages 0 and 8, or none that a hypervisor tells
+        (smt(16, 4), lambda core: 0, True, lambda core: 4 * core, (1, 16, 4)),
+        (smt(44, 4), lambda core: 0 if core < 22 else 8, True, lambda core: 8 * core + 2048 * (core > 21), (2, 44, 4)),
+        (smt(20, 8), lambda core: -1, False, lambda core: 8 * core, (1, 20, 8)),
+        # cores of two kinds: with two threads and with one; of two clusters on one Arm chip
+        (HYBRID, lambda core: 0, True, lambda core: 4 * core if core < 8 else 32 + core, (1, 12, 2)),
+        (smt(20, 1), lambda core: 0, True, lambda core: core % 10, (1, 20, 1)),
+        (smt(8, 1), lambda core: 0, False, lambda core: (0, 4, 8, 12, 16, 17, 18, 19)[core], (1, 8, 1)),
+    ],
+    ids=["power9-smt4", "power9-2-sockets", "power-lpar-smt8", "x86-hybrid", "arm-two-clusters", "x86-low-power"],
+)  # fmt: skip
+def test_cores_of_unusual_threads_and_packages(
+    node: Machine, cores: list[list[int]], packages: Callable[[int], int], listed: bool,
+    number: Callable[[int], int], seen: tuple[int, int, int],
+) -> None:  # fmt: skip
+    siblings(node, cores, packages, listed, number)
+    found = node.node()
+    assert (found.sockets, found.cores, found.threads_per_core) == seen
+
+
 @pytest.mark.parametrize(
     ("with_cpus", "without", "gib"),
     [([502070272], [99614720], 478.8), ([502070272, 502070272], [194000000] * 4, 957.6), ([65536], [0], 65536 / 2**20)],
@@ -353,6 +435,7 @@ def test_memory_of_x86_without_cpus_is_the_hosts(node: Machine, kib: list[int]) 
     system = node.describe()
     assert system.partition("node").node.memory_bytes == (65536 + sum(kib)) * 1024
     assert not any("without CPUs" in note for note in system.notes)
+    assert system.partition("node").node.numa_nodes == 1
 
 
 @pytest.mark.parametrize(
@@ -441,12 +524,22 @@ def test_every_form_of_gres(gres: str, whole: tuple[str | None, int], instances:
         ("gpu*|2|2|32|2|512000+|gpu:h100:4(S:0-1)|2-00:00:00|up|idle", ("gpu*", 2, 64, 512000, 4, "48:00:00", True)),
         ("cloud|4|1|48|1|190000|gpu:l40s:4|infinite|up|idle~", ("cloud", 4, 48, 190000, 4, None, True)),
         ("big|1K|2|32|1|750K|(null)|30:00|inact|mixed-", ("big", 1024, 64, 768000, 0, "00:30:00", False)),
+        # cards of several models, on nodes that Slurm does not accept
+        (
+            "gpu|1|2|16|1|256000|gpu:a100:4(S:0),gpu:l40s:2(S:1)|infinite|up|inval",
+            ("gpu", 1, 32, 256000, 6, None, True),
+        ),
+        (
+            "mix*|3|1|64|2|515000|nvme:1,gpu:a30:1,gpu:t4:2,gpu:v100:1|4:00:00|up|drain*",
+            ("mix*", 3, 64, 515000, 4, "04:00:00", True),
+        ),
     ],
 )
 def test_lines_of_sinfo(line: str, seen: tuple[Any, ...]) -> None:
     unread: list[str] = []
     (q,) = cluster.slurm_queues(lambda command: line + "\n", unread)
     assert (q.name, q.nodes, q.cores, q.memory_mib, q.gpus, q.time_limit, q.usable) == seen and unread == []
+    assert (q.gpu_kind is None) == ("v100" in line or "a100" in line or not q.gpus), "several models have no name"
 
 
 def vnode(host: str, cores: int, gib: int, gpus: int = 0, **more: Any) -> dict[str, Any]:

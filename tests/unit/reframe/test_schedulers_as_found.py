@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -375,6 +376,27 @@ def test_a_name_that_is_no_xml_voids_no_other_job(name: str) -> None:
         gridengine.states(text[: len(text) // 2])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<?xml version='1.0'?>\n<job_info  xmlns:xsd=\"http://x/qstat.xsd\">\n  <queue_info/>\n  <job_info/>\n"
+        "</job_info>\n",
+        "<?xml version='1.0'?>\n<job_info>\n<queue_info>\n<Queue-List>\n<name>all.q@n1</name><slots_used>0"
+        "</slots_used>\n</Queue-List>\n</queue_info>\n<job_info>\n</job_info>\n</job_info>\n",
+        '<?xml version="1.0"?>\n<Data></Data>\n',
+    ],
+    ids=["self-closing", "idle-queue", "torque"],
+)  # fmt: skip
+def test_no_jobs_are_no_jobs_of_grid_engine(text: str) -> None:
+    assert gridengine.states(text) == {}
+
+
+@pytest.mark.parametrize("text", ["", "\n", "error: commlib error: got select error\n"])
+def test_what_is_no_answer_of_grid_engine_is_none(text: str) -> None:
+    with pytest.raises(CommandError, match="no XML"):
+        gridengine.states(text)
+
+
 def sge_entry(number: int, state: str, tasks: str = "", name: str = "a") -> str:
     tasks = f"<slots>1</slots><tasks>{tasks}</tasks>" if tasks else ""
     named = f"<JB_job_number>{number}</JB_job_number><JB_name>{name}</JB_name>"
@@ -428,7 +450,10 @@ def test_a_heterogeneous_job_and_an_array_are_one_job(
     [("IDLE+CLOUD", True), ("ALLOCATED+CLOUD", True), ("IDLE+DYNAMIC_NORM", True), ("IDLE+CLOUD+POWERED_DOWN", True),
      ("MIXED+CLOUD", True), ("IDLE+CLOUD+DRAIN", False), ("IDLE+MAINTENANCE+RESERVED", False), ("DOWN+CLOUD", False),
      ("IDLE*+CLOUD", False), ("CLOUD", False), ("MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", True),
-     ("IDLE+NOT_RESPONDING", False), ("IDLE+CLOUD+POWERING_DOWN", False)],
+     ("IDLE+NOT_RESPONDING", False), ("IDLE+CLOUD+POWERING_DOWN", False),
+     ("IDLE+DYNAMIC_NORM+MAINTENANCE+RESERVED+PLANNED", False), ("MIXED+MAINTENANCE+RESERVED", False),
+     ("IDLE+MAINTENANCE", False), ("ALLOCATED+MAINTENANCE+DRAIN", False), ("MIXED+DRAIN", False),
+     ("MIXED+PLANNED", True), ("IDLE+DYNAMIC_NORM+RESERVED+PLANNED", True)],
 )  # fmt: skip
 def test_cloud_and_dynamic_nodes_are_nodes(state: str, available: bool) -> None:
     back_end = slurm.Slurm.__new__(slurm.Slurm)
@@ -454,6 +479,34 @@ def test_cloud_and_dynamic_nodes_are_nodes(state: str, available: bool) -> None:
 )
 def test_nodes_that_are_not_in_order_come_with_the_reason(table: str, says: str) -> None:
     assert polling.not_in_order(slurm.broken(table)) == says
+
+
+@pytest.mark.parametrize(
+    ("states", "work"),
+    [
+        ("mixed- planned idle", 3), ("allocated planned mixed- reserved", 4),
+        ("idle~ idle# allocated^ maint", 4),
+        ("idle* down* planned", 2), ("inval idle draining@", 1),
+        ("fail failing unknown* blocked", 0), ("idle! allocated$ completing", 3),
+    ],
+)  # fmt: skip
+def test_how_many_nodes_work_by_the_states_of_sinfo(states: str, work: int) -> None:
+    """Those that are planned, reserved, powered down or in maintenance are in order: they are waited for."""
+    table = "".join(f"n{i}|{state}|none\n" for i, state in enumerate(states.split()))
+    assert [slurm.enough(table, needed) for needed in (work, work + 1)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("table", "state", "nodes"),
+    [
+        ("7+0|OUT_OF_MEMORY|0:125|n1|x|a\n7+1|CANCELLED|0:15|n2|x|a\n", "OUT_OF_MEMORY", ("n1", "n2")),
+        ("7_1|COMPLETED|0:0|n1|x|a\n7_2|OUT_OF_MEMORY|0:125|n1|x|a\n", "OUT_OF_MEMORY", ("n1",)),
+        ("7|OUT_OF_MEMORY|137:0|n3|x|a\n", "OUT_OF_MEMORY", ("n3",)),
+    ],
+)
+def test_a_job_without_memory_was_killed(table: str, state: str, nodes: tuple[str, ...]) -> None:
+    one = slurm.accounted(table)["7"]
+    assert (one.state, one.ended, one.killed, set(one.nodes)) == (state, True, True, set(nodes))
 
 
 @pytest.mark.parametrize(
@@ -705,6 +758,36 @@ def test_a_job_of_pbs_that_waits_for_broken_nodes_names_them(
     assert one is not None and (one.why, one.waiting) == (why + says, waiting)
 
 
+@pytest.mark.parametrize(
+    ("used", "node", "says"),
+    [
+        ({"walltime": "00:00:27", "cput": "00:00:00"}, "job-busy", "last counted at 00:00:27, as while an epilogue"),
+        ({"walltime": "00:00:00"}, "free", "last counted at 00:00:00"),
+        ({"walltime": "00:58:10"}, "job-busy", ""),  # it runs beyond its limit, as PBS counts
+        ({"walltime": "00:00:27"}, "down,job-busy", "n1 is down,job-busy"),
+        ({}, "job-busy", ""),
+        (None, "job-busy", ""),
+    ],
+)  # fmt: skip
+def test_a_job_of_pbs_whose_walltime_is_not_counted_has_ended_but_for_its_epilogue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: Any, node: str, says: str
+) -> None:
+    """As `qstat -f` of OpenPBS 23.06 shows: R and substate 42 all the while, on a node that answers."""
+    told = {
+        "-f": {
+            "Jobs": {"53.s": {"job_state": "R", "substate": 42, **({} if used is None else {"resources_used": used})}}
+        },
+        "-a": {"nodes": {"n1": {"state": node, "resources_available": {"host": "n1"}}}},
+    }
+    monkeypatch.setattr(pbs, "run", lambda words, timeout, ok=(0,): json.dumps(told[words[1]]))
+    job = job_of(tmp_path)
+    job._nodelist, job.runs_since = ["n1"], time.time() - 3600.0
+    found = Pbs().why_ended(job)
+    assert says in found and (bool(found) == bool(says))
+    job.ended_at = 1.0
+    assert "counted" not in Pbs().why_ended(job)
+
+
 @pytest.mark.parametrize("option", ["-l select=1:ngpus=1", "-l walltime=1:0:0,select=2", "-lnodes=1:ppn=4"])
 def test_options_that_would_replace_the_nodes_are_refused_by_name(tmp_path: Path, option: str) -> None:
     with pytest.raises(JobSchedulerError, match="replaces the job's nodes"):
@@ -724,6 +807,32 @@ def test_an_array_is_refused(back_end: Any, option: str, refused: bool) -> None:
     """Its jobs wrote over each other's output, on several nodes at once."""
     with pytest.raises(JobSchedulerError, match="makes an array") if refused else contextlib.nullcontext():
         back_end.__new__(back_end).refuse_an_array(["-q gpu", option])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "state"),
+    [
+        # 35: ended, 153: unknown; both with a sentence that is no JSON
+        ("echo 'qstat: 53.s Job has finished, use -x or -H to obtain historical job information' >&2; exit 35",
+         """echo '{"Jobs":{"53.s":{"job_state":"F","Exit_status":271,"exec_host":"n2/0*4"}}}'""", "CANCELLED"),
+        ("echo '{'; echo '}'; echo 'qstat: Unknown Job Id 53.s' >&2; exit 153",
+         """echo '{"Jobs":{"53.s":{"job_state":"F","Exit_status":0}}}'; exit 35""", "COMPLETED"),
+        ("exit 35", "echo 'qstat: PBS is not configured to maintain job history' >&2; exit 3", "not listed"),
+        ("exit 153", "exit 153", "not listed"),
+    ],
+    ids=["finished", "unknown-with-braces", "no-history", "purged"],
+)  # fmt: skip
+def test_a_job_that_pbs_has_in_its_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, second: str, state: str
+) -> None:
+    program = tmp_path / "qstat"
+    program.write_text(f"#!/bin/sh\ncase $1 in -f) {first};; *) {second};; esac\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    back_end = Pbs()
+    back_end.timeout = 20
+    one = back_end.ask([job_of(tmp_path)]).get("53.s")
+    assert (one.state if one else "not listed").split(" (")[0] == state
 
 
 def test_variables_of_a_site_are_joined_with_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
