@@ -420,7 +420,7 @@ class Runner:
         if attempt.token not in self.blocked:
             self.say(
                 f"node {attempt.unit.node}: its job {attempt.job} cannot start ({one.why}); given up after "
-                f"{most / 60:.0f} min"
+                f"{spelled(most)}"
             )
         # the clock may have been set back meanwhile
         self.blocked[attempt.token] = (min(until, now + most), one.why)
@@ -428,7 +428,7 @@ class Runner:
     def _stuck(self, attempt: Attempt, one: Seen, now: float) -> str | None:
         """Why an attempt is given up although its job is in the queue; None: it is not."""
         if one.blocked and attempt.token in self.blocked and now >= self.blocked[attempt.token][0]:
-            return f"job {attempt.job} could not start for {self.campaign.blocked_seconds / 60:.0f} min ({one.why})"
+            return f"job {attempt.job} could not start for {spelled(self.campaign.blocked_seconds)} ({one.why})"
         if not one.running:
             return None
         since = self.runs_since[attempt.token] = min(now, self.runs_since.get(attempt.token, now))
@@ -437,7 +437,7 @@ class Runner:
         most += self.campaign.overrun_seconds
         if now - since < most:
             return None
-        return f"job {attempt.job} still ran after {most / 60:.0f} min, beyond its time limit: its node may be dead"
+        return f"job {attempt.job} still ran after {spelled(most)}, beyond its time limit: its node may be dead"
 
     def _why(self, attempt: Attempt, seen: Seen) -> str:
         claimed = (self.spool / f"{attempt.token}.claim").is_dir()
@@ -491,6 +491,11 @@ class Runner:
             left = max(left, max(self.blocked[a.token][0] for a in stuck) - self.clock())
         text += f"; about {left / 60:.0f} min left" if left is not None and not self._over() else ""
         return text + (f"; the scheduler: {self.refused}" if self.refused else "")
+
+
+def spelled(seconds: float) -> str:
+    """Minutes, or seconds if they are few."""
+    return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
 
 
 def remaining(state: State, left: int, flying: int) -> float | None:

@@ -77,6 +77,8 @@ class Small:
     def env(self) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_"))}
         own = {"TENKEN_CAMPAIGNS": str(self.folder / "campaigns"), "TENKEN_ARCHIVE": str(self.folder / "perflogs")}
+        # as users have it
+        own["TENKEN_PATIENCE"] = "blocked=00:10:00"
         return {**kept, **own, **self.environment, "PYTHONPATH": str(ROOT)}
 
     def start(self, *words: str) -> subprocess.Popen[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -9,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from tenken.campaign import groupjobs, groups, spool
+from tenken.campaign import groupjobs, groups, journal, spool
 from tenken.campaign.file import Between, Campaign
 from tenken.commands import campaign_queues
 from tenken.machines import loader
@@ -82,6 +83,14 @@ def test_on_slurm_a_dead_node_is_named_at_once_and_only_what_failed_is_taken_out
     _, text = small.call("report", "small")
     assert "nid4" in text, text
     assert "nodename=nid4" not in text and "nodename=nid" not in text, text
+    small.environment = {**small.environment, "TENKEN_PATIENCE": "blocked=00:00:02"}
+    began = time.time()
+    code, text = small.call("resume", "small", "--poll", "0.3", "--late", "5")
+    assert code == 1 and time.time() - began < 100, text
+    assert len(re.findall(r"node nid4: its job \d+ cannot start \(.*\); given up after 6 s", text)) == 2, text
+    lost = [json.loads(line) for line in (tmp_path / "campaigns/small" / journal.FILE).read_text().splitlines()]
+    why = [event["why"] for event in lost if event["event"] == "ended"]
+    assert len(why) == 2 and all(re.search(r"could not start for 6 s \(.*psu 2 failed", one) for one in why), why
 
 
 @pytest.mark.schedulers

@@ -95,6 +95,14 @@ def test_a_submission_whose_answer_was_lost_is_found_by_its_mark(site, scheduler
     assert "the submission that failed or was interrupted left job 1000" in outcome.output
 
 
+@pytest.mark.parametrize("scheduler", ALL)
+def test_a_session_that_ends_during_a_submission_takes_its_job_with_it(site, scheduler):
+    one = site(scheduler, qsub_interrupted=1)
+    outcome = one.run(command="sleep 90")
+    assert outcome.code != 0 and "the submission that failed or was interrupted left job 1000" in outcome.output
+    assert one.cluster.folder.joinpath("jobs/1000.deleted").exists(), outcome.output
+
+
 def test_a_server_that_stays_away_is_one_line(site):
     outcome = site("pbs", qsub_fails=99).run()
     assert outcome.code != 0

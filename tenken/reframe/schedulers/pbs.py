@@ -58,6 +58,8 @@ UNCOUNTED_S = 300.0
 #: The state of a job that had begun and that a server with history no longer knows.
 _DELETED = "COMPLETED (no longer known to PBS: deleted with its history, as by qdel -x)"
 _DEFAULT_SELECT = "mpiprocs={num_tasks_per_node}:ncpus={num_cpus_per_node}"
+#: A node that a chunk of a job requests by its name.
+_HOST = re.compile(r"\b(?:host|vnode)=([\w.-]+)")
 NODE_WORKS = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}
 
 
@@ -230,7 +232,7 @@ class Pbs(Batch):
             return {}
 
     def _not_in_order(self, job: PatientJob) -> str:
-        if not (job.nodelist or job.pin_nodes):
+        if not self._named(job):
             return ""
         try:
             nodes = self._may_run_on(job)
@@ -240,10 +242,15 @@ class Pbs(Batch):
         return in_words({node.name: node.told for node in nodes if not self.is_node_avail(node)})
 
     def _may_run_on(self, job: PatientJob) -> set[PbsNode]:
-        """The nodes that a job has, is pinned to or, otherwise, that its queue has."""
-        names = set(map(short, job.nodelist or job.pin_nodes or ()))
+        """The nodes that a job has or requests by name or, otherwise, that its queue has."""
+        names = set(map(short, self._named(job)))
         nodes = self.allnodes()
         return {node for node in nodes if short(node.name) in names} if names else self.filternodes(job, nodes)
+
+    def _named(self, job: PatientJob) -> Sequence[str]:
+        """The nodes that a job has, is pinned to, or requests in its options or by `select:` of the partition."""
+        options = [str(self.settings.get("select") or ""), *job.sched_access, *job.options, *job.cli_options]
+        return job.nodelist or job.pin_nodes or _HOST.findall(" ".join(options))
 
     def _by_nodes(self, job: PatientJob, one: Seen) -> Seen:
         """A job that waits for nodes: whether enough of those on which it may run are in order, and which are not;

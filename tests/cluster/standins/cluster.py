@@ -130,6 +130,9 @@ class Cluster:
             [sys.executable, "-S", "-m", f"tests.cluster.standins.{module}", "--run", number],
             start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
+        if self.use_up("qsub_interrupted"):  # the job is queued, and the session is to end before it learns its number
+            os.kill(os.getppid(), signal.SIGTERM)
+            time.sleep(60)
         return number
 
     def run(self, number: str, environment: dict[str, str]) -> None:

@@ -540,7 +540,7 @@ def test_a_dead_node_costs_a_stated_time_and_the_rest_is_reported(tmp_path, kind
 
 @pytest.mark.parametrize(
     ("kind", "says", "most"),
-    [("cannot", "could not start for 1 min", 3 * 200), ("hangs", "still ran after 12 min", 3 * 800)],
+    [("cannot", "could not start for 60 s", 3 * 200), ("hangs", "still ran after 12 min", 3 * 800)],
 )
 def test_the_margins_are_those_of_the_partition(tmp_path, monkeypatch, kind, says, most):
     """So that a trial on a real scheduler need not wait half an hour."""

@@ -586,6 +586,8 @@ BROKEN = [
     '"Variable_List":{"BASH_FUNC_module()":"() {  eval `modulecmd bash $*`\n}"}',
     '"Variable_List":{"F":"() { echo "hi"; }","G":"x"}',
     '"Variable_List":{"J":"{"a":"b","c":["d"]}"}',
+    '"Variable_List":{"BASH_FUNC_ml%%":"() {  [ -n "$1" ] &&\n eval "$(lmod $*)"\n}","N":007}',
+    '"Variable_List":{"CERT":"-----BEGIN-----\r\nAB+/=\r\n-----END-----\tx","PIN":0042}',
     '"comment":"HEALTH-CHECK: reboot "scratch" (Sep 04)"',
     '"comment":"C:\\temp\\"',
     '"Variable_List":{"EMPTY":,"X":1}',

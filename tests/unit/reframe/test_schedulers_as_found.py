@@ -737,6 +737,8 @@ def test_a_host_with_a_bad_vnode_is_not_in_order(monkeypatch: pytest.MonkeyPatch
         ([], {"n1": "offline", "n2": "free"}, "", Waiting.RUNS),
         (["N1.site.org"], {"n1": "offline", "n2": "free"}, "; n1 is offline", Waiting.MENDED),
         (["n2"], {"n1": "offline", "n2": "job-busy"}, "", Waiting.RUNS),
+        (["host=n1"], {"n1": "offline", "n2": "free"}, "; n1 is offline", Waiting.MENDED),
+        (["ngpus=4:vnode=n2"], {"n1": "offline", "n2": "free"}, "", Waiting.RUNS),
     ],
 )  # fmt: skip
 def test_a_job_of_pbs_that_waits_for_broken_nodes_names_them(
@@ -752,8 +754,9 @@ def test_a_job_of_pbs_that_waits_for_broken_nodes_names_them(
     told = {"-f": {"Jobs": {"53.s": {"job_state": "Q", "comment": why}}}, "-a": {"nodes": nodes}}
     monkeypatch.setattr(pbs, "run", lambda words, timeout, ok=(0,): json.dumps(told[words[1]]))
     job = job_of(tmp_path)
-    job.num_tasks, job.num_tasks_per_node, job.pin_nodes = 1, 1, pinned
-    job._sched_access, job._cli_options, job.options = [], [], []
+    by_option = [one for one in pinned if "=" in one]
+    job.num_tasks, job.num_tasks_per_node, job.pin_nodes = 1, 1, [] if by_option else pinned
+    job._sched_access, job._cli_options, job.options = [], [], by_option
     one = Pbs().ask([job])["53.s"]
     assert one is not None and (one.why, one.waiting) == (why + says, waiting)
 
