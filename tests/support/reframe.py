@@ -15,6 +15,7 @@ from typing import Any
 from tenken.archive import records as archive
 from tenken.paths import ROOT
 from tenken.reframe.plan import describe_checks
+from tests.support import forked
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,13 @@ def reframe(
         **{k: v for k, v in os.environ.items() if k == "TENKEN_LOCKS"},
         **env,
     }
-    done = subprocess.run(
-        [*before, "reframe", "-c", checks, *arguments],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=1800,
-    )  # fmt: skip
+    command = ["reframe", "-c", checks, *arguments]
+    if before:
+        done = subprocess.run(
+            [*before, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=1800
+        )
+    else:
+        done = forked.run(command, cwd=ROOT, env=environment, timeout=1800)
     path = archive.session_folder(root, session) / "run-report.json"
     report = json.loads(path.read_text()) if path.is_file() else {}
     return Outcome(done.returncode, done.stdout + done.stderr, report, list(archive.records(root, session)), root)

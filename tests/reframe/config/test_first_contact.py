@@ -14,6 +14,7 @@ import pytest
 
 from tenken.paths import ROOT
 from tenken.reframe.configuration import chosen_system, runs
+from tests.support import forked
 
 pytestmark = pytest.mark.xdist_group("first contact")  # one worker creates the files that this module shares
 
@@ -34,10 +35,8 @@ def site(tmp_path_factory) -> Path:
 def reframe(site: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_"))}
     kept["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
-    return subprocess.run(
-        ["reframe", "-c", "checks", *arguments], cwd=site, capture_output=True, text=True, check=False, timeout=300,
-        env={**kept, "RFM_CONFIG_PATH": "config", "RFM_COLORIZE": "n", "TENKEN_ROOT": str(site), **env},
-    )  # fmt: skip
+    more = {"RFM_CONFIG_PATH": "config", "RFM_COLORIZE": "n", "TENKEN_ROOT": str(site)}
+    return forked.run(["reframe", "-c", "checks", *arguments], cwd=site, timeout=300, env={**kept, **more, **env})
 
 
 @pytest.mark.parametrize(
