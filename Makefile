@@ -37,7 +37,7 @@ run: $(VENV)/.stamp ## SYSTEM=local MODE=quick MINUTES=12: run the checks within
 	@sh scripts/need.sh $(PYTHON) build
 	@. $(VENV)/bin/activate && V=$(V) exec sh scripts/run.sh $(SYSTEM) $(MODE) $(if $(MINUTES),-S tenken_minutes=$(MINUTES)) $(RFMARGS)
 
-test: $(VENV)/.stamp-dev ## linters, all pure tests, the programs on the host, whole sessions; installs nothing
+test: $(VENV)/.stamp ## linters, all pure tests, the programs on the host, whole sessions; installs nothing
 	@sh scripts/need.sh $(PYTHON) build
 	@. $(VENV)/bin/activate && sh scripts/test.sh
 

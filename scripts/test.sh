@@ -1,5 +1,5 @@
 #!/bin/sh
-# test.sh [PYTEST OPTIONS]                  what `make test` runs: linters, then all tests but those of a part
+# test.sh [PYTEST OPTIONS]                  what `make test` runs: `make dev`, linters, then all tests but those of a part
 # test.sh --parts 'NAMES' [PYTEST OPTIONS]  what `make test-all` runs: the tests of all parts, or of those named
 set -e
 # Several builds of the same sources are tested. With ccache each source is compiled once for all identical builds;
@@ -8,7 +8,7 @@ set -e
 if command -v ccache >/dev/null || sh scripts/debian.sh ccache >/dev/null; then
     CCACHE_DIR=${CCACHE_DIR:-$PWD/.cache/ccache}
     # Builds of a clone and of this checkout differ in the folder, and in whether warnings are errors: ccache replays a
-    # warning with the object, and tests/programs/conftest.py refuses every one.
+    # warning with the object, and tests/support/builds.py refuses every one.
     CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_IGNOREOPTIONS=-Werror
     # No two builds share code for GPUs, which it would only preprocess once more.
     CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=
@@ -25,9 +25,11 @@ if [ "$1" = --parts ]; then
     exec pytest -n "${TENKEN_TEST_WORKERS:-4}" --dist loadgroup -m "${parts:-part}" "$@" \
         $(python -m tests.support.parts --files)
 fi
-# The build uses the second core while the linters, which are quick and come first, use one.
-python -m tests.programs.conftest &
+# The build uses the second core while pip and the linters, which are quick and come first, use one.
+python -m tests.support.builds &
 build=$!
-sh scripts/lint.sh || { kill $build; exit 1; }
+make -s dev && sh scripts/lint.sh || { kill $build; exit 1; }
+# pytest rewrites each file's assertions once and keeps them: workers that start together would each do it
+pytest --collect-only -q >/dev/null || :
 # these tests seldom wait, and each worker imports all of them
-exec pytest -n "${TENKEN_TEST_WORKERS:-3}" --dist loadgroup -m "not part" "$@"
+exec pytest -n "${TENKEN_TEST_WORKERS:-3}" --dist loadgroup --no-loadscope-reorder -m "not part" "$@"

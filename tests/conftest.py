@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import tempfile
+from collections import Counter
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -48,10 +49,22 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
     mark_the_parts(items)
     if getattr(config.option, "loadgroup", False):
-        # tests alone in their group are handed out in this order: a long one at the end would run on one core
-        items.sort(key=lambda item: not item.get_closest_marker("slow"))
+        in_order(items, waiting=not config.option.loadscopereorder)
     yield
     keep_groups_together(config, items)
+
+
+def in_order(items: list[pytest.Item], waiting: bool) -> None:
+    """Groups of tests are handed out in this order: a long one at the end would run on one core. `waiting`: those of
+    programs last, while the host build may still run, and larger groups before smaller ones."""
+    if not waiting:
+        items.sort(key=lambda item: not item.get_closest_marker("slow"))  # xdist sorts the groups
+        return
+    groups = [str(mark.args[0]) if (mark := item.get_closest_marker("xdist_group")) else item.nodeid for item in items]
+    build = {one for one, item in zip(groups, items, strict=True) if "build_dir" in getattr(item, "fixturenames", ())}
+    number = Counter(groups)
+    places = sorted(range(len(items)), key=lambda at: (groups[at] in build, -number[groups[at]], groups[at]))
+    items[:] = [items[at] for at in places]
 
 
 def mark_the_parts(items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tenken.paths import ROOT
-from tests.programs.conftest import after_host_build
+from tests.support.builds import after_host_build
 from tests.support.oracles import small_caches
 
 pytestmark = [pytest.mark.run, pytest.mark.slow, pytest.mark.build, pytest.mark.xdist_group("make run")]

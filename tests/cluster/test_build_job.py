@@ -16,7 +16,7 @@ from tenken.paths import ROOT
 from tests.cluster.checkout import Checkout
 from tests.cluster.minislurm import MiniSlurm
 from tests.cluster.standins.cluster import Cluster
-from tests.programs.conftest import after_host_build
+from tests.support.builds import after_host_build
 from tests.support.oracles import small_caches
 
 pytestmark = [pytest.mark.slurm, pytest.mark.build, pytest.mark.xdist_group("slurm")]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
-import shutil
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,90 +14,16 @@ from typing import Any
 
 import pytest
 
-from tenken.model import headers
-from tenken.paths import PROGRAMS, ROOT
+from tenken.paths import ROOT
+from tests.support.builds import after_host_build, build, checked, configure, host_build
 from tests.support.documents import completed
 from tests.support.oracles import Clocked, compiled, small_caches
-
-
-def tool(name: str) -> str:
-    """Path of a program that pip installed next to this Python, or that is on PATH."""
-    beside = Path(sysconfig.get_path("scripts")) / name
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if found is None:
-        pytest.fail(f"{name} is needed by these tests and was not found beside Python nor on PATH")
-    return found
 
 
 @pytest.fixture(scope="session")
 def build_dir() -> Path:
     """A build with everything that needs no GPU: OpenACC on the host, unit tests, warnings as errors."""
     return host_build()
-
-
-def host_build() -> Path:
-    """The folder of that build, created at the first call of a session.
-
-    Kept in .cache/ between sessions, so that only changes are compiled; a lock keeps parallel builds apart. The second
-    one finds everything built. TENKEN_TEST_TARGETS names the programs if not all are needed (tools/mutants).
-    """
-    folder = Path(os.environ.get("TENKEN_TEST_BUILD", ROOT / ".cache" / "tests-src-build"))
-    with locked(folder):
-        configure(folder, "-DTENKEN_WERROR=ON", "-DTENKEN_OPENACC=ON", "-DTENKEN_TESTS=ON")
-        build(folder, *os.environ.get("TENKEN_TEST_TARGETS", "").split())
-    return folder
-
-
-def after_host_build() -> None:
-    """With ccache, the host build runs first: in parallel, the same sources would be compiled twice."""
-    if "CCACHE_DIR" in os.environ:
-        host_build()
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Holds `folder`/.lock: while one worker configures, CMake's cache is temporarily missing for all others."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def configure(folder: Path, *options: str, source: Path = ROOT / "src") -> None:
-    command = [tool("cmake"), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"]
-    # named as in a system file: ccache keeps objects of compilers with different names apart
-    compiler = os.environ.get("CXX", "g++")
-    command += [f"-DCMAKE_CXX_COMPILER={compiler}", f"-DTENKEN_PYTHON={sys.executable}"]
-    cache = folder / "CMakeCache.txt"
-    if cache.exists() and f"/{Path(compiler).name}\n" not in cache.read_text():
-        # CMake would start over, and forget the other options
-        cache.unlink()
-        shutil.rmtree(folder / "CMakeFiles", ignore_errors=True)
-    if source == ROOT / "src":
-        # next to the build folder, as in `make run`: ccache keeps objects of other include folders apart
-        entries = ROOT / ".cache" / "catalogue"
-        with locked(entries):
-            headers.write(PROGRAMS, entries)
-        command.append(f"-DTENKEN_CATALOGUE={entries}")
-    checked([*command, "-S", str(source), "-B", str(folder), *options])
-
-
-def build(folder: Path, *targets: str) -> str:
-    """Builds all, or some targets, and refuses every warning, also one that ccache replays from a build in which it was
-    no error."""
-    only = ["--target", *targets] if targets else []
-    output = checked([tool("cmake"), "--build", str(folder), "-j", "2", *only])
-    if "warning:" in output:
-        # so that no part of it counts as built the next time
-        shutil.rmtree(folder)
-        pytest.fail(f"warnings:\n{output[-6000:]}")
-    return output
-
-
-def checked(command: list[str], cwd: Path | None = None) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
-    return done.stdout
 
 
 @dataclass
@@ -223,8 +146,3 @@ def run_ranks(mpi_build: Path, mpi: dict[str, str], tmp_path: Path) -> Callable[
         return Outcome(done.returncode, done.stdout, done.stderr, document)
 
     return run_program
-
-
-if __name__ == "__main__":  # scripts/test.sh starts with it; the tests that wait for the build report a failure
-    with contextlib.suppress(AssertionError, pytest.fail.Exception):
-        host_build()

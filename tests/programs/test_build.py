@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.conftest import ROOT, build, checked, configure, locked, tool
+from tenken.paths import ROOT
+from tests.support.builds import build, checked, configure, locked, tool
 
 pytestmark = pytest.mark.build
 

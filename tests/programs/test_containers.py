@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tenken.paths import ROOT
-from tests.programs.conftest import checked
+from tests.support.builds import checked
 
 pytestmark = pytest.mark.xdist_group("containers")
 

@@ -17,7 +17,8 @@ from typing import Any
 import h5py
 import pytest
 
-from tests.programs.conftest import ROOT, after_host_build, build, checked, configure, tool
+from tenken.paths import ROOT
+from tests.support.builds import after_host_build, build, checked, configure, tool
 from tests.support.documents import completed
 from toolchains import cuda_home, kvikio
 

@@ -20,7 +20,8 @@ from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.verdicts import INVALID, RECORDED
 from tenken.paths import ROOT
-from tests.programs.conftest import checked, runner, tool
+from tests.programs.conftest import runner
+from tests.support.builds import checked, tool
 from tests.support.oracles import Clocked, spans
 from tools.mutants import mutant as mutants
 

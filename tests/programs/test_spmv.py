@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.conftest import Outcome, checked
+from tests.programs.conftest import Outcome
+from tests.support.builds import checked
 
 pytestmark = pytest.mark.build
 
