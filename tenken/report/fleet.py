@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from tenken.archive.records import safe_name
 from tenken.model.catalogue import Program
 from tenken.model.numbers import quantile
@@ -23,7 +21,7 @@ from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, worst
 from tenken.paths import ROOT
 from tenken.report import formatting as words
 from tenken.report import policy
-from tenken.report.page import GLYPHS, MEANINGS, TEMPLATES
+from tenken.report.page import TEMPLATES, template
 from tenken.report.rows import Row, rows_of
 from tenken.report.session import Case, Session, load
 from tenken.report.writing import write as write_page
@@ -69,9 +67,9 @@ class Figure:
 class _Pages:
     """Collects a session while it is read."""
 
-    def __init__(self, catalogue: Mapping[str, Program], folder: Path, environment: jinja2.Environment) -> None:
-        self.catalogue, self.folder, self.environment = catalogue, folder, environment
-        self.macro = environment.get_template("node.html").module.record  # type: ignore[attr-defined]
+    def __init__(self, catalogue: Mapping[str, Program], folder: Path) -> None:
+        self.catalogue, self.folder = catalogue, folder
+        self.macro = template("node.html").module.record  # type: ignore[attr-defined]
         self.files: dict[str, str] = {}
         self.figures: dict[tuple[str, str, str], Figure] = {}
         self.values = self.held = self.targets = 0
@@ -115,26 +113,18 @@ def write(
 ) -> tuple[Session, Path]:
     """Write index and pages; returns the session and the index's path. Raises NoSession and OSError, without partial
     files."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
-    environment.filters.update(words.FILTERS)
-    environment.globals.update(GLYPHS=GLYPHS, MEANINGS=MEANINGS, VERDICTS=VERDICTS)
-    # the pages of nodes share a style sheet
-    environment.globals.update(POLICY=policy.meta(beside="'self' file:"))
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     home = target.parent if target is not None else ROOT / "output" / "pages"
     home.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=".tmp-", dir=home))
     try:
-        pages = _Pages(catalogue, folder, environment)
+        pages = _Pages(catalogue, folder)
         session = load(perflogs, name, pages.take)
         index = target or home / f"{session.name}.html"
         style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
         grid = _grid(session, pages)
         _finish(session, pages, grid, index, style, written)
-        text = environment.get_template("fleet.html").render(
+        text = template("fleet.html").render(
             session=session, grid=grid, checks=_checks(session), findings=_findings(session, pages)[:MOST_FINDINGS],
             more=max(0, len(_findings(session, pages)) - MOST_FINDINGS), pages=pages, folder=index.with_suffix("").name,
             figures=sorted((f.row() for f in pages.figures.values()), key=lambda r: -r["spread"]), written=written,
@@ -191,13 +181,13 @@ def _findings(session: Session, pages: _Pages) -> list[dict[str, Any]]:
 
 def _finish(session: Session, pages: _Pages, grid: list[dict[str, Any]], index: Path, style: str, written: str) -> None:
     """Header and footer around the content of each node."""
-    template = pages.environment.get_template("node.html")
+    parts = template("node.html").module
     verdicts = {row["node"]: row["verdict"] for row in grid}
     (pages.folder / "style.css").write_text(style, encoding="utf-8")
     for node, file in pages.files.items():
         part = pages.folder / f"{file}.part"
-        head = template.module.head(session.name, node, verdicts.get(node, RECORDED), index.name)  # type: ignore[attr-defined]
-        foot = template.module.foot(written)  # type: ignore[attr-defined]
+        head = parts.head(session.name, node, verdicts.get(node, RECORDED), index.name)  # type: ignore[attr-defined]
+        foot = parts.foot(written)  # type: ignore[attr-defined]
         with (pages.folder / file).open("w", encoding="utf-8") as stream:
             stream.write(str(head))
             stream.write(part.read_text(encoding="utf-8"))

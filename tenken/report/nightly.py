@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-import jinja2
 import numpy as np
 
 from tenken.history.causes import Finding
-from tenken.model.verdicts import VERDICTS
 from tenken.report import formatting as words
 from tenken.report import policy, sentences, trends
-from tenken.report.page import GLYPHS, MEANINGS, TEMPLATES, Plot
+from tenken.report.page import TEMPLATES, Plot, template
 
 if TYPE_CHECKING:
     from tenken.history.gate import Gate, Judged
@@ -60,18 +58,9 @@ class Measure:
 
 def render(gate: Gate, written: str = "") -> str:
     """The whole page as one HTML text with everything embedded."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters.update(words.FILTERS)
-    environment.globals.update(GLYPHS=GLYPHS, MEANINGS=MEANINGS, VERDICTS=VERDICTS)
     shown = _shown(gate)
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
-    return environment.get_template("nightly.html").render(
+    return template("nightly.html").render(
         gate=gate,
         nights=sorted({one.night for one in gate.systems}),
         since=_since_yesterday(gate, shown),

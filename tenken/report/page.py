@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -190,22 +191,32 @@ def on_terminal(session: Session, catalogue: Mapping[str, Program]) -> str:
     return "\n".join("".join(c if c.isprintable() else " " for c in line)[:MAX_WIDTH] for line in lines)
 
 
-def _pages(session: Session, catalogue: Mapping[str, Program], written: str, beside: str) -> tuple[str, str]:
-    environment = jinja2.Environment(
+def template(name: str) -> jinja2.Template:
+    """A template of pages and reports, compiled once in a process."""
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(
-        words.FILTERS,
-    )
-    environment.globals.update(GLYPHS=GLYPHS, MEANINGS=MEANINGS, VERDICTS=VERDICTS)
+    made.filters.update(words.FILTERS)
+    # the pages of nodes share a style sheet
+    own = policy.meta(beside="'self' file:")
+    made.globals.update(GLYPHS=GLYPHS, MEANINGS=MEANINGS, VERDICTS=VERDICTS, POLICY=own)
+    return made
+
+
+def _pages(session: Session, catalogue: Mapping[str, Program], written: str, beside: str) -> tuple[str, str]:
     rows = {id(case): _rows(case, catalogue) for case in session.cases}
     counted = [row for case in session.counted for row in rows[id(case)]]
     pictures = Pictures(MAX_PLOTS)
-    sections = _sections(session, catalogue, rows, pictures, environment)
+    sections = _sections(session, catalogue, rows, pictures)
     anchors = {id(c): s.anchor for s in sections for c in s.cases}
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     found = scorecard.scores(session, rows)
@@ -233,8 +244,8 @@ def _pages(session: Session, catalogue: Mapping[str, Program], written: str, bes
         script=script,
         policy=policy.meta(script),
     )
-    page = slim(environment.get_template("page.html").render(**content))
-    return page, slim(environment.get_template("records.html").render(**content)) if beside else ""
+    page = slim(template("page.html").render(**content))
+    return page, slim(template("records.html").render(**content)) if beside else ""
 
 
 def slim(page: str) -> str:
@@ -427,7 +438,6 @@ def _sections(
     catalogue: Mapping[str, Program],
     rows: Mapping[int, list[Row]],
     pictures: Pictures,
-    environment: jinja2.Environment,
 ) -> list[Section]:
     by_check: dict[str, list[Case]] = {}
     for case in session.cases:
@@ -449,7 +459,7 @@ def _sections(
         )
     # If the page cannot contain everything, the worst records have priority; they are rendered first.
     room, shown = MAX_DETAIL, Shown()
-    template = environment.get_template("record.html").module
+    parts = template("record.html").module
     for section in sorted(sections, key=lambda s: VERDICTS.index(s.verdict)):
         many = len(section.cases) > MAX_WHOLE
         if many:
@@ -471,7 +481,7 @@ def _sections(
             detail.built_of = shown.elsewhere("build", detail.built, detail.anchor)
             detail.devices_of = shown.elsewhere("devices", detail.devices, detail.anchor)
             detail.placement_of = shown.elsewhere("placement", detail.placement, detail.anchor)
-            html = str(template.record(detail, len(section.cases) > 1, whole))  # type: ignore[attr-defined]
+            html = str(parts.record(detail, len(section.cases) > 1, whole))  # type: ignore[attr-defined]
             room -= len(html)
             section.html.append(html)
     return sections

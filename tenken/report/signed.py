@@ -10,8 +10,6 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import jinja2
-
 from tenken.model.catalogue import Program
 from tenken.report import formatting as words
 from tenken.report import policy
@@ -28,6 +26,7 @@ from tenken.report.acceptance import (
     Part,
     Requirement,
 )
+from tenken.report.page import template
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -58,17 +57,12 @@ def render(
     written: str,
 ) -> str:
     """The report. `digest` is that of the archive's files, `evidence` the names of the files of failing parts."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
-    environment.filters.update(words.FILTERS)
     contract = found.contract
     order = {clause.id: at for at, clause in enumerate(contract.clauses)}
     rules: dict[str, list[str]] = {}
     for clause in contract.clauses:
         rules.setdefault(clause.rule_in_words(contract.confidence), []).append(clause.id)
-    return environment.get_template("acceptance.html").render(
+    return template("acceptance.html").render(
         a=found, c=contract, tone="EXCEPTIONS" if found.statement == EXCEPTIONS else found.statement,
         rule="; ".join(
             text + (f" ({_in_runs(ids, order)})" if len(rules) > 1 else "") for text, ids in rules.items()
