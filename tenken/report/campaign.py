@@ -115,11 +115,17 @@ def sections(
     )
     yield (
         "To take out of service (nothing was executed)",
-        [exclusion(node, reason[:120]) for node, reason in _to_exclude(found.to_exclude(), units, found, campaign)],
+        [exclusion(node, within(why, 120)) for node, why in _to_exclude(found.to_exclude(), units, found, campaign)],
     )
     if bad := found.to_exclude():
         again = campaign.together(sorted(bad)) if found.units else sorted(bad)
         yield "After repair", [f"tenken campaign retest {campaign.name} {','.join(again)}"]
+
+
+def within(reason: str, most: int) -> str:
+    """A reason in a scheduler's comment: cut in its middle, since the node's own condition is at its end."""
+    half = (most - 5) // 2
+    return reason if len(reason) <= most else f"{reason[:half]} ... {reason[-half:]}"
 
 
 def _to_exclude(

@@ -538,6 +538,21 @@ def test_a_dead_node_costs_a_stated_time_and_the_rest_is_reported(tmp_path, kind
         assert told and "about 0 min left" not in told[0]
 
 
+def test_a_long_reason_keeps_its_end():
+    why = (
+        "job 38 could not start for 30 min (QUEUED; Not Running: "
+        + 90 * "x"
+        + " host ; pn3 is down,offline (psu 2 failed))"
+    )
+    short = report.within(why, 120)
+    assert (
+        len(short) <= 120
+        and short.startswith("job 38 could not")
+        and short.endswith("pn3 is down,offline (psu 2 failed))")
+    )
+    assert report.within(why, 300) == why
+
+
 @pytest.mark.parametrize(
     ("kind", "says", "most"),
     [("cannot", "could not start for 60 s", 3 * 200), ("hangs", "still ran after 12 min", 3 * 800)],
