@@ -60,6 +60,10 @@ PARTS = {
     ),
     "run": Part("a separate virtual environment", "a clone and its `make run`, from nothing"),
     "schedulers": Part(NOTHING, "faults of PBS, NQSV and Grid Engine, by stand-ins"),
+    "sessions": Part(
+        NOTHING,
+        "ReFrame's own sessions: a first contact, job scripts of further systems, others' binaries by stand-ins",
+    ),
     "site": Part(NOTHING, "the documentation, built as a site"),
     "slurm": Part(
         "Debian's Slurm, MariaDB, MUNGE and Open MPI",

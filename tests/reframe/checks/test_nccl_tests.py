@@ -109,6 +109,7 @@ def test_what_was_not_asked_for_or_is_wrong_fails(text: str, asked: dict[str, ob
     assert found.verdict == verdict.FAIL and says in found.message()
 
 
+@pytest.mark.sessions
 def test_the_job_runs_the_binaries_of_a_site_or_says_which_is_missing(tmp_path: Path) -> None:
     outcome = reframe("--dry-run", "--system", "h200", "-n", "^NcclTests$", folder=tmp_path)
     assert outcome.code == 0, outcome.output

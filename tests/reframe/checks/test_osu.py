@@ -213,6 +213,7 @@ def test_no_output_at_all() -> None:
         osu.parse_all("nothing")
 
 
+@pytest.mark.sessions
 @pytest.mark.parametrize(("session", "job", "folder"), [("", "/a b", "/a b"), ("", "", "none"), ("/c d", "/a", "/c d")])
 def test_a_site_names_its_own_in_the_job_too(tmp_path: Path, session: str, job: str, folder: str) -> None:
     """A module or the system file sets TENKEN_OSU only in the job; the session's own variable takes precedence."""

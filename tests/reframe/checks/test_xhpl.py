@@ -196,6 +196,7 @@ def stand_in(folder: Path, text: str) -> str:
     return str(script)
 
 
+@pytest.mark.sessions
 @pytest.mark.build
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["good", "failed", "cut", "other", "missing"])

@@ -12,6 +12,7 @@ from tests.support.reframe import reframe
 SYSTEMS = ["miyabi", "pegasus", "tsubame3", "minislurm", "local"]
 
 
+@pytest.mark.sessions
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_systems_can_be_listed_with_nothing_set(name, tmp_path):
     outcome = reframe("-l", "--system", name, folder=tmp_path)

@@ -16,7 +16,8 @@ from tenken.paths import ROOT
 from tenken.reframe.configuration import chosen_system, runs
 from tests.support import forked
 
-pytestmark = pytest.mark.xdist_group("first contact")  # one worker creates the files that this module shares
+#: one worker creates the files that this module shares
+pytestmark = [pytest.mark.sessions, pytest.mark.xdist_group("first contact")]
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections import Counter
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -65,8 +66,17 @@ FOREIGN_CHECKS = {
 }  # fmt: skip
 
 
-# one dry run per system, in whichever worker has its tests
-@pytest.fixture(scope="module", params=[pytest.param(n, marks=pytest.mark.xdist_group(f"golden {n}")) for n in SYSTEMS])
+#: A system of each scheduler, whose scripts `make test` compares.
+FIRST = ("h200", "minislurm", "miyabi", "pegasus", "tsubame3")
+
+
+def _marked(name: str) -> Any:
+    """One dry run per system, in whichever worker has its tests."""
+    group = pytest.mark.xdist_group(f"golden {name}")
+    return pytest.param(name, marks=[group] if name in FIRST else [group, pytest.mark.sessions])
+
+
+@pytest.fixture(scope="module", params=map(_marked, SYSTEMS))
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Script]]:
     """A system and its distinct job scripts."""
     return request.param, scripts(request.param, tmp_path_factory.mktemp("golden").resolve())
@@ -84,6 +94,12 @@ def test_job_scripts_are_the_golden_ones(site):
         assert not changes, (
             f"{changes}\n(if this is meant: python -m tests.reframe.config.golden {name}, and say why in CHANGELOG.md)"
         )
+
+
+@pytest.mark.sessions
+def test_each_scheduler_is_among_the_first():
+    used = [{part.scheduler for part in loader.load(name).partitions.values()} for name in SYSTEMS]
+    assert set().union(*used) == set().union(*(one for one, name in zip(used, SYSTEMS, strict=True) if name in FIRST))
 
 
 def _is_build(name: str) -> bool:
