@@ -7,8 +7,11 @@
 
 FORMAT is `asv` (result files of airspeed velocity), `lines` (one JSON object per line and one file per case, like
 mujoco_warp's), `tsv` (one folder per night with a result.tsv, like PHP's), `action` (the data.js of
-github-action-benchmark, in all of its commits), `google` (one JSON file of google-benchmark per run, like Kokkos's) or
-`orun` (one file of JSON lines per run, like those of OCaml's sandmark). An entry of a history is one commit or night
+github-action-benchmark, in all of its commits), `google` (one JSON file of google-benchmark per run, like Kokkos's),
+`orun` (one file of JSON lines per run, like those of OCaml's sandmark), `dated` (one file per benchmark with a line
+per night, like Ruby's), `scores` (one JSON file per run, like Enso's), `solves` (lists of runs with their phases, like
+FEniCS's), `metrics` (one line per commit, like rust-analyzer's), `nightlies` (CSV files by version, like Scala's) or
+`labelled` (one file per benchmark with a list of times, like Boa's). An entry of a history is one commit or night
 that was measured; it represents a night. The file notes source, commit, SHA-256 of the values and the command. No data
 of others is part of this project: the files remain where you write them.
 """
@@ -152,7 +155,7 @@ def action(repository: Path, commit: str, file: str) -> Iterator[Value]:
         done = subprocess.run(["git", "-C", str(repository), "show", f"{one}:{file}"], capture_output=True)
         if done.returncode:
             continue  # a version that this clone lacks
-        document = json.loads(done.stdout.decode().partition("=")[2].strip().rstrip(";"))
+        document = json.loads(done.stdout.decode().partition("=")[2].strip().rstrip(";"), strict=False)
         for suite, entries in document["entries"].items():
             for entry in entries:
                 higher = entry.get("tool") in ("customBiggerIsBetter", "benchmarkjs", "pytest")
@@ -202,8 +205,73 @@ def orun(repository: Path, commit: str, chosen: str) -> Iterator[Value]:
                 yield _stamp(path), one["name"], float(one["time_secs"])
 
 
+def dated(repository: Path, commit: str, folder: str) -> Iterator[Value]:
+    """Lines `YYYYMMDD: [TIME, ...]` of the files of a folder, one column per interpreter."""
+    for path, content in files(repository, commit, lambda n: n.startswith(f"{folder}/") and n.endswith(".yml")):
+        for line in content.decode().splitlines():
+            day, _, columns = line.partition(":")
+            if day.isdigit() and columns.strip().startswith("["):
+                when = datetime.strptime(day, "%Y%m%d").timestamp()
+                for column, value in enumerate(json.loads(columns)):
+                    if isinstance(value, (int, float)) and value > 0:
+                        yield when, f"{Path(path).stem} {column}", float(value)
+
+
+def scores(repository: Path, commit: str, folder: str) -> Iterator[Value]:
+    """Times by label in one JSON file per run, each with the commit that was measured."""
+    for _, content in files(repository, commit, lambda n: n.startswith(folder) and n.endswith(".json")):
+        one = json.loads(content)
+        if "bench_run" in one:
+            when = datetime.fromisoformat(one["bench_run"]["head_commit"]["timestamp"]).timestamp()
+            for name, value in one["label_score_dict"].items():
+                if value > 0:
+                    yield when, name, float(value)
+
+
+def solves(repository: Path, commit: str, folder: str) -> Iterator[Value]:
+    """Times of the phases of each problem and number of nodes in lists of runs."""
+    for _, content in files(repository, commit, lambda n: n.startswith(folder) and n.endswith(".json")):
+        for run in json.loads(content):
+            when = datetime.fromisoformat(run["time"]).timestamp()
+            for case in run["data"]:
+                label = f"{case['problem']} {case['nodes']}"
+                for phase, value in case.items():
+                    if phase not in ("problem", "nodes") and isinstance(value, (int, float)) and value > 0:
+                        yield when, f"{label} {phase}", float(value)
+
+
+def metrics(repository: Path, commit: str, file: str) -> Iterator[Value]:
+    """Times in milliseconds of a file with one JSON object per line and commit."""
+    for line in _git(repository, "show", f"{commit}:{file}").decode().splitlines():
+        one = json.loads(line)
+        for name, (value, unit) in one["metrics"].items():
+            if unit == "ms" and value > 0:
+                yield float(one["timestamp"]), name, float(value)
+
+
+def nightlies(repository: Path, commit: str, part: str) -> Iterator[Value]:
+    """Mean times of CSV files by compiler version, whose nightly builds have a date in their names."""
+    for path, content in files(repository, commit, lambda n: part in n and "Nightly/" in n and n.endswith(".csv")):
+        for row in csv.DictReader(content.decode().splitlines()):
+            found = re.search(r"bin-(\d{8})", row["version"])
+            if found and float(row["avg"]) > 0:
+                when = datetime.strptime(found[1], "%Y%m%d").timestamp()
+                yield when, "/".join(Path(path).parts[-2:]), float(row["avg"])
+
+
+def labelled(repository: Path, commit: str, folder: str) -> Iterator[Value]:
+    """Scores of several programs in one file per benchmark, with a list of times: one entry per day."""
+    for path, content in files(repository, commit, lambda n: n.startswith(folder) and n.endswith(".json")):
+        one = json.loads(content)
+        for program, values in one["results"].items():
+            for when, value in zip(one["labels"], values, strict=True):
+                if isinstance(value, (int, float)) and value > 0:
+                    yield when // 86_400_000 * 86_400.0, f"{Path(path).stem} {program}_per_second", float(value)
+
+
 FORMATS: dict[str, Callable[[Path, str, str], Iterator[Value]]] = {
-    "asv": asv, "lines": lines, "tsv": tsv, "action": action, "google": google, "orun": orun,
+    "asv": asv, "lines": lines, "tsv": tsv, "action": action, "google": google, "orun": orun, "dated": dated,
+    "labelled": labelled, "metrics": metrics, "nightlies": nightlies, "scores": scores, "solves": solves,
 }  # fmt: skip
 
 
@@ -261,7 +329,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("repository", type=Path, help="a clone, bare or not")
     parser.add_argument("--ref", default="HEAD", help="branch or commit (default: HEAD)")
     parser.add_argument(
-        "--machine", default="", help="whose results: machine (asv, tsv), file (action), folder (google, orun)"
+        "--machine", default="", help="whose results: machine (asv, tsv), file (action, metrics), or folder"
     )
     parser.add_argument("--source", required=True, help="where the repository came from, for the note")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the .npz to write")

@@ -1,6 +1,6 @@
 """Results of the gate and of simple rules on public histories from `python -m tools.histories`.
 
-    python -m tools.bench.real FILE... [--series N] [--days] [--rivals]
+    python -m tools.bench.real FILE... [--series N] [--entries N] [--days] [--rivals]
 
 A clean step: seven entries that are all worse than the 21 before them, with medians more than 5 % apart. It is detected
 within this many entries if the gate opens a finding of this series by then that begins near it. A finding is noise if
@@ -60,10 +60,11 @@ def clean_steps(costs: np.ndarray) -> list[Step]:
     out = []
     for series, row in enumerate(costs):
         own, columns = dense(row)
-        last = -SIDE
+        last = -BEFORE
         for at in range(LEARNING, len(own) - SINCE + 1):
             before, after = own[at - BEFORE : at], own[at : at + SINCE]
-            size = float(np.expm1(np.median(after) - np.median(before)))
+            # the level before a step that follows another one is that since the other
+            size = float(np.expm1(np.median(after) - np.median(before[max(BEFORE - (at - last), 0) :])))
             if at - last >= SIDE and after.min() > before.max() and size > PLAIN:
                 out.append(Step(series, int(columns[at]), size))
                 last = at
@@ -200,6 +201,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--series", type=int, default=600, help="take about N per file, evenly spaced (default: 600)")
+    parser.add_argument("--entries", type=int, help="take the newest N per file (default: all)")
     parser.add_argument("--days", action="store_true", help="one value per day: the median of its entries")
     parser.add_argument("--rivals", action="store_true", help="also EWMA and the three-night rule")
     parser.add_argument("--missed", action="store_true", help="list the steps that were not reported")
@@ -214,8 +216,9 @@ def main(arguments: list[str] | None = None) -> int:
     bad = False
     for file, public in read.items():
         rows = chosen(public, given.series)
-        values, higher = public.values[rows], public.higher[rows]
-        values = by_day(values, public.entries) if given.days else values
+        newest = slice(-given.entries if given.entries else None, None)
+        values, higher, entries = public.values[rows, newest], public.higher[rows], public.entries[newest]
+        values = by_day(values, entries) if given.days else values
         costs = costs_of(values, higher)
         steps = clean_steps(costs)
         events = detect(values, higher, Settings())

@@ -12,7 +12,7 @@ import pytest
 from tenken.history.detect import Detector, Settings, State, detect, excursions, power, state, windows
 from tools.bench import floor as bench_floor
 from tools.bench.detection import first_finding
-from tools.bench.real import by_day, main
+from tools.bench.real import by_day, clean_steps, main
 from tools.bench.rows import ROWS, planted
 from tools.bench.simulate import FAMILIES, TUNED, TUNING_SEEDS, Change, histories
 from tools.histories import Public, save
@@ -723,3 +723,22 @@ def test_a_file_that_is_no_history_is_one_line(content, says, tmp_path, capsys):
 def test_the_entries_of_a_day_are_one_value_their_median():
     days = by_day(np.array([[1.0, 9.0, 2.0, 5.0], [np.nan, np.nan, np.nan, 4.0]]), np.array([0, 100, 86399, 86400.0]))
     assert days.tolist()[0] == [2.0, 5.0] and np.isnan(days[1, 0]) and days[1, 1] == 4.0
+
+
+def test_a_large_loss_is_found_while_the_level_still_follows_an_improvement():
+    """The first twelve nights are much worse, so the level is far from that of the newest nights."""
+    values = _quiet(nights=60)
+    values[:, :7] *= 0.1
+    values[:, 7:12] *= 0.6
+    values[:, 33:] *= 0.75
+    (event,) = _regressions(detect(values, UP))
+    assert (event.change_night, event.found_night) == (33, 34)
+    assert event.size == pytest.approx(-0.25, abs=0.02)
+
+
+def test_a_clean_step_is_compared_with_the_level_since_the_step_before():
+    """A creeping series right after a step: the 21 entries before are mostly of the old level."""
+    row = np.concatenate([np.zeros(40), np.linspace(0.5, 0.52, 30)])
+    assert [(step.entry, round(step.size, 2)) for step in clean_steps(row[None])] == [(40, 0.65)]
+    stairs = np.concatenate([np.zeros(40), np.full(12, 0.5), np.full(12, 0.6)])
+    assert [(step.entry, round(step.size, 2)) for step in clean_steps(stairs[None])] == [(40, 0.65), (52, 0.11)]
