@@ -76,7 +76,7 @@ def is_slope(own: np.ndarray, length: int) -> bool:
     """Whether a slope fits values better than a step before the newest `length` (least squares); `own` are distances
     from the level before."""
     count = len(own)
-    if count < 8:
+    if count < RECENT:
         return False
     step = own.copy()
     step[: count - length] -= np.mean(own[: count - length]) if count > length else 0

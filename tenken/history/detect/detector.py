@@ -264,6 +264,8 @@ class Detector(Model):
             new, former, sudden = dating.slow(own, former, self.settings.clip * self._deviation[row])
             began = int(self._long_nights[row, LONG - new])
             length = min(new, KEPT - 2) if sudden else dating.RECENT
+        elif plain and self._hidden(row, plain):
+            former, began = self._before(row, plain), int(self._nights[row, KEPT - plain])
         else:
             length = self._begun(row, length, plain or 2)
             former, began = self._levels[row, KEPT - length - 1], int(self._nights[row, KEPT - length])
@@ -367,6 +369,16 @@ class Detector(Model):
             self._anchor[row] = self._former_anchor[row]
             self._since[row] = min(count, KEPT)
             self._place(row, KEPT)
+
+    def _before(self, row: int, length: int) -> float:
+        """Median of the values before the newest `length`."""
+        return float(np.median(self._kept[row, KEPT - length - order.BEFORE : KEPT - length]))
+
+    def _hidden(self, row: int, length: int) -> bool:
+        """Whether a level that still follows an improvement hides a large loss: it is no change of that level."""
+        new = float(np.median(self._kept[row, KEPT - length :]))
+        far = new - self._before(row, length) >= self.settings.certain
+        return far and new - self._levels[row, KEPT - length - 1] < self.settings.smallest
 
     def _begun(self, row: int, length: int, least: int = 2) -> int:
         """Number of values since a change that the newest `length` revealed."""

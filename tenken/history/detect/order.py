@@ -52,10 +52,10 @@ def ratio(values: np.ndarray, since: np.ndarray) -> np.ndarray:
     """Change of level of series whose newest two values are far beyond the WEEKS before them, (series,); else 0.
 
     `values` (series, at least WEEKS + 2) and `since` as for `precedence`. The nearer of the two must be TIMES as far
-    from the median of the others as the farthest of these, as in the ratio tests of Dixon (1950), `threshold` of their
-    deviations (MAD), and beyond twice as many weeks as far as they are since a reported change; the farther at most
-    TIMES as far as the nearer, which holds for values of one level but not for disturbances. For independent values of
-    any distribution the probability that both are beyond all others is 1 in C(23, 2) = 253.
+    from the median of the others as the farthest of these, as in the ratio tests of Dixon (1950), and `threshold` of
+    their deviations (MAD); the farther at most TIMES as far as the nearer, which holds for values of one level but not
+    for disturbances. For independent values of any distribution the probability that both are beyond all others is 1 in
+    C(23, 2) = 253.
     """
     out = np.zeros(len(values))
     old, near = values[:, -WEEKS - 2 : -2], values[:, -2:].min(axis=1)
@@ -65,11 +65,8 @@ def ratio(values: np.ndarray, since: np.ndarray) -> np.ndarray:
         far = near[rows] - np.median(old[rows], axis=1)
         spread = MAD * np.median(np.abs(own), axis=1)
         alike = values[rows, -2:].max(axis=1) - values[rows, -2:].min(axis=1) <= (TIMES - 1) * far
-        longer = values[rows, max(values.shape[1] - 2 * WEEKS - 2, 0) : -2]
-        usable = np.arange(longer.shape[1], 0, -1) <= since[rows, None] - 2
-        new = near[rows] > np.where(usable, longer, -np.inf).max(axis=1)
         clear = (far > TIMES * own.max(axis=1)) & (far > Settings.threshold * spread)
-        out[rows] = np.where(clear & new & alike, far, 0)
+        out[rows] = np.where(clear & alike, far, 0)
     return out
 
 

@@ -17,9 +17,8 @@ from tenken.history.detect.settings import Settings
 
 #: Number of values of a window; each half of it must be noisier by itself.
 WINDOWS = (Settings.min_baseline, 2 * Settings.min_baseline)
-#: Number of values that define the usual scatter: minimum for counting excursions, minimum for judging a series, and
-#: the weight of one value once there are many.
-USUAL_FROM, JUDGED_FROM, _WEIGHT = WINDOWS[0], 50, 1 / 120
+#: Number of values that define the usual scatter: minimum for counting excursions, and for judging a series.
+USUAL_FROM, JUDGED_FROM, _WEIGHT = WINDOWS[0], 50, Settings.noise_weight
 _LONGEST = WINDOWS[-1]
 #: Noise has returned to its level when the newest values of the shorter window have covered this part of the way.
 _BACK = 0.6
