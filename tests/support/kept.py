@@ -27,6 +27,8 @@ LAUNCHES = ROOT / "tests" / "data" / "h200-gemm-launches.tar.xz"
 VERSION_2 = ROOT / "tests" / "data" / "h100-two-v2.tar.xz"
 #: Four H100, of which only the floors of NCCL from four ranks on and of training were made.
 FOUR = ROOT / "tests" / "data" / "h100-four-quick.tar.xz"
+#: Two H100, and one that was accepted.
+QUICK = (ROOT / "tests" / "data" / "h100-two-quick.tar.xz", ROOT / "tests" / "data" / "h100-one-accepted.tar.xz")
 #: Third-party programs on two H100, and ours next to them.
 FIELD = ROOT / "tests" / "data" / "h100-field.tar.xz"
 
@@ -141,6 +143,11 @@ def one_card() -> list[records.Record]:
 def two_clean() -> list[records.Record]:
     """The records of two newcomers' sessions on two GPUs."""
     return list(_of(TWO_CLEAN))
+
+
+def quick() -> list[records.Record]:
+    """The records of `make run` on two H100, and of an acceptance of one in six rounds."""
+    return list(_of(*QUICK))
 
 
 def four() -> list[records.Record]:

@@ -20,6 +20,7 @@ KEPT = (
     kept_sessions.quick_run, kept_sessions.acceptance, kept_sessions.two_quick, kept_sessions.launches,
     kept_sessions.one_card, kept_sessions.two_clean, kept_sessions.h100, kept_sessions.path_user,
     kept_sessions.written_by_gpu, kept_sessions.version_2, kept_sessions.four,
+    kept_sessions.quick,
 )  # fmt: skip
 #: Verdicts that a later rule changes: session and check, or a rule for all, with the reason.
 _FILE = ROOT / "tests" / "data" / "reviewed-verdicts.yaml"
