@@ -309,8 +309,8 @@ def _take(
         else:
             found.failed.append(_with(about, reason))
         return
-    if record.verdict == FAIL and not clauses:
-        found.failed.append(_with(about, reason))
+    if record.verdict == FAIL and (outside := _outside(record, clauses)):
+        found.failed.append(_with(about, outside))
     if record.verdict == INVALID:
         found.invalid.append(_with(about, reason))
     if result is None:
@@ -389,6 +389,13 @@ def _is_of(clause: Clause, metric: MetricValue) -> bool:
         and metric.kind == clause.subject
         and all(metric.at.get(k) == v for k, v in clause.at.items())
     )
+
+
+def _outside(record: Record, clauses: Sequence[Clause]) -> str:
+    """What a FAIL says of values that no clause measures; empty if clauses decide on all of them."""
+    within = {clause.metric for clause in clauses}
+    missed = [f for f in record.findings if f.verdict == FAIL]
+    return "; ".join(f.message for f in missed if str(f.metric).partition(".")[0] not in within)
 
 
 def _only_too_slow(record: Record) -> bool:
@@ -649,7 +656,7 @@ def _state(found: Acceptance) -> None:
     if not essential:
         unclear.append("the contract has no essential clause")
     exceptions = _by_clause(r for r in found.requirements if r.clause.severity != ESSENTIAL and r.result != MET)
-    exceptions += [f"{len(found.failed)} failed runs outside all clauses"] if found.failed else []
+    exceptions += [f"{len(found.failed)} runs failed outside the clauses"] if found.failed else []
     exceptions += found.unlisted_parts
     found.repaired = _repaired(found)
     still = [i for i in found.contract.punch_list if i.open and i.id not in found.repaired]

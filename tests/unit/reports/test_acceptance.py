@@ -253,6 +253,18 @@ def test_another_array_size_is_another_requirement(tmp_path):
     assert [r.worst.median for r in found.requirements] == [4360.0, 4100.0]
 
 
+def test_a_value_below_its_floor_that_no_clause_names_is_an_exception(tmp_path):
+    """A check with a clause may fail by another of its values: the machine is not accepted without a word."""
+    slow = {"verdict": "FAIL", "message": "gpu 0: copy is below 3000 GB/s", "kind": "floor", "metric": "copy.gpu0"}
+    found = answer(tmp_path, [*five(), stream(6, {0: 4365.0, 1: 4360.0}, verdict="FAIL", findings=[slow])])
+    assert found.statement == "ACCEPTED WITH EXCEPTIONS" and found.reasons == ["1 runs failed outside the clauses"]
+    assert [one.why for one in found.failed] == ["gpu 0: copy is below 3000 GB/s"]
+    of_clause = {**slow, "metric": "triad.gpu0"}
+    (tmp_path / "b").mkdir()
+    found = answer(tmp_path / "b", [*five(), stream(6, {0: 4365.0, 1: 4360.0}, verdict="FAIL", findings=[of_clause])])
+    assert found.statement == "ACCEPTED" and not found.failed
+
+
 def test_exclusions_are_shown_and_make_an_exception(tmp_path):
     text = CONTRACT + 'exclusions: [{id: E1, session: S2, reason: "door open", agreed: 2026-11-22}]\n'
     found = answer(tmp_path, [*five(), stream(8, {0: 3000.0, 1: 4360.0}, session="S2")], text)
