@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -313,7 +314,7 @@ def test_commands_find_the_mpi_that_make_run_brought(tmp_path, monkeypatch, mpir
     monkeypatch.setattr(command.sys, "prefix", str(tmp_path))
     made = command.with_mpi(["/bin/sh", "-c", 'printf "%s" "$WHOSE"'])
     environment = {"PATH": str(folder), "WHOSE": "the site's"}
-    done = command.subprocess.run(
+    done = subprocess.run(
         ["/bin/sh", *made[1:]], capture_output=True, text=True, check=True, env=environment
     )  # fmt: skip
     assert done.stdout == said
