@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tenken.paths import ROOT
+from tests.conftest import in_order
 from tests.support import parts
 
 
@@ -34,6 +37,18 @@ def test_the_commands_and_ci_leave_no_test_out() -> None:
     assert '-m "not part"' in script and '-m "${parts:-part}"' in script
     assert re.findall(r"make test\S*", (ROOT / ".ci" / "run").read_text()) == ["make test", "make test-all"]
     assert "run: .ci/run" in (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+
+
+def test_groups_that_wait_for_the_host_build_are_last_and_large_ones_first() -> None:
+    def item(name: str, group: str, *fixtures: str) -> Any:
+        mark = SimpleNamespace(args=(group,)) if group else None
+        return SimpleNamespace(nodeid=name, fixturenames=fixtures, get_closest_marker=lambda _: mark)
+
+    items = [item("a", "programs"), item("b", ""), item("c", "pure"), item("d", "programs", "run", "build_dir"),
+             item("e", "programs"), item("f", "pure")]  # fmt: skip
+    in_order(items, waiting=True)
+    assert [one.nodeid for one in items] == ["c", "f", "b", "a", "d", "e"]
+    assert "--no-loadscope-reorder" in (ROOT / "scripts" / "test.sh").read_text(), "xdist would sort them again"
 
 
 MODULE = """
