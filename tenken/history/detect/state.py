@@ -1,6 +1,6 @@
 """A detector on disk: one line of JSON, then its arrays in memory layout. The content is data and never executed.
 
-    {"format": "tenken-state/9", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
+    {"format": "tenken-state/10", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
     <the arrays, the events: bytes>
 
 Names, types and shapes of the arrays are those of a new detector with the same number of series: a file cannot
@@ -26,7 +26,7 @@ from tenken.history.detect.findings import Event
 from tenken.history.detect.volatility import Volatility
 from tenken.model import files
 
-FORMAT = "tenken-state/9"
+FORMAT = "tenken-state/10"
 #: Maximum length of the first line in bytes.
 _HEAD = 4096
 #: Maximum of a number: beyond it JSON is not exact.
