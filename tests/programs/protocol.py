@@ -40,6 +40,10 @@ class Case:
     #: MPI ranks, and the metrics that belong to the first of them: all others belong to the slowest.
     ranks: int = 1
     of_first: frozenset[str] = frozenset()
+    #: How the results of trials are called in the document, before which each candidate is warmed up.
+    tries: str = ""
+    #: Of a metric whose data other threads write: writes in each timed part, by the mode of its series.
+    writes: Mapping[str, int] = field(default_factory=dict)
 
 
 FILES = "--seconds 0 --decide-seconds 0 --threads 1"
@@ -72,6 +76,9 @@ HOST = {
     ),
     # all of it is in the BLAS, which is not part of the program
     "hpl": Case("hpl", "--backend host --n 96 --nb 32", but={UNSEEN: {"dgemm", "hpl"}}),
+    "hpl_chosen": Case(
+        "hpl", "--backend host --n 600 --algorithm blocks", but={UNSEEN: {"dgemm"}}, tries="probed_tflops."
+    ),
     # the matrix and the solution belong to one factorization, which a smaller one precedes
     "hpl_mxp": Case(
         "hpl_mxp",
@@ -113,6 +120,7 @@ HOST = {
         "--path . --bytes 256Ki --step-ms 1 --steps 4 --every 2 --modes none,serial,writer --synced",
         but={UNSEEN: {"loop"}, COLD: {"loop"}, UNVERIFIED: {"loop"}},
         others=False,
+        writes={"none": 0, "serial": 2, "writer": 2},
     ),
     # load, not speed: every result is verified within the timed part
     "burn": Case(
@@ -169,6 +177,7 @@ GPU = {
         "stencil",
         "--backend cuda --gpus 0,1 --exchange host,p2p --nx 64 --ny 64 --nz 64 --bt 2 --steps 4 --phase-blocks 1",
         but={UNSEEN: {"halo_net"}},
+        tries="tried.",
     ),
 }
 #: Several ranks. Collectives take as long as the slowest rank; a pair is timed by its first rank.
@@ -179,6 +188,14 @@ RANKED = {
         but={COLD: {"alltoall", "bandwidth", "bidirectional"}},
         ranks=2,
         of_first=frozenset({"latency", "bandwidth", "bidirectional"}),
+    ),
+    # what a load sends meanwhile is told by another test
+    "mpi_p2p_patterns": Case(
+        "mpi_p2p",
+        "--tests none --patterns bisection,incast,arrival --pattern-bytes 4Ki --window 4 --halves opposite",
+        but={UNSEEN: {"arrival"}},  # it computes
+        ranks=4,
+        of_first=frozenset({"incast"}),
     ),
     # phases are those of the first rank
     "hpl_ranks": Case(

@@ -11,6 +11,7 @@ import difflib
 import os
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 from statistics import median
 
@@ -53,6 +54,21 @@ def held(name: str, trace: Trace) -> None:
     assert found == expected, "\n".join(difflib.unified_diff(expected, found, "expected", "recorded", lineterm="", n=1))
     assert trace.mistakes() == case.but
     assert trace.document["verification"], "nothing was verified"
+    written = {part.mode: Counter(step.lstrip("|") for step in trace.steps(part))["write"] for part in trace.every()}
+    assert not case.writes or written == case.writes
+    assert not case.tries or sum(key.startswith(case.tries) for key in trace.document["provenance"]) > 1
+
+
+def test_every_program_that_tries_candidates_is_recorded_while_it_does() -> None:
+    """Otherwise one that is not warm, or that was tried on other data, is chosen unseen."""
+    told = re.compile(r'"((?:tried|probed)\w*\.)')
+    found = {
+        (folder.name, name)
+        for folder in PROGRAMS.iterdir()
+        for file in folder.glob("*.[ch]*")
+        for name in told.findall(file.read_text())
+    }
+    assert found == {(case.program, case.tries) for case in protocol.every().values() if case.tries}
 
 
 @pytest.mark.parametrize("name", protocol.HOST)
@@ -180,6 +196,18 @@ def test_the_order_of_measuring_of_ranks(
         of = {(part.name, part.process) for part in run.every()}
         assert of == {(metric, 0 if metric in case.of_first else slow) for metric, _ in of}
     held(name, run)
+
+
+def test_a_load_is_sent_beside_the_second_victim_alone(
+    mpi_build: Path, mpi: dict[str, str], mpi_recorder: Path, tmp_path: Path
+) -> None:
+    """Of four ranks 0 and 2 are measured; 1 sends to 3 until these have finished. A barrier is between the parts."""
+    case = protocol.Case("mpi_p2p", "--tests none --patterns victim --pattern-bytes 4Ki", ranks=4)
+    run = protocol.recorded(case, mpi_build / "bin", mpi_recorder, tmp_path, **mpi, OMPI_MCA_mpi_yield_when_idle="1")
+    source, target = (" ".join(run.processes[rank].steps).split("barrier") for rank in (1, 3))
+    loaded = ["send 3" in steps and "recv 3" in steps for steps in source]
+    assert loaded == ["send 1" in steps and "recv 1" in steps for steps in target]
+    assert sum(loaded) == 2, "warm-up and timed part of the second one"
 
 
 def trace(steps: str, seconds: dict[str, list[float]], **subject: int) -> Trace:

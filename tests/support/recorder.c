@@ -230,15 +230,15 @@ static int is_lock(int file) {
     return folder != NULL && length > 0 && strncmp(path, folder, strlen(folder)) == 0;
 }
 
-/* With $TENKEN_TEST_LOST these move nothing: read, or write. */
-static int lost(const char* what) {
+/* With $TENKEN_TEST_LOST these move nothing: read, or write. A library reads what describes its data in small pieces. */
+static int lost(const char* what, size_t bytes) {
     const char* const told = getenv("TENKEN_TEST_LOST");
-    return told != NULL && strcmp(told, what) == 0;
+    return told != NULL && bytes >= 4096 && strcmp(told, what) == 0;
 }
 
 ssize_t pread(int file, void* memory, size_t bytes, off_t offset) {
     if (!is_lock(file)) tenken_test_step(read_file, (int64_t)bytes);
-    if (!is_lock(file) && lost("read")) return (ssize_t)bytes;
+    if (!is_lock(file) && lost("read", bytes)) return (ssize_t)bytes;
     return syscall(SYS_pread64, file, memory, bytes, offset);
 }
 
@@ -248,7 +248,7 @@ ssize_t pread64(int file, void* memory, size_t bytes, off_t offset) {
 
 ssize_t pwrite(int file, const void* memory, size_t bytes, off_t offset) {
     if (!is_lock(file)) tenken_test_step(wrote_file, (int64_t)bytes);
-    if (!is_lock(file) && lost("write")) return (ssize_t)bytes;
+    if (!is_lock(file) && lost("write", bytes)) return (ssize_t)bytes;
     return syscall(SYS_pwrite64, file, memory, bytes, offset);
 }
 

@@ -154,6 +154,7 @@ class Part:
     timed_on: int | None = None
     subject: int | None = None
     ends: tuple[int, int] | None = None
+    mode: str = ""
 
 
 @dataclass
@@ -271,7 +272,8 @@ def _by_clock(series: Mapping[str, Any], of: Sequence[Process]) -> list[Part]:
             ((process, first, last),) = found
             ahead = of[process].ahead
             place = ahead[first], ahead[last], first, last
-            parts.append(Part(series["metric"], process, *place, ends=_ends(series)))
+            mode = series.get("at", {}).get("mode", "")
+            parts.append(Part(series["metric"], process, *place, ends=_ends(series), mode=mode))
         if len(parts) == len(series["seconds"]):
             return parts
     return []

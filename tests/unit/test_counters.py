@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,26 @@ def between(
     lines += [*at(BEFORE, mlx5(tmp_path, **before), 100.0), *at(AFTER, mlx5(tmp_path, **after), 110.0)]
     (found,) = changes_of(["other output", *lines])
     return found
+
+
+#: Where each counter begins in the attribute PortCounters, in bits (drivers/infiniband/core/sysfs.c of Linux), and the
+#: reserved bits before the next one.
+PORT_COUNTERS = {
+    "symbol_error": 32, "link_error_recovery": 48, "link_downed": 56, "port_rcv_errors": 64,
+    "port_rcv_remote_physical_errors": 80, "port_rcv_switch_relay_errors": 96, "port_xmit_discards": 112,
+    "port_xmit_constraint_errors": 128, "port_rcv_constraint_errors": 136, "local_link_integrity_errors": 152,
+    "excessive_buffer_overrun_errors": 156, "VL15_dropped": 176, "port_xmit_data": 192,
+}  # fmt: skip
+RESERVED = {"port_rcv_constraint_errors": 8, "excessive_buffer_overrun_errors": 16}
+
+
+def test_a_counter_is_as_wide_as_its_place_in_the_packet() -> None:
+    places = list(PORT_COUNTERS.items())
+    width = {name: end - begin - RESERVED.get(name, 0) for (name, begin), (_, end) in pairwise(places)}
+    assert width == counters.SATURATING
+    for name, bits in width.items():
+        assert counters.value(name, 2**bits - 1) is None
+        assert [counters.value(name, read) for read in (2**bits - 2, 2**bits)] == [2**bits - 2, 2**bits]
 
 
 def test_data_is_counted_in_words_of_four_bytes_and_less_what_flows_at_rest(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
-from tenken.campaign import screening
+from tenken.campaign import fabric, screening, tournament
 from tenken.history import nights, propose, record_parser, siblings
 from tenken.history.detect import detector, findings, fleet
 from tenken.judge import bounds, relations
@@ -293,11 +293,33 @@ def night(direction: str) -> tuple[str, str]:
     return measure.lowest_at, measure.highest_at
 
 
+def answers(direction: str) -> list[tournament.Answer]:
+    """Of pairs that differ in bandwidth, or in latency."""
+    steady = [100.0] * len(RATES)
+    both = (of(HIGHER), steady) if direction == HIGHER else (steady, of(LOWER))
+    return [
+        tournament.Answer(tournament.WITHIN, (f"{n}", "x"), bandwidth, latency)
+        for n, (bandwidth, latency) in enumerate(zip(*both, strict=True))
+    ]
+
+
+def usual(direction: str) -> float:
+    """The rate in the middle of the better half."""
+    level, _ = tournament.usual(of(direction), direction == HIGHER)
+    return round(level if direction == HIGHER else 1e4 / level)
+
+
 #: File and function: what it returns for values of a direction, and what that must be.
 COMPARED: dict[str, tuple[Callable[[str], Any], Any]] = {
     "tenken/model/engine.py value_of": (best_sample, BEST),
     "tenken/campaign/screening.py losses": (
         lambda d: int(np.argmax(screening.losses(screening.Figure("x", np.array(of(d)), d == HIGHER)))), WORST),
+    "tenken/campaign/tournament.py usual": (usual, 101.0),
+    "tenken/campaign/tournament.py slow": (
+        lambda d: [one.pair[0] for one in tournament.slow(answers(d))], [f"{WORST}"]),
+    # a share is one of bandwidth
+    "tenken/campaign/fabric.py shares": (
+        lambda _: min(fabric.shares(answers(HIGHER)).values()), 60 / 100.75),
     "tenken/history/detect/fleet.py fleet_outliers": (
         lambda d: fleet.fleet_outliers(np.array(of(d)), d == HIGHER).order.tolist(), [WORST]),
     "tenken/history/detect/fleet.py deviation": (
@@ -388,6 +410,7 @@ def comparing() -> set[str]:
     """File and function of every line that compares with a direction."""
     written = re.compile(
         r"direction\)? (?:==|!=) \"(?:higher|lower)\"|if \w*\.?higher(?:_is_better)?\b|_LOWER_IS_BETTER\."
+        r"|\bhigher=|reverse=\w*higher"
     )
     found = set()
     for file in (ROOT / "tenken").rglob("*.py"):

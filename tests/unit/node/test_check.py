@@ -275,6 +275,14 @@ def test_a_fault_of_all_nodes_drains_a_share_of_them() -> None:
     assert slurm.drain("n030") is None  # an hour later more may be drained
 
 
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.1, 0.34, 0.5, 1.0])
+def test_never_more_than_the_share_is_drained_but_for_one(share: float) -> None:
+    for nodes in range(1, 201):
+        many = brake.allowed(nodes, share)
+        exact = round(nodes * share, 9)
+        assert many == 1 > exact or many <= exact < many + 1, nodes
+
+
 def test_nodes_that_were_drained_in_the_same_second_are_taken_back() -> None:
     slurm = Slurm(40, 1_800_000_000)
     counted = brake.slurm("gpu", slurm.run)
