@@ -38,6 +38,7 @@ from tests.support.oracles import (
     spans,
     tolerances,
 )
+from tests.support.recorder import OTHER, READ
 
 pytestmark = pytest.mark.build
 
@@ -596,6 +597,19 @@ def test_reads_and_writes_that_move_nothing_fail(
     assert all(error > 0 for error in of_content.values()), document["verification"]
     # what was not written may end a run before anything is compared
     assert lost == "write" or set(of_content) == {check for check in one if "differ" in check} != set()
+
+
+def test_samples_of_every_repetition_are_compared(run: Callable[..., Any], clock_log: Path, tmp_path: Path) -> None:
+    """Not of the first round alone, in which nothing is timed: what the second half does not read is noticed."""
+    (place := tmp_path / "place").mkdir()
+    command = ("data_loading", *FEW, "--path", str(place), *SAMPLES, "--seconds", "0")
+    env = {**os.environ, "LD_PRELOAD": f"{clock_log} {os.environ['LD_PRELOAD']}", "TENKEN_HDF5": hdf5_library()}
+    whole = run(*command, env={**env, "TENKEN_TEST_CLOCK": str(tmp_path / "clock")})
+    assert whole.code == 0, whole.stdout + whole.stderr
+    events = Clock.read(tmp_path / "clock").events
+    reads = [size for kind in (READ, READ - OTHER) for _, size in events.get(kind, []) if size >= 4096]
+    half = run(*command, env={**env, "TENKEN_TEST_LOST": "read", "TENKEN_TEST_LOST_AFTER": str(len(reads) // 2)})
+    assert [check["what"] for check in half.document["verification"]["checks"] if check["error"] > 0]
 
 
 def test_each_variant_of_spmv_is_warm_before_its_first_sample(clocked: Clocked) -> None:

@@ -310,6 +310,30 @@ def test_a_planted_bit_fails_and_both_parallel_forms_agree(pytorch: Path, tmp_pa
 
 
 @together
+def test_each_micro_batch_of_each_step_and_rank_has_tokens_of_its_own(pytorch: Path) -> None:
+    """Steps that repeat each other's tokens would learn them by heart; a divided model needs the same on all ranks."""
+    script = """
+import torch
+from shapes import SHAPES
+from trainer import Trainer
+trainer = Trainer(SHAPES["tiny"], 4, 1, torch.device("cpu"), micro_batches=3)
+def drawn(parallel):
+    trainer.parallel, found = parallel, []
+    for trainer.rank in range(2):
+        for trainer.number in range(4):
+            for trainer.micro_batch in range(3):
+                tokens, following = trainer.data()
+                assert torch.equal(tokens[:, 1:], following[:, :-1])
+                found.append(tuple(tokens.flatten().tolist()))
+    return found
+assert len(set(drawn("data"))) == 2 * 4 * 3
+tensor = drawn("tensor")
+assert tensor[:12] == tensor[12:] == drawn("data")[:12]
+"""
+    subprocess.run([pytorch, "-c", script], cwd=FOLDER, check=True, timeout=120)
+
+
+@together
 def test_micro_batches_are_one_batch_in_parts_that_is_exchanged_once(pytorch: Path, tmp_path: Path) -> None:
     script = """
 import torch

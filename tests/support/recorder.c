@@ -230,10 +230,14 @@ static int is_lock(int file) {
     return folder != NULL && length > 0 && strncmp(path, folder, strlen(folder)) == 0;
 }
 
-/* With $TENKEN_TEST_LOST these move nothing: read, or write. A library reads what describes its data in small pieces. */
+/* With $TENKEN_TEST_LOST these move nothing: read, or write; after the first $TENKEN_TEST_LOST_AFTER of them. A library
+ * reads what describes its data in small pieces. */
 static int lost(const char* what, size_t bytes) {
+    static _Atomic long moved = 0;
     const char* const told = getenv("TENKEN_TEST_LOST");
-    return told != NULL && bytes >= 4096 && strcmp(told, what) == 0;
+    const char* const after = getenv("TENKEN_TEST_LOST_AFTER");
+    if (told == NULL || bytes < 4096 || strcmp(told, what) != 0) return 0;
+    return atomic_fetch_add(&moved, 1) >= (after == NULL ? 0 : atol(after));
 }
 
 ssize_t pread(int file, void* memory, size_t bytes, off_t offset) {

@@ -14,6 +14,7 @@ from tenken import counters
 from tenken.counters import AFTER, BEFORE, IDLE, Change, changes_of
 from tenken.judge import verdict
 from tenken.model.judgement import Judgement
+from tenken.node import verdict as node
 
 MLX = "sys/class/infiniband/mlx5_0/ports/1"
 
@@ -69,6 +70,23 @@ def test_a_counter_is_as_wide_as_its_place_in_the_packet() -> None:
     for name, bits in width.items():
         assert counters.value(name, 2**bits - 1) is None
         assert [counters.value(name, read) for read in (2**bits - 2, 2**bits)] == [2**bits - 2, 2**bits]
+
+
+#: Counters of which one error names the port; of symbols a bit error rate does. Others rise on a healthy fabric too.
+NAMED = {
+    "link_error_recovery", "link_downed", "port_rcv_errors", "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors", "hw.rx_icrc_encapsulated", "hw.link_downed", "rx_crc_errors", "rx_frame_errors",
+    "tx_carrier_errors", "carrier_down_count", "hni_pcs_uncorrected_cw",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", counters.COUNTERS)
+def test_one_error_names_a_port_or_none_does(name: str) -> None:
+    """The check of a node counts with the same meaning."""
+    risen = Change("n", "p", "infiniband", 400.0, 1.0, {name: 1}, {})
+    assert bool(risen.faults()) == (name in NAMED or name == "symbol_error")
+    assert name in NAMED or name not in node._PORT_FLAPS
+    assert name not in NAMED or name not in node._PORT_NOTED
 
 
 def test_data_is_counted_in_words_of_four_bytes_and_less_what_flows_at_rest(tmp_path: Path) -> None:
