@@ -14,7 +14,7 @@ from tenken.reframe.base import RESULT_FILE, JudgedCheck, command_line
 from tenken.reframe.links import NEAR_GPU
 
 #: By mode: seconds of the timed part, deterministic steps, and steps between checksums of weights and optimiser.
-LENGTHS = {"quick": (4, 4, 2), "nightly": (30, 10, 5), "acceptance": (30, 10, 5), "published": (60, 20, 5)}
+LENGTHS = {"quick": (2, 2, 2), "nightly": (30, 10, 5), "acceptance": (30, 10, 5), "published": (60, 20, 5)}
 #: The program's output, without token and locks.
 WRITTEN = "training.json"
 # Finds a Python with PyTorch if none is named; if there is none, the last Python on PATH reports that.
