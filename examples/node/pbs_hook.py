@@ -4,8 +4,8 @@
 #     qmgr -c "import hook tenken application/x-python default /opt/tenken/hooks/pbs_hook.py"
 #
 # The alarm (30 s by default) must be above the 40 s after which node-check ends itself; beyond it PBS rejects the job.
-# It imports none of our modules, and runs on any Python 3. PBS treats an exception as a rejection, so any failure here
-# lets the job start.
+# It imports no module of Tenken and runs on any Python 3. PBS treats an exception as a rejection, so any failure here lets
+# the job start.
 import contextlib
 import subprocess
 
@@ -20,14 +20,14 @@ def bad(options):
     said = process.communicate()[0].decode("utf-8", "replace").strip()
     if process.returncode == 2:
         with contextlib.suppress(Exception):  # OpenPBS 23.06 built with Python 3.10 or later cannot log
-            pbs.logmsg(pbs.EVENT_DEBUG, said or "tenken: cannot tell")
+            pbs.logmsg(pbs.EVENT_DEBUG, said or "tenken: not known")
     return said if process.returncode == 1 and said.startswith("tenken: ") else None
 
 
 event = pbs.event()
 try:
     name = pbs.get_local_nodename()
-    options = ["--node", name, "--seconds", "10"]
+    options = ["--node", name, "--seconds", "10", "--drain"]  # without `drain` in node.json the node stays in service
     if event.type == pbs.EXECHOST_PERIODIC:
         line = bad([*options, "--no-measure"])
     else:

@@ -57,7 +57,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     check.add_argument("--job", default="", help="id of the job whose GPUs they are; other jobs forbid measuring")
     check.add_argument("--node", metavar="NAME", help="its name in the scheduler (default: the host name's first part)")
     check.add_argument("--no-measure", action="store_true", help="read only")
-    check.add_argument("--drain", action="store_true", help="drain a bad node of Slurm, as `drain` of the file allows")
+    check.add_argument("--drain", action="store_true", help="drain only as `drain` of the file allows; a node of Slurm is drained here")
     check.add_argument("--json", action="store_true", help="print all findings, values and unknown readings")
     check.set_defaults(func=run_check)
     accept = actions.add_parser("accept", help="what is there now is this node's good state: after a repair, an update")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
 import subprocess
@@ -75,6 +76,16 @@ def test_only_a_line_of_the_check_s_own_takes_a_node_out(tmp_path: Path, end: st
         assert (tmp_path / "disabled").read_text() == f"-d gpu.q@{os.uname().nodename} {tmp_path} default\n"
 
 
+def test_json_keeps_the_status(tmp_path: Path) -> None:
+    for status in range(3):
+        line = json.dumps({"schema": "tenken-node-check/1", "status": status})
+        folder = hooks(tmp_path, f"echo '{line}'; exit {status}")
+        called = call(folder / "node-check", "--json")
+        assert (called.returncode, called.stdout) == (status, line + "\n")
+    folder = hooks(tmp_path, "echo '{}'; exit 1")
+    assert call(folder / "node-check", "--json").returncode == 2
+
+
 def test_what_the_check_is_told_and_what_it_does_not_see(tmp_path: Path) -> None:
     folder = hooks(tmp_path, ENDS["good"])
     job = {"SLURM_JOB_GPUS": "0,3", "SLURM_JOB_ID": "77", "SLURMD_NODENAME": "n1", "LD_PRELOAD": "", "PYTHONPATH": "/x"}
@@ -125,7 +136,7 @@ class Pbs(types.ModuleType):
         ("bad", Pbs.EXECJOB_BEGIN, [f"reject {BAD}"], "offline"),
         ("bad", Pbs.EXECHOST_PERIODIC, ["accept"], "offline"),
         ("cannot tell", Pbs.EXECJOB_BEGIN, ["tenken: driver: 590.10, was 580.159.04", "accept"], "free"),
-        ("broken installation", Pbs.EXECJOB_BEGIN, ["tenken: cannot tell", "accept"], "free"),
+        ("broken installation", Pbs.EXECJOB_BEGIN, ["tenken: not known", "accept"], "free"),
     ],
 )
 def test_the_hook_of_pbs(
@@ -140,3 +151,4 @@ def test_the_hook_of_pbs(
     assert pbs.node.comment == (BAD if state == "offline" else None)
     called = (tmp_path / "called").read_text()
     assert ("--job 5.server" in called) == (kind == Pbs.EXECJOB_BEGIN)
+    assert "--drain" in called  # otherwise nodes would go offline before the site has set `drain`
