@@ -21,6 +21,7 @@ venv: $(VENV)/.stamp ## the virtual environment for running the suite
 
 $(VENV)/.stamp: pyproject.toml requirements.lock scripts/need.sh
 	@sh scripts/need.sh $(PYTHON) venv
+	@echo "tenken: installing Python packages into $(VENV), a minute or more"
 	@$(PYTHON) -m venv $(VENV)
 	@. scripts/tmpdir.sh && $(VENV)/bin/pip install -q --no-compile --require-hashes -r requirements.lock
 	@. scripts/tmpdir.sh && $(VENV)/bin/pip install -q --no-deps -e .

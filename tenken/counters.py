@@ -49,7 +49,7 @@ class Counter:
 #: InfiniBand and RoCE: `counters`, then `hw_counters` (linux, Documentation/ABI/stable/sysfs-class-infiniband and
 #: drivers); Ethernet: `statistics`; Slingshot: `telemetry`, each file of which reads `value@seconds.nanoseconds`.
 COUNTERS: Mapping[str, Counter] = {
-    "symbol_error": Counter("counters", 16, BER, "symbols that no error correction mended"),
+    "symbol_error": Counter("counters", 16, BER, "symbols that error correction did not repair"),
     "link_error_recovery": Counter("counters", 8, FAULT, "times that the link retrained by itself"),
     "link_downed": Counter("counters", 8, FAULT, "times that the link went down"),
     "port_rcv_errors": Counter("counters", 16, FAULT, "packets received with errors"),
@@ -75,7 +75,7 @@ COUNTERS: Mapping[str, Counter] = {
     "tx_carrier_errors": Counter("statistics", None, FAULT, "frames not sent for lack of a carrier"),
     "tx_aborted_errors": Counter("statistics", None, NOTED, "frames given up"),
     "carrier_down_count": Counter("", None, FAULT, "times that the link went down"),
-    "hni_pcs_uncorrected_cw": Counter("telemetry", None, FAULT, "code words that error correction could not mend"),
+    "hni_pcs_uncorrected_cw": Counter("telemetry", None, FAULT, "code words that error correction could not repair"),
     "hni_llr_tx_replay_event": Counter("telemetry", None, NOTED, "resent by the link"),
     "hni_llr_rx_replay_event": Counter("telemetry", None, NOTED, "asked of the other end again"),
 }  # fmt: skip
@@ -550,12 +550,12 @@ def paths(changes: Iterable[Change], sent: Mapping[str, tuple[float, float]], de
         total = sum(known.values())
         said = f"{size / 1e9:.4g} GB sent, its ports carried {total / 1e9:.4g} GB"
         if len(known) < len(counts) or not total:
-            found.append(Carried(node, False, "the path is not proven: its ports count no bytes"))
+            found.append(Carried(node, False, "the path is not known: its ports count no bytes"))
             continue
         if total < (1 - PATH) * size:
             found.append(Carried(node, True, f"{said}: the rest took another path"))
         elif total > (1 + PATH) * size + HEADER_BYTES * messages:
-            found.append(Carried(node, False, f"{said}: the path is not proven beside other traffic"))
+            found.append(Carried(node, False, f"{said}: other traffic hides the path"))
         on = sum(count for port, count in known.items() if port in chosen or port.partition("/")[0] in chosen)
         if chosen and on < (1 - PATH) * total:
             other = ", ".join(f"{port} {count / 1e9:.4g} GB" for port, count in known.items() if count > PATH * total)

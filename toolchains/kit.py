@@ -165,7 +165,7 @@ def _add_compiler(settings: Settings, directory: Path) -> None:
 
 
 def write_nvshmem(settings: Settings, directory: Path) -> None:
-    """Writes NVSHMEM without its bitcode (about 50 MB) to a separate folder, which a run can do without."""
+    """Writes NVSHMEM to a separate folder, without its bitcode (about 50 MB), which no run needs."""
     half = directory.with_name(f".{directory.name}.half")
     shutil.rmtree(half, ignore_errors=True)
     names = settings.toolkit.components["nvshmem"]

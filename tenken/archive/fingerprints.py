@@ -123,5 +123,5 @@ def _read(path: Path) -> _Entry:
         raise ArchiveError(f"{path}: is not a trace of fingerprints: {error}") from None
     named = _NAME.fullmatch(path.name)
     if named is None or Trace(entry.device, entry.prints).digest != named["digest"]:
-        raise ArchiveError(f"{path}: its fingerprints are not those of its name")
+        raise ArchiveError(f"{path}: its fingerprints do not match its name")
     return entry

@@ -46,7 +46,7 @@ def check(root: Path, sessions: Collection[str] | None = None) -> Found:
         for content in contents.values()
         for _, target in seal.pending(root, content)
     }
-    found.notes += [f"{path}: a kill came before it had its name, which the next session gives it" for path in waiting]
+    found.notes += [f"{path}: killed before it was renamed; the next session renames it" for path in waiting]
     for below, digest in listed.items():
         path = root / below
         if below not in waiting and (below in there or path.is_file()):

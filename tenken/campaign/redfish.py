@@ -218,7 +218,7 @@ class Bmc:
                     yield found
             following = collection.get("Members@odata.nextLink")
             if isinstance(following, str) and following in pages:
-                self.unread.append(f"{following} leads back to itself: endless requests would be needed")
+                self.unread.append(f"{following} was read before: its pages form a loop")
                 return
             pages.add(str(following))
             collection = self.follow({"@odata.id": following})

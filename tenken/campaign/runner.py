@@ -249,7 +249,7 @@ class Runner:
             most = max(0, most - len(before.keys() - set(nodes)))
         if most is not None and len(nodes) > most:
             self.say(
-                f"{len(nodes)} nodes have a suspect; 'max_nodes' permits {most} to be measured again: the fleet "
+                f"{len(nodes)} nodes are suspect; 'max_nodes' permits {most} to be measured again: the fleet "
                 f"is not homogeneous"
             )
             nodes = nodes[:most]

@@ -296,7 +296,7 @@ def verify(file: Path, signers: Path | None = None) -> int:
     print(f"Signed by {who}" if who else "Not signed")
     print(f"Archive SHA-256 {digest}: compare it with the signed one")
     if "unsealed" not in json.loads(members[bundle.ANSWER]):
-        print("It was written before there were seals: that its records are unsealed did not count")
+        print("It was written before seals existed; that its records are unsealed did not count")
     return 0
 
 

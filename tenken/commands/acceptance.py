@@ -61,7 +61,7 @@ def register(subparsers: Any) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     one = actions.add_parser(
         "run", help="run the sessions that a contract needs, continue after an interruption, write the report",
-        description="Runs the checks of the clauses as often as they need, measures again what is INVALID, and writes "
+        description="Runs the checks of the clauses as often as required, repeats INVALID ones, and writes "
         "the report. The same command continues. It ends early only if no outcome of the remaining runs could change "
         "the decision. Exit status: as `tenken accept`.",
     )  # fmt: skip
@@ -164,7 +164,8 @@ def rounds(
     idle = 0
     for number in range(1, most + 1):
         if why := list(remaining.lost(found)):
-            print(f"ends early, since no further run can change the decision: {'; '.join(why)}", flush=True)
+            if remaining.open_clauses(found):
+                print(f"ends early, since no further run can change the decision: {'; '.join(why)}", flush=True)
             break
         batches = [
             one for one in remaining.next_round(found, offered, mode, datetime.now(timezone.utc))
@@ -174,7 +175,7 @@ def rounds(
             break
         least = max(state.longest, sum(3600 * (batch.hours or 0) for batch in batches))
         if time.monotonic() + least > until:
-            print("the time is over: what is open is INCONCLUSIVE; the same command continues", flush=True)
+            print("the time limit is reached: open clauses are INCONCLUSIVE; the same command continues", flush=True)
             break
         start, before = time.monotonic(), remaining.open_clauses(found)
         for batch in batches:

@@ -164,7 +164,7 @@ def _new(arguments: argparse.Namespace) -> int:
     if arguments.system not in systems():
         raise ContractError(f"unknown system '{arguments.system}'; allowed: {', '.join(systems())}")
     if arguments.archive and not arguments.session:
-        raise ContractError("--archive needs --session: the session whose checks the clauses are on")
+        raise ContractError("--archive needs --session: the session whose checks the clauses refer to")
     system = loader.load(arguments.system).expand(os.environ, strict=False)
     measured = _measured(system, arguments.archive, arguments.session) if arguments.session else []
     text = contracts.draft(system, load_catalogue(), arguments.customer, arguments.supplier, measured)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import re
 import secrets
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -13,6 +15,7 @@ from typing import Any
 
 from tenken import paths
 from tenken.archive import records as archive
+from tenken.campaign.alive import Alive
 from tenken.errors import TenkenError
 from tenken.report import drill
 
@@ -20,6 +23,9 @@ from tenken.report import drill
 ALL_NOTICED, SOMETHING_MISSED, SHOWS_NOTHING = 0, 1, 3
 #: Variables that the checks of a run read (tenken.reframe.base).
 VARIABLE = "TENKEN_DRILL"
+#: Seconds between two lines of progress.
+SILENCE_S = 10.0
+_ENDED = re.compile(r"^\[.{0,20}(?:OK|FAIL|SKIP|ABORT)\b.{0,8}\] \( *(\d+)/(\d+)\)", re.M)
 
 
 class DrillError(TenkenError):
@@ -74,11 +80,24 @@ def rehearse(system: str, mode: str, names: Sequence[str], checks: Path, session
         **os.environ, VARIABLE: drill.ELEMENT, "TENKEN_SESSION": session,
         "RFM_CONFIG_PATH": os.environ.get("RFM_CONFIG_PATH", "config"),
     }  # fmt: skip
+
+    def say(text: str) -> None:
+        print(f"{text}{ended(log)}", flush=True)
+
     try:
-        with log.open("w") as out:
+        with log.open("w") as out, Alive(say, "running the checks", SILENCE_S):
             subprocess.run(command, cwd=paths.ROOT, env=environment, stdout=out, stderr=out, check=False)
     except OSError as error:
         raise DrillError(f"{' '.join(command)}: {error.strerror or error}") from None
+
+
+def ended(log: Path) -> str:
+    """`, 3 of 18 ended` from ReFrame's output so far; empty at the beginning."""
+    with contextlib.suppress(OSError):
+        found = list(_ENDED.finditer(log.read_text(encoding="utf-8", errors="replace")))
+        if found:
+            return f", {found[-1][1]} of {found[-1][2]} ended"
+    return ""
 
 
 def status(found: Sequence[drill.Drilled]) -> int:

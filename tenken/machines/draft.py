@@ -236,7 +236,7 @@ def _gpus(queue: Queue, sheet: GpuSheet | None, guessed: bool, name: str, made: 
 def sheet_of(queue: Queue, here: System) -> tuple[GpuSheet | None, bool]:
     """The data sheet of a queue's GPUs, and whether it is a guess. It is that of the local GPU if its name contains the
     scheduler's term, otherwise the first matching sheet (SXM first). The term is a driver's name with `_` for blanks
-    (Slurm's AutoDetect), or consists of whole words of a name: `v100s` is none of `V100-SXM2`.
+    (Slurm's AutoDetect), or consists of whole words of a name: `v100s` does not match `V100-SXM2`.
     """
     if not queue.gpus or not queue.gpu_kind:
         return None, False

@@ -798,8 +798,8 @@ def _node(look: Looker, gpus: Gpus, machine: str) -> Node:
 
 
 def _of_modules(sheet: HostSheet | None, sockets: int | None, fitted: tuple[int, int | None] | None) -> float | None:
-    """Peak of a node's memory in GB/s if fewer or slower modules are installed than its data sheet has channels for;
-    None: this is not the case, or is unknown."""
+    """Peak of a node's memory in GB/s if it has fewer modules than channels, or modules slower than in the data sheet;
+    None if neither is the case, or if this is not known."""
     if sheet is None or sockets is None or fitted is None or not (rate := re.search(r"-(\d+)$", sheet.memory_type)):
         return None
     count, transfers = fitted

@@ -113,7 +113,7 @@ def named_function(folder: Path | None, name: str, where: str) -> Any:
 
 def _beside(folder: Path | None, where: str) -> Path:
     if folder is None:
-        raise CatalogueError(f"{where}: function is possible next to a metrics.yaml alone")
+        raise CatalogueError(f"{where}: function is allowed only next to a metrics.yaml")
     return folder
 
 

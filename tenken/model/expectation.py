@@ -109,7 +109,7 @@ def counting(raw: Any, per: tuple[str, ...], where: str) -> Iterator[Expectation
         if what not in COUNTED:
             raise CatalogueError(f"{where}: work names {what!r}; allowed: {', '.join(COUNTED)}")
         low, high = (_formulas(f"({text}) * {1 + share:g}", where) for share in (-ROUNDED, ROUNDED))
-        source = f"a sample counts {text} {what}: the program counts wrong"
+        source = f"a sample counts {text} {what}: the program miscounts"
         yield Expectation(source, low, high, value=Formula(f"count.{what}", where), of=per)
 
 

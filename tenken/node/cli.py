@@ -54,17 +54,17 @@ def _options(parser: argparse.ArgumentParser) -> None:
         epilog="example: tenken node check --gpus 0,1 --seconds 3",
     )
     _common(check)
-    check.add_argument("--job", default="", help="id of the job whose GPUs they are; other jobs forbid measuring")
+    check.add_argument("--job", default="", help="id of the job on these GPUs; nothing is measured next to another job")
     check.add_argument("--node", metavar="NAME", help="its name in the scheduler (default: the host name's first part)")
     check.add_argument("--no-measure", action="store_true", help="read only")
     check.add_argument("--drain", action="store_true", help="drain only as `drain` of the file allows; a node of Slurm is drained here")
     check.add_argument("--json", action="store_true", help="print all findings, values and unknown readings")
     check.set_defaults(func=run_check)
-    accept = actions.add_parser("accept", help="what is there now is this node's good state: after a repair, an update")
+    accept = actions.add_parser("accept", help="take the present state of the node as good: after a repair or an update")
     _common(accept)
     accept.set_defaults(func=run_accept)
     back = actions.add_parser("return", help="after a repair: check several times, then print how the node is resumed")
-    back.add_argument("node", metavar="NODE", help="the node that this runs on, by its name in the scheduler")
+    back.add_argument("node", metavar="NODE", help="name of this node in the scheduler")
     _common(back)
     back.set_defaults(func=run_return)
     made = actions.add_parser("expect", help="print the expectation file that follows from a system file")
@@ -187,7 +187,7 @@ def run_accept(arguments: argparse.Namespace, machine: Machine | None = None) ->
         raise StateError(failed.reason)
     for one in outcome.findings:
         print(one.line)
-    print(f"tenken: {path}: the state of now is the good one: {outcome.gpus} GPUs; nothing measured is kept")
+    print(f"tenken: {path}: the present state is the good one: {outcome.gpus} GPUs; earlier measured values are discarded")
     return 1 if outcome.status == 1 else 0
 
 

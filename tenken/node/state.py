@@ -86,7 +86,7 @@ def process(environment: Mapping[str, str], path: Sequence[str]) -> str | None:
         places += [(name, place) for place in found if "/" in place or name == "LD_LIBRARY_PATH"]
     for name, place in places:
         if not os.path.isabs(place):
-            return f"{name} has the current folder: start it as /opt/tenken/hooks/node-check does"
+            return f"{name} contains the current folder: start it as /opt/tenken/hooks/node-check does"
         if why := replaceable(Path(place)):
             return f"{name}: {why}"
     return None

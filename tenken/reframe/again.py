@@ -20,8 +20,8 @@ from tenken.model.verdicts import INVALID
 from tenken.reframe import budget
 from tenken.reframe.terminal import own_time
 
-#: Second attempts take at most this share of the session's time so far, and are planned to fill at most this much of
-#: it.
+#: Maximum time of second attempts as a share of the session's time so far, and the fraction of this time that is
+#: planned.
 SHARE, PLANNED = 0.25, 0.8
 #: End of the job in which the session runs, in seconds since 1970; a check that still runs then loses all of its
 #: records.
@@ -66,7 +66,7 @@ def measure_again(runner: Any, testcases: Sequence[Any], took: float, once: Call
     try:
         once(runner, dependencies.toposort(graph, is_subgraph=True))
     except RunSessionTimeout:
-        runner._printer.warning("the second attempts took too long and were stopped; what was not over is INVALID")
+        runner._printer.warning("the second attempts took too long and were stopped; those that had not finished are INVALID")
     finally:
         runner.policy.set_expiry(None)
         here._current_run -= 1

@@ -214,12 +214,14 @@ def without_criterion(session: Session) -> str:
     count = sum(case.verdict == RECORDED for case in session.tests)
     if not names:
         return ""
-    shown = ", ".join(names[:NAMES]) + (f" and {len(names) - NAMES} more" if len(names) > NAMES else "")
-    return f"{_many(count, 'check')} verified, without a criterion: {shown}"
+    said = f"{_many(count, 'check')} verified, without a criterion: "
+    fit = max((n for n in range(1, NAMES + 1) if len(said + ", ".join(names[:n])) <= LONGEST_LINE), default=1)
+    return said + ", ".join(names[:fit]) + (f" and {len(names) - fit} more" if len(names) > fit else "")
 
 
-#: Names of checks without a criterion that a line has.
-NAMES = 8
+#: Names of checks without a criterion that a line has at most, and its characters before their number: a terminal's
+#: line ends at MAX_WIDTH of page.py.
+NAMES, LONGEST_LINE = 8, 120
 _PARAMETER = re.compile(r" %\w+=")
 #: Lines of the terminal's scorecard, with the machine and the next steps.
 LINES = 25

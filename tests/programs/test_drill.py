@@ -52,3 +52,15 @@ def test_a_program_that_makes_no_fault_is_told(site, capsys, monkeypatch, tmp_pa
     monkeypatch.setenv("TENKEN_TEST_PROGRAM", str(blind))
     code = main(["drill", *HERE])
     assert code == 1 and "NOT NOTICED" in capsys.readouterr().out
+
+
+def test_a_drill_is_not_silent(tmp_path, monkeypatch, capsys):
+    """It printed nothing for as long as all checks of a machine take."""
+    script = tmp_path / "reframe"
+    script.write_text("#!/bin/sh\nprintf '[ \\033[32m      OK\\033[0m ] ( 2/18) A\\n[     FAIL ] ( 3/18) B\\n'\nsleep 2\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(drill, "SILENCE_S", 0.5)
+    drill.rehearse("local", "quick", (), tmp_path, "s", tmp_path / "log")
+    assert "running the checks" in (said := capsys.readouterr().out) and ", 3 of 18 ended" in said
+    assert drill.ended(tmp_path / "none") == ""

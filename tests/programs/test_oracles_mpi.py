@@ -49,7 +49,7 @@ def test_mpi_p2p(clocked: Callable[..., Timed]) -> None:
 
 
 def test_mpi_p2p_of_the_slowest_rank(clocked: Callable[..., Timed]) -> None:
-    """A collective, and messages of many senders, take as long as the slowest rank; a pair as long as its first one."""
+    """Collectives and messages of many senders take as long as the slowest rank, a pair as long as its first rank."""
     size, window = 4 << 20, 8
     sizes = ("--min-bytes", str(size), "--max-bytes", str(size), "--window", str(window))
     tests = ("--tests", "latency,bandwidth,message_rate,allreduce,alltoall,bcast")

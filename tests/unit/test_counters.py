@@ -118,7 +118,7 @@ def test_data_is_counted_in_words_of_four_bytes_and_less_what_flows_at_rest(tmp_
         ({}, {"port_xmit_discards": 500, "port_xmit_wait": 10**9}, [], []),
         # 4e12 bits in 10 s at 400 Gbit/s: 4 symbols are 1e-12, 5 are above
         ({}, {"symbol_error": 4}, [], []),
-        ({}, {"symbol_error": 5}, ["symbol_error 5 (symbols that no error correction mended), a bit"], []),
+        ({}, {"symbol_error": 5}, ["symbol_error 5 (symbols that error correction did not repair), a bit"], []),
     ],
 )  # fmt: skip
 def test_errors_name_the_port(
@@ -182,7 +182,7 @@ def test_ethernet_and_slingshot(tmp_path: Path) -> None:
     cxi, ethernet = changes_of(lines)
     assert (cxi.kind, cxi.gbit_s, cxi.traffic["sent_bytes"]) == ("cxi", 200, 500)
     assert (cxi.traffic["received_bytes"], ethernet.traffic["received_bytes"]) == (1000, 500)
-    assert cxi.faults() == ["hni_pcs_uncorrected_cw 1 (code words that error correction could not mend)"]
+    assert cxi.faults() == ["hni_pcs_uncorrected_cw 1 (code words that error correction could not repair)"]
     assert (ethernet.gbit_s, ethernet.traffic["sent_bytes"]) == (25, 0)
     assert ethernet.faults() == ["rx_crc_errors 2 (frames with a wrong checksum)"]
     assert "tx_carrier_errors" in ethernet.unknown() and cxi.bit_error_rate is None
@@ -277,7 +277,7 @@ GB = 10**9
         # without any adapter for RDMA, Ethernet is the path
         ([port("a", "eth0", 10 * GB, "ethernet")], "", None, ""),
         # others' traffic, ports that count nothing, a counter that was reset: nothing is proven
-        ([port("a", "mlx5_0/1", 12 * GB)], "", False, "not proven beside other traffic"),
+        ([port("a", "mlx5_0/1", 12 * GB)], "", False, "other traffic hides the path"),
         ([port("a", "mlx5_0/1", 0)], "", False, "count no bytes"),
         ([port("a", "mlx5_0/1", None)], "", False, "count no bytes"),
         ([], "", False, "count no bytes"),

@@ -23,8 +23,8 @@ struct Mount {
 /// @param mountinfo the text of /proc/self/mountinfo
 tenken::Optional<Mount> find_mount(const std::string& mountinfo, const std::string& path);
 
-/// The mount of a path that is in none of the mounts that the kernel lists, as in a chroot: the file system
-/// is known by the type that statfs(2) states, the rest is unknown.
+/// The mount of a path outside of all mounts that the kernel lists, as in a chroot: statfs(2) gives the type
+/// of the file system; everything else is unknown.
 Mount unlisted_mount(std::uint64_t statfs_type);
 
 /// A folder in which files are to be written.

@@ -126,7 +126,7 @@ std::vector<Pair> decide_pairs(Times& times, const std::vector<Pair>& pairs, dou
 
 /// Compares a configuration with the best of several, round by round, without the bias of selecting the
 /// lowest of many medians: in odd rounds the best is the one with the lowest median of the even ones, and
-/// vice versa. Above 1 the one is faster.
+/// vice versa. Above 1: the configuration is faster.
 /// @param one seconds by round; @param others the same for each rival; those with fewer rounds than the one
 /// have lost, and count only if all have
 /// @return a ratio for each round

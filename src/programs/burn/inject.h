@@ -279,7 +279,7 @@ struct TallyMemory {
     }
 };
 
-/// A fault of one step of a chain, in the words it has written. For one call.
+/// Injects a fault into the words that one step of a chain has written. For one call.
 struct InjectIntoChain {
     ChainStep step;
     Fault fault;

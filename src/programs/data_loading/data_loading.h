@@ -63,8 +63,7 @@ class DataLoading : public file_io::FileProgram {
     /// All epochs by one method. @return seconds
     double load(MemorySpace& space, const Kind& kind, Consumer& consumer, Trial& trial, long round);
     std::string path_of(std::size_t sample, const IoConfig& config) const;
-    /// The position of an error in a sample's file, or that the file is correct and the data read from it is
-    /// not.
+    /// Where the file of a sample is wrong, or that the file is correct but was read incorrectly.
     tenken::Json look_at(const Kind& kind, std::size_t sample, const IoConfig& config,
                          const std::string& when) const;
 

@@ -15,7 +15,7 @@ struct Halves {
 };
 
 /// @param nodes the node of each rank; on a single node each rank counts as one
-/// @param leaves leaf switch by node; nodes without one are of a leaf of their own name's order
+/// @param leaves leaf switch by node; nodes without one are ordered by name, not by switch
 /// @param word "opposite", "neighbours", or a number, the seed of random halves
 /// @throws std::invalid_argument for another word
 Halves halves_of(const std::string& word, std::vector<std::string> nodes,

@@ -33,7 +33,7 @@ def worst(run):
 
 
 def geomean_by_size(run):
-    """The same by powers of ten of the entries."""
+    """The geometric means of matrices with the same power of ten of entries."""
     for subject, ones in _sets(run):
         decades = {}
         for one in ones:

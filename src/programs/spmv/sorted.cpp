@@ -61,7 +61,7 @@ Tasks make_tasks(const sparse::Csr& matrix, int longest_in_slice) {
         tasks.piece_entry.push_back(-1);
         at += rows;
     }
-    // By length, and the pieces with them.
+    // Sorts the tasks by length, with the pieces of each.
     std::vector<int> order(tasks.list.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {

@@ -20,7 +20,7 @@ E4M3_MAX, E5M2_MAX = 448.0, 57344.0
 
 
 class Exchange:
-    """Whether ranks exchange their parts under tensor parallelism: the difference without exchange is its cost."""
+    """Whether ranks exchange their parts under tensor parallelism. A run without the exchange shows its cost."""
 
     on = True
 

@@ -216,7 +216,7 @@ class Pbs(Batch):
             return ""
         where = ",".join(job.nodelist) or "its node"
         return (
-            f"its walltime was last counted at {hms(counted)}, as while an epilogue, a hook or the mom of {where} hangs"
+            f"its walltime stopped at {hms(counted)}: an epilogue, a hook or the mom of {where} may hang"
         )
 
     def limit_now(self, job):

@@ -98,10 +98,10 @@ def test_what_a_sample_counts_is_as_declared() -> None:
             high = replace(one, counts={name: 1.03 * count for name, count in one.counts.items()})
             changed = completed(replace(record.result, metrics=(), series=(high,)), declared)
             (text, *_) = [f.message for f in relations.of(Run(changed, declared), Request(None, ""), Machine())[0]]
-            assert one.id in text and "the program counts wrong" in text
+            assert one.id in text and "the program miscounts" in text
             whole = completed(replace(record.result, metrics=(), series=(one,)), declared)
             found = relations.of(Run(whole, declared), Request(None, ""), Machine())[0]
-            assert "the program counts wrong" not in " ".join(f.message for f in found)
+            assert "the program miscounts" not in " ".join(f.message for f in found)
     assert len(tried) > 60
 
 

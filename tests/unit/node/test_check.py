@@ -461,11 +461,11 @@ def test_a_link_to_itself_ends(tmp_path: Path) -> None:
         ({"LD_PRELOAD": "libnice.so {mine}/x.so"}, [], "LD_PRELOAD: {mine}: belongs to user 1234"),
         ({"LD_AUDIT": "/usr/lib/a.so:{mine}/x.so"}, [], "LD_AUDIT: {mine}: belongs to user 1234"),
         ({"LD_LIBRARY_PATH": "/usr/lib:{mine}"}, [], "LD_LIBRARY_PATH: {mine}: belongs to user 1234"),
-        ({"LD_LIBRARY_PATH": "/usr/lib:"}, [], "LD_LIBRARY_PATH has the current folder"),
+        ({"LD_LIBRARY_PATH": "/usr/lib:"}, [], "LD_LIBRARY_PATH contains the current folder"),
         ({"LD_LIBRARY_PATH": "/tmp"}, [], "LD_LIBRARY_PATH: /tmp: mode 1777 lets others write"),
         # PYTHONPATH, a checkout, an environment of a user
         ({}, ["/usr/lib", "{mine}/site-packages"], "Python's path: {mine}: belongs to user 1234"),
-        ({}, [""], "Python's path has the current folder"),
+        ({}, [""], "Python's path contains the current folder"),
         ({}, ["__editable__.tenken.finder.__path_hook__"], None),
     ],
 )
@@ -598,7 +598,7 @@ def test_good_then_bad_then_accepted(node: Node, capsys: pytest.CaptureFixture[s
     assert 'severity="bad",device="gpu 3",line="tenken: gpu 3: NVLink 5 down, was up"} 1' in page
     node.expect["gpus"]["nvlinks"] = 17
     assert run(node, "accept") == 0
-    assert "the state of now is the good one: 8 GPUs" in capsys.readouterr().out
+    assert "the present state is the good one: 8 GPUs" in capsys.readouterr().out
     assert run(node, "check", "--no-measure") == 0
 
 

@@ -764,8 +764,8 @@ def test_a_job_of_pbs_that_waits_for_broken_nodes_names_them(
 @pytest.mark.parametrize(
     ("used", "node", "says"),
     [
-        ({"walltime": "00:00:27", "cput": "00:00:00"}, "job-busy", "last counted at 00:00:27, as while an epilogue"),
-        ({"walltime": "00:00:00"}, "free", "last counted at 00:00:00"),
+        ({"walltime": "00:00:27", "cput": "00:00:00"}, "job-busy", "stopped at 00:00:27: an epilogue"),
+        ({"walltime": "00:00:00"}, "free", "stopped at 00:00:00"),
         ({"walltime": "00:58:10"}, "job-busy", ""),  # it runs beyond its limit, as PBS counts
         ({"walltime": "00:00:27"}, "down,job-busy", "n1 is down,job-busy"),
         ({}, "job-busy", ""),
@@ -880,7 +880,7 @@ WAITS = {
     "commands/acceptance.py:session": ("that session", "what the session prints"),
     "commands/acceptance.py:wait": ("that session", "what the session prints"),
     "commands/campaign.py:_together": ("that session", "what the session prints"),
-    "commands/drill.py:rehearse": ("that session", "the log of the session"),
+    "commands/drill.py:rehearse": ("that session", "how many checks ended, every 10 s"),
     "counters.py:read_optics": ("20 s for all ports together", "that mlxlink gave no answer"),
     "history/store.py:locked": ("ten minutes", "who holds the store"),
     "node/brake.py:drain": ("the seconds of its stagger, and one", "why it was not drained"),

@@ -274,7 +274,7 @@ def test_a_draft_leaves_open_what_a_program_chose() -> None:
     found = {one.metric: set(dict(one.at)) for one in drafted}
     assert found.pop("data_loading.best") == {"kind"}
     assert found and all(at == {"bytes"} for at in found.values()), found
-    # what is void proposes nothing
+    # an INVALID record proposes no target
     void = [replace(r, judgement=replace(r.judgement, verdict="INVALID")) for r in measured]
     assert not list(contracts._of_records(loader.load("h200"), load_catalogue(), void, every=True))
 

@@ -239,7 +239,15 @@ def test_the_time_ends_it_with_what_is_open(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(command, "session", session)
     assert site.run("--hours", "1") == 3
-    assert len(site.ran) == 2 and "the time is over" in capsys.readouterr().out
+    assert len(site.ran) == 2 and "the time limit is reached" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("rule", "early"), [("value", True), ("interval", False)])
+def test_the_end_after_the_last_run_is_not_called_early(monkeypatch, tmp_path, capsys, rule, early):
+    site = Site(monkeypatch, tmp_path, [3000.0] * 6)
+    (tmp_path / "deal.yaml").write_text(SIX.replace("target: 4000", f"target: 4000, rule: {rule}"))
+    site.run()
+    assert (len(site.ran) < 6) == early == ("ends early" in capsys.readouterr().out)
 
 
 def test_what_measures_nothing_is_given_up_after_two_rounds(monkeypatch, tmp_path, capsys):
@@ -310,7 +318,7 @@ def test_what_nodes_lack_is_a_campaign_of_these_nodes_alone(monkeypatch, tmp_pat
 
 
 def test_programs_that_cannot_be_built_reject_no_machine(monkeypatch, tmp_path):
-    """Nothing ran: INCONCLUSIVE, and no second campaign fails in the same way; once mended the same command goes on."""
+    """Nothing ran: INCONCLUSIVE, and no second campaign fails in the same way; after the repair the same command continues."""
     site = Cluster(monkeypatch, tmp_path, lambda node, run: (4300.0 + run, f"GPU-{node}", "PASS"))
     good, why = site.campaign, "not run, because a dependency failed: the build failed with exit status 1"
 

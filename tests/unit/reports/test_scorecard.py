@@ -60,6 +60,16 @@ def test_a_figure_without_a_criterion_has_not_passed(tmp_path):
     assert scorecard.without_criterion(loaded).endswith(" Check6, Check7 and 4 more")
 
 
+def test_names_of_checks_without_a_criterion_are_not_cut(tmp_path):
+    """The line of twelve long names ended with `AccessPatternsHost and `, without the number of the others."""
+    names = [f"AccessPatternsHost{n}" for n in range(12)]
+    record = {**triad([4400.0], "RECORDED"), "judged": {}}
+    many = [{**record, "check": name, "base_check": name} for name in names]
+    loaded, _, _ = of(tmp_path, many, [builder.testcase(name) for name in names])
+    assert scorecard.without_criterion(loaded).endswith(" AccessPatternsHost1, AccessPatternsHost2 and 9 more")
+    assert "AccessPatternsHost2 and 9 more" in page.on_terminal(loaded, builder.CATALOGUE)
+
+
 def test_bounds_of_other_figures_than_the_key_ones_count(tmp_path):
     doc = builder.document("burn", [builder.metric("clean", {"gpu": 0}, [60.0], unit="s")], 1, PEAK)
     loaded, _, found = of(tmp_path, [builder.record("Burn", doc, "PASS", {}, [])])

@@ -139,7 +139,7 @@ def test_a_decision_of_before_there_were_seals_is_reproduced(root, capsys):
     members[bundle.CONTRACT] = STRICT.encode()
     bundle.write(tar, [bundle.Member(n, c) for n, c in members.items()])
     assert run("--verify", tar) == 0
-    assert "was written before there were seals" in capsys.readouterr().out
+    assert "was written before seals existed" in capsys.readouterr().out
 
 
 # -- signatures --
