@@ -79,7 +79,7 @@ def mark_the_parts(items: list[pytest.Item]) -> None:
             if item.path.is_relative_to(ROOT / "tests") and item.path not in imported:
                 raise pytest.UsageError(f"{item.nodeid} is of {', '.join(found)}, which its file does not name")
         elif not item.get_closest_marker("xdist_group"):
-            # tests of a part mostly wait, so all workers share them; each worker would repeat a module's fixtures for these
+            # tests of a part mostly wait, so all workers share them; these share the fixtures of their module
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 

@@ -4,8 +4,8 @@
 #     qmgr -c "import hook tenken application/x-python default /opt/tenken/hooks/pbs_hook.py"
 #
 # The alarm (30 s by default) must be above the 40 s after which node-check ends itself; beyond it PBS rejects the job.
-# It imports no module of Tenken and runs on any Python 3. PBS treats an exception as a rejection, so any failure here lets
-# the job start.
+# It imports no module of Tenken and runs on any Python 3. PBS treats an exception as a rejection, so any failure here
+# lets the job start.
 import contextlib
 import subprocess
 

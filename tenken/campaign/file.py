@@ -227,8 +227,8 @@ def _between(
         name, size = min(sizes.items(), key=lambda one: one[1], default=("", 0))
         wrong(
             ("between", "leaf"),
-            f"'between.leaf': {leaf} '{name}' has {size} node{'' if size == 1 else 's'}, and there are {len(sizes)} groups; "
-            "at least two groups of at least two nodes are needed",
+            f"'between.leaf': {leaf} '{name}' has {size} node{'' if size == 1 else 's'}, and there are {len(sizes)} "
+            "groups; at least two groups of at least two nodes are needed",
         )
     return Between(
         leaf, given.get("program", ""), given.get("launch", ""), given.get("buffers", "host"),

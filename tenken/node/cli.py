@@ -57,10 +57,10 @@ def _options(parser: argparse.ArgumentParser) -> None:
     check.add_argument("--job", default="", help="id of the job on these GPUs; nothing is measured next to another job")
     check.add_argument("--node", metavar="NAME", help="its name in the scheduler (default: the host name's first part)")
     check.add_argument("--no-measure", action="store_true", help="read only")
-    check.add_argument("--drain", action="store_true", help="drain only as `drain` of the file allows; a node of Slurm is drained here")
+    check.add_argument("--drain", action="store_true", help="drain as `drain` of the file allows (Slurm: at once)")
     check.add_argument("--json", action="store_true", help="print all findings, values and unknown readings")
     check.set_defaults(func=run_check)
-    accept = actions.add_parser("accept", help="take the present state of the node as good: after a repair or an update")
+    accept = actions.add_parser("accept", help="take the node's present state as good: after a repair or an update")
     _common(accept)
     accept.set_defaults(func=run_accept)
     back = actions.add_parser("return", help="after a repair: check several times, then print how the node is resumed")
@@ -187,7 +187,7 @@ def run_accept(arguments: argparse.Namespace, machine: Machine | None = None) ->
         raise StateError(failed.reason)
     for one in outcome.findings:
         print(one.line)
-    print(f"tenken: {path}: the present state is the good one: {outcome.gpus} GPUs; earlier measured values are discarded")
+    print(f"tenken: {path}: the present state is the good one: {outcome.gpus} GPUs; measured values are discarded")
     return 1 if outcome.status == 1 else 0
 
 

@@ -50,8 +50,8 @@ _NAMED = {
 _ACCELERATOR = re.compile(r"MPI-[A-Za-z]{2,10}")
 
 #: With -c every iteration writes and compares each of its buffers. OMB's defaults (1000 large messages of osu_latency,
-#: 20 windows of 64 of osu_bibw) would take minutes. Each part here: maximum size in bytes (None: no maximum), iterations,
-#: and windows of the bandwidth tests.
+#: 20 windows of 64 of osu_bibw) would take minutes. Each part here: maximum size in bytes (None: no maximum),
+#: iterations, and windows of the bandwidth tests.
 PARTS: tuple[tuple[int | None, int, int], ...] = ((8192, 1000, 100), (None, 50, 5))
 _WINDOWS = ("osu_bw", "osu_bibw", "osu_mbw_mr")
 

@@ -66,7 +66,7 @@ def measure_again(runner: Any, testcases: Sequence[Any], took: float, once: Call
     try:
         once(runner, dependencies.toposort(graph, is_subgraph=True))
     except RunSessionTimeout:
-        runner._printer.warning("the second attempts took too long and were stopped; those that had not finished are INVALID")
+        runner._printer.warning("second attempts took too long and were stopped; those not finished are INVALID")
     finally:
         runner.policy.set_expiry(None)
         here._current_run -= 1

@@ -57,7 +57,8 @@ def test_a_program_that_makes_no_fault_is_told(site, capsys, monkeypatch, tmp_pa
 def test_a_drill_is_not_silent(tmp_path, monkeypatch, capsys):
     """It printed nothing for as long as all checks of a machine take."""
     script = tmp_path / "reframe"
-    script.write_text("#!/bin/sh\nprintf '[ \\033[32m      OK\\033[0m ] ( 2/18) A\\n[     FAIL ] ( 3/18) B\\n'\nsleep 2\n")
+    lines = "[ \\033[32m      OK\\033[0m ] ( 2/18) A\\n[     FAIL ] ( 3/18) B\\n"
+    script.write_text(f"#!/bin/sh\nprintf '{lines}'\nsleep 2\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(drill, "SILENCE_S", 0.5)

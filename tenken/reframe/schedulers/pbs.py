@@ -215,9 +215,7 @@ class Pbs(Batch):
         if counted is None or ran - counted < UNCOUNTED_S:
             return ""
         where = ",".join(job.nodelist) or "its node"
-        return (
-            f"its walltime stopped at {hms(counted)}: an epilogue, a hook or the mom of {where} may hang"
-        )
+        return f"its walltime stopped at {hms(counted)}: an epilogue, a hook or the mom of {where} may hang"
 
     def limit_now(self, job):
         requested = self._now(job).get("Resource_List")

@@ -318,7 +318,7 @@ def test_what_nodes_lack_is_a_campaign_of_these_nodes_alone(monkeypatch, tmp_pat
 
 
 def test_programs_that_cannot_be_built_reject_no_machine(monkeypatch, tmp_path):
-    """Nothing ran: INCONCLUSIVE, and no second campaign fails in the same way; after the repair the same command continues."""
+    """Nothing ran: INCONCLUSIVE, and no second campaign fails in the same way. Once repaired, the command continues."""
     site = Cluster(monkeypatch, tmp_path, lambda node, run: (4300.0 + run, f"GPU-{node}", "PASS"))
     good, why = site.campaign, "not run, because a dependency failed: the build failed with exit status 1"
 
