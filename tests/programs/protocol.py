@@ -167,11 +167,35 @@ GPU = {
     "nccl": Case(
         "nccl", "--gpus 0,1 --min-bytes 1Mi --max-bytes 1Mi", but={COLD: {"all_gather", "sendrecv", "reduce_scatter"}}
     ),
+    # load, not speed; its products are of cuBLAS
+    "burn_gpu": Case(
+        "burn",
+        f"{ONE} --phases stencil,random,copies --memory-share 0.05 --seconds 0 --visit-seconds 0.3 "
+        "--silent-seconds 3600",
+        but={COLD: {"copied", "memory", "updates"}},
+    ),
     # what is done once is prepared once
     "spmv_gpu": Case(
         "spmv",
         f"{ONE} --matrices poisson27:8 --variants csr_row,sell",
         but={UNSEEN: {"prepare"}, COLD: {"prepare", "spmv"}},
+    ),
+    # what files give to a GPU: as on the host; the page cache alone is read beside it
+    "storage_map_gpu": Case(
+        "storage_map",
+        f"{ONE} --path . --min-bytes 256Ki --max-bytes 256Ki {FILES} --candidates posix_256ki_1 "
+        "--situations write,write_synced,read_cold,read_cached",
+        but={COLD: {"read_cached", "read_cold", "write", "write_synced"}, UNVERIFIED: {"cached_read"}},
+    ),
+    "snapshot_io_gpu": Case("snapshot_io", f"{ONE} {SNAPSHOT}", but={UNVERIFIED: {"read"}}),
+    "data_loading_gpu": Case("data_loading", f"{ONE} {LOADING}", but={UNVERIFIED: {"samples"}}, others=False),
+    "overlap_gpu": Case(
+        "overlap",
+        f"{ONE} --path . --bytes 256Ki --step-ms 1 --steps 4 --every 2 --modes none,serial,writer,buffer --threads 1 "
+        "--synced",
+        but={COLD: {"loop"}, UNVERIFIED: {"loop"}},
+        others=False,
+        writes={"none": 0, "serial": 2, "writer": 2, "buffer": 2},
     ),
     "stencil_gpu": Case(
         "stencil",

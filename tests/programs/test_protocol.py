@@ -44,6 +44,26 @@ def test_every_program_has_a_protocol() -> None:
     assert {file.stem for file in protocol.FOLDER.glob("*.txt")} == set(protocol.every())
 
 
+#: Programs with a back end cuda that are recorded on the host alone.
+NOT_ON_GPU = {
+    **dict.fromkeys(["gemm", "hpl", "hpl_mxp"], "cuBLAS, which the double lacks"),
+    "hpcg": "kernels build its matrix, and those of the double do nothing",
+    "mpi_p2p": "of several ranks, whose copies are MPI's",
+    "stencil_forms": "one source in several forms: lines of code are what it compares",
+}
+
+
+def test_every_program_with_gpus_is_recorded_there() -> None:
+    programs = {
+        folder.name
+        for folder in PROGRAMS.iterdir()
+        if any(
+            re.search(r"TENKEN_HAVE_CUDA|lib/cuda/|on_each_space", file.read_text()) for file in folder.glob("*.[ch]*")
+        )
+    }
+    assert programs == {case.program for case in protocol.GPU.values()} | set(NOT_ON_GPU)
+
+
 def held(name: str, trace: Trace) -> None:
     """The trace equals the stored protocol, and breaks only the rules that its case names."""
     case, file = protocol.every()[name], protocol.FOLDER / f"{name}.txt"
@@ -82,7 +102,7 @@ def test_the_order_of_measuring(name: str, build_dir: Path, clock_log: Path, bla
 @pytest.mark.xdist_group("cuda")
 @pytest.mark.parametrize("name", protocol.GPU)
 def test_the_order_of_measuring_on_gpus(name: str, programs: Path, double: Path, tmp_path: Path) -> None:
-    libraries = {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double)}
+    libraries = {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double), "TENKEN_HDF5": hdf5_library()}
     held(name, protocol.recorded(protocol.GPU[name], programs, double, tmp_path, **libraries))
 
 
