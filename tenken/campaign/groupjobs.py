@@ -108,7 +108,7 @@ def of_pair(text: str, nodes: Sequence[str]) -> tuple[float, float]:
     by_size = {(m.name, m.at["bytes"]): m.value for m in measured(text, nodes) if "bytes" in m.at}
     sizes = sorted(size for name, size in by_size if name == "bandwidth" and ("latency", size) in by_size)
     if not sizes:
-        raise ValueError("it has no latency and bandwidth of a size")
+        raise ValueError("no message size has both latency and bandwidth")
     found = by_size["bandwidth", sizes[-1]], by_size["latency", sizes[0]]
     if not all(0 < value < float("inf") for value in found):
         raise ValueError(f"its bandwidth and latency are {found[0]} and {found[1]}")

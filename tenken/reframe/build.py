@@ -145,8 +145,8 @@ def configured(command: str, tree: str) -> str:
 
 
 def moved(tree: str) -> str:
-    """A line that empties a tree that was configured under another path and copied here with its checkout: CMake
-    refuses it."""
+    """A shell line that empties a build tree copied with its checkout from another path, since CMake refuses such a
+    tree."""
     of = f"$(sed -n 's/^CMAKE_CACHEFILE_DIR:INTERNAL=//p' {tree}/CMakeCache.txt)"
     found = f'[ ! -e {tree}/CMakeCache.txt ] || [ "{of}" -ef {tree} ]'
     return f"{{ {found} || find {tree} -mindepth 1 -maxdepth 1 ! -name '.*' -exec rm -rf {{}} +; }}"

@@ -219,8 +219,8 @@ def without_criterion(session: Session) -> str:
     return said + ", ".join(names[:fit]) + (f" and {len(names) - fit} more" if len(names) > fit else "")
 
 
-#: Names of checks without a criterion that a line has at most, and its characters before their number: a terminal's
-#: line ends at MAX_WIDTH of page.py.
+#: Maximum number of names of checks without a criterion in a line, and of characters before "and N more": page.py cuts
+#: a terminal's line at MAX_WIDTH.
 NAMES, LONGEST_LINE = 8, 120
 _PARAMETER = re.compile(r" %\w+=")
 #: Lines of the terminal's scorecard, with the machine and the next steps.

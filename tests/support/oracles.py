@@ -209,7 +209,7 @@ def close(found: float, expected: float, within: float = 1e-9) -> None:
 
 
 def tolerances(document: Mapping[str, Any], expected: Mapping[str, float]) -> None:
-    """The tolerance of each verification is the one written by hand next to words of what was compared."""
+    """Each verification has the tolerance that `expected` states for what was compared."""
     told = {check["what"]: check["tolerance"] for check in document["verification"]["checks"]}
     assert told
     used = set()

@@ -210,7 +210,7 @@ struct MarkRows {
     SPARSE_EVERYWHERE void operator()(int place) const { marks[rows[place]] = 1; }
 };
 
-/// Number of coarse points connected to each row, not counting for coarse points themselves.
+/// Counts the coarse points connected to each row that is not itself a coarse point.
 struct CountJoined {
     Rows rows;
     const unsigned char* apart;

@@ -22,9 +22,9 @@ SCATTER_CLIP = 3.0
 def slow(own: np.ndarray, former: float, reach: float) -> tuple[int, float, bool]:
     """A slow change from the level `former`: (values since its beginning, level before, whether it was sudden).
 
-    It was sudden if one step, of the newest values or of all, is the major part of it and a slope is not more likely
-    (least squares; values beyond both levels by more than `reach` are clipped); a slower change is dated to the
-    beginning of its slope, or to the largest step of a staircase.
+    It was sudden if most of it is one step, of the newest values or of all, and a slope does not fit better (least
+    squares; values beyond both levels by more than `reach` are clipped). A slower change is dated to the beginning of
+    its slope, or to the largest step of a staircase.
     """
     count = len(own)
     total = float(np.median(own[-RECENT:])) - former

@@ -5,8 +5,8 @@
 #include "unit.h"
 
 TEST(an_element_of_a_product_is_held_by_the_bound_of_its_own_precision) {
-    // of 64 terms, of which eight standard deviations are the norms themselves: the roundoff of C, the digits
-    // that sums lose, and half the smallest number that C has
+    // With 64 terms eight standard deviations equal the norms. Each bound has the roundoff of C, the digits
+    // that sums lose, and half of the smallest number of C's format.
     struct {
         const char* name;
         int relative, spread, absolute;  // exponents of 2; 0: none

@@ -47,7 +47,7 @@ def test_a_command_that_needs_them_names_what_is_missing():
 
 
 def test_one_command_imports_no_other():
-    """`tenken report` does not need ReFrame, which takes longer to import than the page takes to begin."""
+    """`tenken report` does not need ReFrame, whose import takes longer than the start of the page."""
     script = "import sys; from tenken import cli; cli.build_parser({}); print('reframe' in sys.modules)"
     for of, there in (("'report'", "False"), ("'checks'", "True"), ("'no-such-command'", "True")):
         done = subprocess.run([sys.executable, "-c", script.format(of)], capture_output=True, text=True)

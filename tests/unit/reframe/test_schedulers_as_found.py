@@ -1039,7 +1039,7 @@ def _waits(one: ast.AST, within: ast.AST) -> bool:
     )
 
 
-#: A command of shell that waits.
+#: A shell command that waits.
 SCRIPT_WAITS = re.compile(r"(?:^|[;&|({:]|\bdo|\bthen)[ \t]*(?:sleep|wait|flock|until|timeout)(?=[ \t;]|$)")
 
 
