@@ -53,7 +53,7 @@ def brief() -> bool:
 def key_figure(judged: Mapping[str, JudgedMetric], verdict: str, order: Sequence[str] = ()) -> str:
     """The decisive value with unit and criterion: for a FAIL the missed one, otherwise the one closest to its bound.
 
-    Without any criterion, the best value of the first rate in `order`, the catalogue's order.
+    Without any criterion, the best value of the first rate in `order`.
     """
     if not judged:
         return ""
@@ -336,9 +336,10 @@ class Progress(TaskEventListener):
 
 
 def _metrics_of(check: Any) -> list[str]:
-    """Names of a program's metrics in the order of its catalogue."""
+    """Names of a program's metrics in the order of its catalogue, key metrics first."""
     with contextlib.suppress(Exception):
-        return list(catalogue_program(check.program).metrics)
+        program = catalogue_program(check.program)
+        return list(dict.fromkeys((*program.key, *program.metrics)))
     return []
 
 

@@ -51,6 +51,12 @@ def test_the_figure_is_the_one_that_the_verdict_hangs_on():
     assert key_figure({}, "PASS") == ""
 
 
+def test_the_first_figure_of_a_run_is_a_key_figure():
+    assert terminal._metrics_of(SimpleNamespace(program="stream"))[0] == "triad"
+    assert terminal._metrics_of(SimpleNamespace(program="hpcg"))[:2] == ["rating", "raw"]
+    assert terminal._metrics_of(SimpleNamespace(program="nothing")) == []
+
+
 def test_a_ratio_has_no_unit():
     assert (
         key_figure({"of_best.gpu0": replace(metric(0.99, None), unit="1")}, "PASS")
