@@ -20,7 +20,7 @@ def test_a_wrong_list_is_refused(tmp_path, key):
     with pytest.raises(CatalogueError, match="key"):
         load_program(folder / "metrics.yaml")
     (folder / "metrics.yaml").write_text(GOOD)
-    assert load_program(folder / "metrics.yaml").key == ("copy", "scale", "add", "triad", "dot")
+    assert load_program(folder / "metrics.yaml").key == ("triad", "copy", "scale", "add", "dot")
 
 
 @pytest.mark.parametrize(
