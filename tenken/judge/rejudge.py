@@ -8,8 +8,7 @@ from tenken import counters
 from tenken.errors import CatalogueError
 from tenken.judge import attempt, verdict
 from tenken.judge.bounds import say
-from tenken.model import engine, job_exit, verdicts
-from tenken.model.catalogue import program as catalogue_program
+from tenken.model import catalogue, engine, job_exit, verdicts
 from tenken.model.job import JobAccount, short
 from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Finding, Judgement, Limit
 from tenken.model.machine import Machine
@@ -82,7 +81,7 @@ def of_result(result: Result, request: Request | None, machine: Machine, job: Jo
     if cut:
         return verdict.failed(f"{result.node}: {cut}", result.node)
     try:
-        declared = catalogue_program(result.program)
+        declared = catalogue.of_record(result.program, request.declared if request else None)
     except CatalogueError as error:
         return verdict.failed(f"{result.node}: {error}", result.node)
     result = engine.completed(result, declared)
@@ -113,7 +112,7 @@ def as_archived(record: Record) -> Machine:
     judged = record.judgement.judged
     limits: dict[tuple[str, str], Limit] = {}
     try:
-        declared = catalogue_program(record.program).metrics
+        declared = catalogue.of_record(record.program, record.request.declared if record.request else None).metrics
     except CatalogueError:
         declared = {}
     for metric in record.result.metrics if record.result else ():

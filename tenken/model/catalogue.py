@@ -595,6 +595,17 @@ def _below(src: Path) -> Mapping[str, Program]:
     return {path.parent.name: load_program(path) for path in sorted(src.glob("*/metrics.yaml"))}
 
 
+def of_record(name: str, raw: Any) -> Program:
+    """The program of a record: as the record itself declares it (`raw`, None: it does not), which may differ from what
+    another record declared, otherwise the catalogue's. Raises CatalogueError."""
+    if not isinstance(raw, dict) or raw.get("program") != name or (PROGRAMS / name / "metrics.yaml").is_file():
+        return program(name)
+    try:
+        return _program(raw, name, "declared")
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CatalogueError(f"declared: malformed: {error}") from None
+
+
 def has(name: str, src: Path = PROGRAMS) -> bool:
     """Whether the catalogue has a program, without reading a file."""
     return (src == PROGRAMS and name in _declared) or (src / name / "metrics.yaml").is_file()

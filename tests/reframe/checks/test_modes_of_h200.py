@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
+import pytest
+
 from tenken.judge import rejudge
+from tenken.model import catalogue
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
 from tests.support import kept
 
@@ -14,6 +18,17 @@ def test_no_healthy_run_of_any_mode_fails() -> None:
     judged = {(r.session, r.check): rejudge.of_record(r).verdict for r in records}
     assert len(judged) >= 110
     assert not {key for key, verdict in judged.items() if verdict in (FAIL, INVALID)}
+
+
+def test_a_record_is_judged_by_its_own_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a third-party program: neither by that of the record read last, nor does it need one in memory."""
+    found = [r for r in kept.modes() if "Dali" in r.check]
+    (other,) = {r.request.declared["program"] for r in found if r.request and r.check.startswith("DataLoadingDaliCpu")}
+    monkeypatch.setattr(catalogue, "_declared", {})
+    assert {rejudge.of_record(r).verdict for r in found} == {RECORDED}
+    raw = json.dumps(found[0].request.declared).replace('"rate"', '"cost"')
+    catalogue.declare({**json.loads(raw), "program": other}, "another check")
+    assert {rejudge.of_record(r).verdict for r in found} == {RECORDED}
 
 
 def test_openacc_on_a_gpu_is_judged_as_kernels_of_the_compiler() -> None:
