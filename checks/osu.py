@@ -14,7 +14,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from tenken.judge import verdict
-from tenken.parsers.osu import BENCHMARKS, OsuFormatError, Output, document, parse_all, parts
+from tenken.parsers.osu import BENCHMARKS, OsuFormatError, Output, document, hold_sizes, parse_all, parts
 from tenken.reframe import locks
 from tenken.reframe.base import RESULT_FILE
 from tenken.reframe.links import MpiBase
@@ -136,7 +136,10 @@ class MpiOsu(MpiBase):
             elif late := self.late(text):
                 return verdict.failed(f"{self.where()}: {late}", self.where()), None, late, text
             else:
-                made = document(parse_all(text), nodes[0], self.num_tasks, nodes, buffers)
+                outputs = parse_all(text)
+                if self.osu_takes_sizes:
+                    hold_sizes(outputs, self.expected_parameters["max_bytes"])
+                made = document(outputs, nodes[0], self.num_tasks, nodes, buffers)
             path.write_text(json.dumps(self.stamp(made)))
         except OsuFormatError as error:
             path.write_text(str(error))  # it is not a document; the judgement says so and keeps the text

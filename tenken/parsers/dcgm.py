@@ -130,10 +130,12 @@ def _results(name: str, test: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _where(result: Mapping[str, Any]) -> str:
-    if "entity_id" in result:
-        return f"{result.get('entity_group', 'entity')} {result['entity_id']}"
-    gpus = str(result.get("gpu_ids", result.get("gpu_id", ""))).strip()
-    return f"GPU {gpus}" if gpus else ""
+    """The entity of a result. Raises DcgmFormatError for numbers that none can have."""
+    group = result.get("entity_group", "entity") if "entity_id" in result else "GPU"
+    number = str(result.get("entity_id", result.get("gpu_ids", result.get("gpu_id", "")))).strip()
+    if number and not re.fullmatch(r"\d{1,6}(?: ?, ?\d{1,6})*", number):
+        raise DcgmFormatError(f"{str(group)[:40]} {number[:40]!r}; allowed: whole numbers, 0 or above")
+    return f"{group} {number}" if number else ""
 
 
 def _warning(result: Mapping[str, Any]) -> tuple[list[str], str]:

@@ -10,6 +10,18 @@ from typing import Any
 
 from tenken.model.numbers import quantile
 
+#: What no device reaches, GB/s and GFLOP/s; the largest known in 2026 (NVIDIA Rubin's and AMD MI300X's data sheets):
+#: NVLink 6 with 3,600 GB/s both ways, HBM4 with 22,000 GB/s, FP64 163 TFLOP/s on one of eight GPUs of a rank, FP8
+#: 17,500 TFLOP/s.
+LINK, MEMORY, FP64, LOW_PRECISION = 10_000.0, 50_000.0, 2e6, 5e7
+#: Shortest time in us of a message between two cores: some tens of ns pass for one line of cache.
+SHORTEST = 0.02
+
+
+def beyond(rate: float, most: float, unit: str = "GB/s") -> str:
+    """Why a rate is impossible, for a refusal; empty if it is possible."""
+    return f"{rate:.6g} {unit} is impossible: no device exceeds {most:g}" if rate > most else ""
+
 
 def metric(name: str, subject: Mapping[str, int], unit: str, direction: str, samples: Sequence[float], statistic: str,
            **at: Any) -> dict[str, Any]:  # fmt: skip

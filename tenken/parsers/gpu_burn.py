@@ -15,16 +15,23 @@ from dataclasses import dataclass
 
 from tenken.errors import TenkenError
 from tenken.model.numbers import quantile
+from tenken.parsers import foreign
 from tenken.parsers.printed import naming_the_cause, plain
 
+_REPORT = re.compile(r"^.*proc'd: .*temps: ", re.M)
+_BURNING = re.compile(r"[Bb]urning for (\d{1,7}) sec")
 _PROGRESS = re.compile(r"^\s*(\d{1,3}(?:\.\d)?)%\s+proc'd: (.{1,20000}?)\s+errors: (.{1,20000}?)\s+temps: ", re.M)
 _RATE = re.compile(r"(-?\d{1,18}) \((-?\d{1,12}|-?nan|-?inf) Gflop/s\)")
 _ERRORS = re.compile(r"\s*(-?\d{1,18})\s*(\((?:DIED|WARNING)!\))?\s*(?:- |$)")
 _TESTED = re.compile(r"^\s*Tested (\d{1,6}) GPUs:\s*$", re.M)
 _STATE = re.compile(r"^\s*GPU (\d{1,6}): (\w{1,20})\s*$", re.M)
-_BATCH = re.compile(r"^Results are \d{1,18} bytes each, thus performing (\d{1,9}) iterations", re.M)
+_BATCH = re.compile(r"^Results are (\d{1,18}) bytes each, thus performing (\d{1,9}) iterations", re.M)
 #: Operations of a product of two matrices of 8192 rows.
 _PRODUCT = 2.0 * 8192**3
+#: Rows of the matrices: before 2021 there were fewer. The size of a result in numbers of 4 or 8 bytes names them.
+_ROWS = (8192, 2048, 1024)
+#: Time of the products at their rates, as a part of the time that passed; whole seconds, and reports that a log lacks.
+_AGREE, _SECONDS = 0.25, 3.0
 #: A GPU without a report after this many batches computed nothing; after fewer, the run may have been too short for it.
 _ENOUGH = 3
 #: GFLOP/s assumed while no rate is known: that of a V100; GPUs of more memory are faster.
@@ -61,18 +68,35 @@ def parse(text: str) -> Output:
     reports = list(_PROGRESS.finditer(text))
     if not reports:
         raise GpuBurnFormatError(f"no line of progress (%  proc'd: ... errors: ... temps: ...){_short(text, 0, 0.0)}")
+    if len(reports) != len(_REPORT.findall(text)):
+        raise GpuBurnFormatError(f"{len(_REPORT.findall(text))} lines of progress, {len(reports)} can be read")
+    seconds = _BURNING.search(text)
+    bytes_of = {int(size) for size, _ in _BATCH.findall(text)}
+    rows = [n for n in _ROWS if not bytes_of or bytes_of & {4 * n * n, 8 * n * n}]
+    products = [2e-9 * n**3 for n in rows]
+    busy, until = [[0.0] * len(products) for _ in range(count)], [0.0] * count
     for report in reports:
         done, processed, wrong = float(report[1]), _RATE.findall(report[2]), _ERRORS.findall(report[3])
         if len(processed) != count or len(wrong) != count:
             raise GpuBurnFormatError(f"a line of progress of {len(processed)} GPUs; tested: {count}")
         if done < before:
             raise GpuBurnFormatError(f"{done:g} % follows {before:g} %: two runs in one")
+        if done > 100:
+            raise GpuBurnFormatError(f"{done:g} %; allowed: 0 to 100")
         before = done
         for gpu, (number, rate) in enumerate(processed):
             if not re.fullmatch(r"\d+", rate):
                 raise GpuBurnFormatError(f"GPU {gpu}: {rate} Gflop/s; allowed: whole numbers, 0 or above")
             if int(number) > last[gpu] and int(rate) == 0:
                 raise GpuBurnFormatError(f"GPU {gpu}: {number} products after {last[gpu]} at 0 Gflop/s")
+            if why := foreign.beyond(float(rate), foreign.LOW_PRECISION, "Gflop/s"):
+                raise GpuBurnFormatError(f"GPU {gpu}: {why}")
+            if int(number) < last[gpu] and int(number) != -1:
+                raise GpuBurnFormatError(f"GPU {gpu}: {number} products after {last[gpu]}")
+            if int(number) > last[gpu] and int(rate):
+                busy[gpu] = [one + (int(number) - last[gpu]) * of / float(rate)
+                             for one, of in zip(busy[gpu], products, strict=True)]  # fmt: skip
+                until[gpu] = done / 100 * (int(seconds[1]) if seconds else 0)
             last[gpu] = int(number)
             if int(number) > 0 and int(rate) > 0:
                 rates[gpu].append(float(rate))
@@ -84,6 +108,12 @@ def parse(text: str) -> Output:
         raise GpuBurnFormatError(
             f"GPU {idle} is OK, but no report has a rate of it above 0{why or ': it computed nothing'}"
         )
+    for gpu, (times, elapsed) in enumerate(zip(busy, until, strict=True)):
+        if elapsed and times and not any(abs(one - elapsed) <= _SECONDS + _AGREE * elapsed for one in times):
+            raise GpuBurnFormatError(
+                f"GPU {gpu}: its {last[gpu]} products at the rates of its reports take {times[0]:.3g} s; they were "
+                f"reported after {elapsed:.3g} s"
+            )
     return Output(
         tuple(word for _, word in states), tuple(quantile(sorted(of), 0.5) if of else 0.0 for of in rates),
         tuple(errors),
@@ -94,7 +124,7 @@ def _short(text: str, products: int, rate: float) -> str:
     """How long a run that was too short must be to get a report of each GPU; `products` and `rate` are the maximum over
     the GPUs, 0 without a report.
     """
-    batch = max((int(number) for number in _BATCH.findall(text)), default=0)
+    batch = max((int(number) for _, number in _BATCH.findall(text)), default=0)
     if not batch or products >= _ENOUGH * batch:
         return ""
     seconds = math.ceil(2 * batch * _PRODUCT / 1e9 / (rate or _SLOW) / 10) * 10

@@ -17,6 +17,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from tenken.errors import TenkenError
+from tenken.parsers import foreign
 from tenken.parsers.printed import naming_the_cause, plain
 
 VALID = "Final Summary::HPCG result is VALID with a GFLOP/s rating of"
@@ -225,11 +226,28 @@ def _hold_rates(report: Report) -> None:
                  if key in report.lines and not report.number(key) > 0), None)  # fmt: skip
     if zero is not None:
         raise HpcgFormatError(f"{zero}={report.lines[zero][:40]}: allowed: numbers above 0")
+    ranks = report.ranks if "Machine Summary::Distributed Processes" in report.lines else 1
+    if why := foreign.beyond((raw or 0.0) / ranks, foreign.MEMORY, "GFLOP/s per process"):
+        raise HpcgFormatError(f"GFLOP/s Summary::Raw Total: {why}")
     # the rating is the raw performance less overheads; only fewer than 50 iterations raise it
     if rating is not None and raw is not None and iterations.isdecimal():
         most = raw * max(1.0, 50 / max(1, int(iterations)))
         if rating > most * _SIX_DIGITS:
             raise HpcgFormatError(f"{VALID}={rating:g} is above the {most:g} GFLOP/s that the raw performance allows")
+    # the rating is printed twice, and the rate before it follows from the iterations
+    printed = (VALID, "GFLOP/s Summary::Total with convergence and optimization phase overhead")
+    if all(key in report.lines for key in printed) and report.number(printed[0]) != report.number(printed[1]):
+        raise HpcgFormatError(f"{VALID}={report.lines[VALID][:40]}; {printed[1]}={report.lines[printed[1]][:40]}")
+    told = ("Reference CG", "Optimized CG")
+    counts = [f"Iteration Count Information::{one} iterations per set" for one in told]
+    after = "GFLOP/s Summary::Total with convergence overhead"
+    if raw and all(key in report.lines for key in (after, *counts)):
+        asked, needed = map(report.count, counts)
+        if not math.isclose(report.number(after), raw * asked / needed, rel_tol=_PRINTED):
+            raise HpcgFormatError(
+                f"{after}={report.number(after):g}; Raw Total={raw:g} of {needed} iterations in place of {asked} are "
+                f"{raw * asked / needed:.6g}"
+            )
     sides = [f"Processor Dimensions::np{axis}" for axis in "xyz"]
     if all(key in report.lines for key in (*sides, "Machine Summary::Distributed Processes")):
         grid = math.prod(report.count(key) for key in sides)

@@ -28,7 +28,7 @@ _INTEGER = r"[0-9]{1,9}"
 _NUMBER = r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][-+]?[0-9]{1,4})?|inf|nan)"
 _RESULT = re.compile(
     rf"\s*(W[RC]\w{{0,30}})\s+({_INTEGER})\s+({_INTEGER})\s+({_INTEGER})\s+({_INTEGER})\s+({_NUMBER})\s+({_NUMBER})"
-    rf"(?:\s+\(\s*{_NUMBER}\s*\))?\s*",
+    rf"(?:\s+\(\s*({_NUMBER})\s*\))?\s*",
     re.I | re.A,
 )
 #: A scaled residual is recognised by its division and its verdict; its parts, printed after a failure, have neither.
@@ -36,6 +36,7 @@ _RESULT = re.compile(
 _EXPLAINED = re.compile(r"\s*\|\|Ax-b\|\|_oo\s*/\s*\([^=]*\)\s*")
 _SCALED = re.compile(r"\s*\|\|Ax-b\|\|_oo\s*/")
 _VERDICT = re.compile(rf"=\s*({_NUMBER})\s*\.+\s*([A-Za-z]+)\s*$", re.I)
+_COLUMNS = re.compile(r"^\s*T/V\s+N\s+NB\s+P\s+Q\s+Time\s+(\S+)", re.M)
 _FINISHED = re.compile(rf"\s*Finished\s+({_INTEGER})\s+tests")
 _COUNT = re.compile(
     rf"\s*({_INTEGER})\s+tests\s+(completed and passed|completed and failed|completed without checking|skipped)"
@@ -108,6 +109,9 @@ def _section(text: str) -> tuple[Result, ...]:
     counted = 0
     unchecked = any(found[2].endswith("checking") and int(found[1]) for found in map(_COUNT.match, text.splitlines())
                     if found)  # fmt: skip
+    other = next((unit for unit in _COLUMNS.findall(text) if unit != "Gflops"), None)
+    if other is not None:
+        raise HplFormatError(f"the last column is {other[:40]!r}; required: Gflops")
     line_of: re.Match[str] | None = None
     residuals: list[tuple[float, str]] = []
     said: dict[str, int] = {}
@@ -195,6 +199,13 @@ def _result(line: re.Match[str], residuals: list[tuple[float, str]]) -> Result:
     )
     if not least <= result.gflops <= most:
         raise HplFormatError(f"N={n} in {line[6]} s are {least:.4g} to {most:.4g} Gflops, but {line[7]} are printed")
+    if why := foreign.beyond(result.gflops / (p * q), foreign.FP64, "Gflops per rank"):
+        raise HplFormatError(f"N={n}: {why}")
+    # time and rate are interchangeable there; only the rate has an exponent in every implementation
+    if "e" in line[6].lower() and "e" not in line[7].lower():
+        raise HplFormatError(f"N={n}: the time {line[6]} has an exponent, the rate {line[7]} none: columns exchanged")
+    if line[8] is not None and not math.isclose(float(line[8]) * p * q, result.gflops, rel_tol=_ROUNDED_RATE):
+        raise HplFormatError(f"N={n}: {line[7]} Gflops of {p} x {q} GPUs and ({line[8]}) of one are inconsistent")
     return result
 
 

@@ -110,6 +110,8 @@ def _hold_rates(rates: dict[bool, tuple[float, float]], gpus: int) -> None:
         name = "LU GFLOPS" if lu else "GFLOPS"
         if not (math.isfinite(total) and total > 0):
             raise HplFormatError(f"{name} = {total}: not finite, or not above 0")
+        if why := foreign.beyond(total / gpus, foreign.LOW_PRECISION, "GFLOPS per GPU"):
+            raise HplFormatError(f"{name}: {why}")
         if not math.isclose(total, each * gpus, rel_tol=_ROUNDED_RATE):
             raise HplFormatError(f"{name} = {total:g} of {gpus} GPUs and {each:g} per GPU are inconsistent")
     if rates[True][0] < rates[False][0] * (1 - _ROUNDED_RATE):

@@ -69,6 +69,9 @@ _REDUCED = re.compile(r"^[ \t]{0,80}# Reducing maxBytes to (\d{1,15}) due to mem
 _ERROR = re.compile(r"[0-9]e(?:-[0-9]{2,3}|\+00)")
 #: After a line, on request (-T).
 _TIMESTAMP = re.compile(r"\s+[0-9]{4}-[0-9]{2}-[0-9]{2}\s+[0-9]{2}:[0-9]{2}:[0-9]{2}\s*$")
+#: The last column of later releases: iterations.
+_COUNTED = re.compile(r"^[ \t]{0,80}#.{0,400}#wrong\s{1,9}#iters[ \t]*$", re.M)
+_COUNT = re.compile(r"\s+[0-9]{1,9}\s*$")
 #: Columns of a mode: time, algorithm bandwidth, bus bandwidth, wrong values; then those of single iterations, on
 #: request (-I).
 _OF_WAY, _OF_ITERATIONS = 4, 4
@@ -199,8 +202,10 @@ def _rows(benchmark: str, text: str) -> list[_Row]:
     titles = [line for line in text.splitlines() if line.lstrip().startswith("#") and "-place" in line]
     modes = tuple(place for place, title in zip(PLACES, _TITLES, strict=True) if any(title in one for one in titles))
     found = []
+    counted = _COUNTED.search(text) is not None
     for line in text.splitlines():
         line = _TIMESTAMP.sub("", line)
+        line = _COUNT.sub("", line) if counted else line
         words = line.split()
         if not like_a_row(words):
             continue
@@ -243,6 +248,8 @@ def _points(benchmark: str, row: _Row, ranks: int) -> list[Point]:
             low, high = _span(columns[1])
             bus = (low * factor, high * factor)
             _follows(f"{benchmark}: line {shown}: busbw", columns[2], bus, f"algbw x {factor:.6g} for {ranks} ranks")
+            if why := foreign.beyond(busbw, foreign.LINK):
+                raise NcclTestsFormatError(f"{benchmark}: line {shown}: busbw {why}")
             # two decimals are 0.00 for a few bytes: the rate then follows from the time
             busbw = busbw or moved / time / 1e3 * factor
         found.append(Point(size, place, time, busbw, None if wrong is None else int(wrong), row.kind))

@@ -1,10 +1,10 @@
 """Parser of nvbandwidth: its text, or its JSON (-j, from 0.5 on).
 
-The format is that of its sources (output.cpp, json_output.cpp, testcase.h; 0.2 to 0.8). Text: `Running NAME.`, a title
-with the unit, a line of columns, a line for each row, `SUM NAME value`, or `Waived: ` without a name; bidirectional
-tests between GPUs print both directions and then the total. From 0.6 on the last paragraph is `NOTE: The reported
-results ...`. JSON: `nvbandwidth`, in it `testcases`, each with name, status, matrix of text and sum. Bandwidths
-are in 10^9 bytes/s, latencies in ns.
+The format is that of its sources (output.cpp, json_output.cpp, testcase.h; 0.2 to 0.8) and of outputs of 0.10. Text:
+`Running NAME.`, a title with the unit, a line of columns, a line for each row, `SUM NAME value`, or `Waived: ` without
+a name; bidirectional tests between GPUs print both directions and then the total. From 0.6 on the last paragraph is
+`NOTE: The reported results ...`. JSON: `nvbandwidth`, in it `testcases`, each with name, status, matrix of text and
+sum. Bandwidths are in 10^9 bytes/s, latencies in ns.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tenken.errors import TenkenError
+from tenken.parsers import foreign
 from tenken.parsers.printed import naming_the_cause, plain, without_margin
 
 #: Test cases of testcase.h in its order; those in ns are latencies, all others bandwidths.
@@ -25,7 +26,8 @@ HOST_TESTS = (
     "host_to_device_bidirectional_memcpy_sm", "device_to_host_bidirectional_memcpy_sm", "all_to_host_memcpy_ce",
     "all_to_host_bidirectional_memcpy_ce", "host_to_all_memcpy_ce", "host_to_all_bidirectional_memcpy_ce",
     "all_to_host_memcpy_sm", "all_to_host_bidirectional_memcpy_sm", "host_to_all_memcpy_sm",
-    "host_to_all_bidirectional_memcpy_sm", "device_local_copy", "host_device_latency_sm",
+    "host_to_all_bidirectional_memcpy_sm", "device_local_copy", "host_device_latency_sm", "device_local_copy_sm",
+    "device_local_read_sm", "device_local_write_sm", "device_local_copy_tma",
 )  # fmt: skip
 PAIR_TESTS = (
     "device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce",
@@ -34,10 +36,15 @@ PAIR_TESTS = (
     "device_to_device_bidirectional_memcpy_read_sm", "device_to_device_bidirectional_memcpy_write_sm",
     "device_to_device_latency_sm", "all_to_one_write_ce", "all_to_one_read_ce", "one_to_all_write_ce",
     "one_to_all_read_ce", "all_to_one_write_sm", "all_to_one_read_sm", "one_to_all_write_sm", "one_to_all_read_sm",
+    "device_to_device_memcpy_read_tma", "device_to_device_memcpy_write_tma",
+    "device_to_device_bidirectional_memcpy_read_tma", "device_to_device_bidirectional_memcpy_write_tma",
+    "device_to_device_latency_tma",
 )  # fmt: skip
 
 _VERSION = re.compile(r"^nvbandwidth Version:\s+v?(\S{1,40})", re.M)
 _RUNNING = re.compile(r"^Running (\w{1,120})\.\s*$")
+#: The end of the title of a matrix.
+_UNIT = re.compile(r"\(([A-Za-z]{1,4}(?:/s)?)\)\s*$")
 _SUM = re.compile(r"^SUM (\w{1,120}) (\S{1,40})\s*$")
 _WRONG = re.compile(
     r"^\s*(?:Error\b|ERROR\b|Not Found\b|Invalid value when checking)|(?:\]|ASSERT) .{0,400}in expression ", re.M
@@ -46,12 +53,20 @@ _WRONG = re.compile(
 _NOTE = "NOTE: The reported results"
 #: The first version whose output ends with it.
 _NOTED = (0, 6)
+#: What follows the name of a test in its sums: those of the whole, and of one direction.
+_WHOLE = ("", "_total")
+_PARTS = (*_WHOLE, "_read1", "_read2", "_write1", "_write2")
 #: Entries have two decimals in text.
 _PRINTED = 0.005
 
 
 class NvbandwidthFormatError(TenkenError):
     """The output is not that of nvbandwidth, or reports an error."""
+
+
+def is_latency(name: str) -> bool:
+    """Whether a test case is in ns."""
+    return "_latency_" in name
 
 
 @dataclass(frozen=True)
@@ -64,9 +79,7 @@ class Output:
 
     def worst(self) -> dict[str, float]:
         """By test the value of the slowest GPU or pair: the lowest bandwidth, the longest latency."""
-        return {
-            name: max(values) if name.endswith("latency_sm") else min(values) for name, values in self.tests.items()
-        }
+        return {name: max(values) if is_latency(name) else min(values) for name, values in self.tests.items()}
 
 
 @naming_the_cause
@@ -92,6 +105,7 @@ def _text(text: str) -> Output:
     tests: dict[str, tuple[float, ...]] = {}
     name = ""
     rows: list[list[str]] = []
+    done: set[str] = set()
     for line in text.splitlines():
         words = line.split()
         if running := _RUNNING.match(line):
@@ -101,8 +115,19 @@ def _text(text: str) -> Output:
                 raise NvbandwidthFormatError(f"{name}: printed twice: two outputs in one")
         elif name and ("(row)" in line or "(column)" in line):
             rows = []
-        elif name and (total := _SUM.match(line)):
-            tests[name] = _values(name, rows, total[2], len(rows) > 1)
+            _hold_unit(name, line)
+        elif total := _SUM.match(line):
+            part = total[1].removeprefix(name)
+            if not name or part not in _PARTS or not total[1].startswith(name):
+                raise NvbandwidthFormatError(
+                    f"SUM {total[1]} in the part of {name or 'no test'}: lines are lost or mixed"
+                )
+            if name in done:
+                raise NvbandwidthFormatError(f"{name}: two lines 'SUM': two outputs in one")
+            values = _values(name, rows, total[2], len(rows) > 1)
+            if part in _WHOLE:
+                tests[name] = values
+                done.add(name)
         elif name and words and all(word.isdecimal() for word in words) and not rows:
             continue  # the columns
         elif name and len(words) > 1 and words[0].isdecimal():
@@ -112,6 +137,13 @@ def _text(text: str) -> Output:
     if numbers >= _NOTED and _NOTE not in text:
         raise NvbandwidthFormatError(f"no paragraph '{_NOTE} ...' after the tests: it did not run to its end")
     return Output(version[1], tests, ())
+
+
+def _hold_unit(name: str, title: str) -> None:
+    """Raises NvbandwidthFormatError unless the title of a matrix ends with the unit of the test."""
+    unit, expected = _UNIT.search(title), "ns" if is_latency(name) else "GB/s"
+    if unit is None or unit[1] != expected:
+        raise NvbandwidthFormatError(f"{name}: its title {' '.join(title.split())[:80]!r}; required: ({expected})")
 
 
 def _ended(name: str, tests: dict[str, tuple[float, ...]]) -> None:
@@ -134,6 +166,8 @@ def _values(name: str, rows: Sequence[Sequence[str]], total: str, square: bool) 
                 raise NvbandwidthFormatError(f"{name}: {word[:20]!r} in its matrix is not a number") from None
             if not math.isfinite(value) or value < 0:
                 raise NvbandwidthFormatError(f"{name}: {word[:20]!r}; allowed: finite numbers, above 0")
+            if not is_latency(name) and (why := foreign.beyond(value, foreign.MEMORY)):
+                raise NvbandwidthFormatError(f"{name}: {why}")
             every.append(value)
             if square and at == column and value == 0:
                 continue
@@ -180,6 +214,7 @@ def _json(text: str) -> Output:
             raise NvbandwidthFormatError(f"{name[:120]}: status {status[:40]}{str(why)[:120]}; allowed: Passed, Waived")
         if name in tests:
             raise NvbandwidthFormatError(f"{name}: twice")
+        _hold_unit(name, str(case.get("bandwidth_description", "(ns)" if is_latency(name) else "(GB/s)")))
         matrix = case.get("bandwidth_matrix")
         if not isinstance(matrix, list) or not all(isinstance(row, list) and row for row in matrix) or not matrix:
             raise NvbandwidthFormatError(f"{name}: no bandwidth_matrix")

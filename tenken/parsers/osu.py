@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -69,6 +70,8 @@ _IN_FULL = re.compile(
 #: Bandwidths are printed with two decimals, and both columns of a line come from the same seconds.
 _PRINTED_MBS, _PRINTED = 0.01, 0.001
 _TYPE = re.compile(r"^[ \t]{0,80}# Datatype: (\S{1,60}?)\.?[ \t]*$", re.M)
+#: Size in bytes of the largest type: a complex number in double precision.
+_LARGEST_ELEMENT = 16
 _BEGIN = re.compile(r"^TENKEN-OSU (\w+)$", re.M)
 _PART = re.compile(r"^TENKEN-OSU-PART$", re.M)
 
@@ -183,6 +186,13 @@ def _point(benchmark: str, words: list[str], column: int, scale: float, in_full:
     value = float(figures[column]) * scale
     if not (math.isfinite(value) and value > 0):
         raise OsuFormatError(f"{benchmark}: line {shown}: the value must be finite and above 0")
+    unit = BENCHMARKS[benchmark][1]
+    if unit == "us" and value < foreign.SHORTEST:
+        raise OsuFormatError(f"{benchmark}: line {shown}: {value:g} us are impossible between two ranks")
+    # in its time a message crosses a link once; the least time of a collective of several messages is longer
+    rate = {"us": int(words[0]) / value / 1e3, "GB/s": value}.get(unit, 0.0)
+    if why := foreign.beyond(rate, foreign.LINK):
+        raise OsuFormatError(f"{benchmark}: line {shown}: {why}")
     return Point(int(words[0]), value, valid)
 
 
@@ -228,6 +238,20 @@ def _joined(benchmark: str, text: str) -> Output:
     if len({point.valid is None for point in points}) > 1:
         raise OsuFormatError(f"{benchmark}: only one of its parts has Pass or Fail")
     return Output(benchmark, outputs[0].version, tuple(points))
+
+
+def hold_sizes(outputs: Sequence[Output], most: int) -> None:
+    """Checks that no line was lost: sizes begin with one element of the type, double, and end with `most`. Raises
+    OsuFormatError."""
+    for output in outputs:
+        sizes = [point.bytes for point in output.points]
+        gap = next((pair for pair in pairwise(sizes) if pair[1] != 2 * pair[0]), None)
+        if gap is not None:
+            raise OsuFormatError(f"{output.benchmark}: the size {gap[1]} follows {gap[0]}: lines between them are lost")
+        if sizes and (sizes[0] > _LARGEST_ELEMENT or sizes[-1] != most):
+            raise OsuFormatError(
+                f"{output.benchmark}: sizes from {sizes[0]} to {sizes[-1]} B; requested: from one element to {most} B"
+            )
 
 
 def parts(benchmark: str, most: int) -> list[str]:

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 
 from tenken.errors import TenkenError
+from tenken.parsers import foreign
 from tenken.parsers.printed import like_a_row, naming_the_cause, plain
 
 _COLUMNS = re.compile(r"^\s*#bytes\s+#iterations\s+(.+?)\s*$", re.M)
@@ -63,6 +64,8 @@ def parse(text: str) -> tuple[Point, ...]:
             size, iterations, *figures = (float(word) for word in words)
         except ValueError:
             raise PerftestFormatError(f"line {shown}: not numbers") from None
+        if not (math.isfinite(size) and math.isfinite(iterations)):
+            raise PerftestFormatError(f"line {shown}: sizes and iterations must be finite numbers")
         columns_of = (5 if latency[1] else 3) if latency else 3
         if not all(math.isfinite(one) and one >= 0 for one in figures) or len(figures) < columns_of:
             raise PerftestFormatError(f"line {shown}: finite numbers of every column are required")
@@ -98,4 +101,7 @@ def _rate(shown: str, size: float, words: list[str], unit: re.Match[str]) -> flo
             f"line {shown}: its messages a second are {messages * of_message:.4g} GB/s, printed: {mean * scale:.4g}"
         )
     # two decimals of a few bytes may be 0.00
-    return mean * scale or messages * of_message
+    rate = mean * scale or messages * of_message
+    if why := foreign.beyond(rate, foreign.LINK):
+        raise PerftestFormatError(f"line {shown}: {why}")
+    return rate

@@ -32,6 +32,7 @@ _NAME = re.compile(r"([A-Za-z][\w.-]{0,62}): ?")
 #: Labels of one line: a log with times, a launcher, and the launcher that it starts.
 _MOST_LABELS = 3
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[mK]")
+_HOLE = "\0\0"
 #: This many lines in sequence are not a coincidence.
 _LEAST = 4
 
@@ -52,7 +53,13 @@ _EARLY = re.compile(
 def plain(text: str) -> str:
     """The output without carriage returns, terminal colours and launcher labels, if the labels are on every line from
     the first labelled one to the last; other lines, of the job script, may be around them.
+
+    Raises TenkenError for several zero bytes in sequence, which a file system leaves in place of lost text; a single
+    one is removed.
     """
+    if _HOLE in text:
+        raise TenkenError(f"{text.count(chr(0))} zero bytes in the output: a part of it was lost; expected: text")
+    text = text.replace("\0", "")
     lines = _COLOUR.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
     for _ in range(_MOST_LABELS):
         if not _without_label(lines):

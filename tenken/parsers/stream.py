@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from tenken.errors import TenkenError
+from tenken.parsers import foreign
 from tenken.parsers.printed import naming_the_cause, plain
 
 KERNELS = ("Copy", "Scale", "Add", "Triad")
@@ -21,6 +22,7 @@ _VERSION = re.compile(r"STREAM version \$Revision: (\S{1,20})")
 _ELEMENTS = re.compile(r"(?:Array size|Total Aggregate Array size) = (\d{1,15}) \(elements\)")
 _BYTES = re.compile(r"uses (\d{1,3}) bytes per array element")
 _ROW = re.compile(r"^\s*(Copy|Scale|Add|Triad):\s+(\S{1,40})\s+(\S{1,40})\s+(\S{1,40})\s+(\S{1,40})\s*$", re.M)
+_COLUMNS = re.compile(r"^\s*Function\b(.*)$", re.M)
 _VALID = re.compile(r"^\s*Solution Validates: avg error less than \S{1,20} on all (?:three )?arrays", re.M)
 _INVALID = re.compile(r"^.*(?:Failed Validation|Validation failed).*$", re.M | re.I)
 
@@ -48,6 +50,9 @@ def parse(text: str) -> Output:
         raise StreamFormatError(f"its arrays are wrong: {' '.join(wrong[0].split())[:120]!r}")
     if _VALID.search(text) is None:
         raise StreamFormatError("no line 'Solution Validates': it did not run to its end, or was not checked")
+    other = next((columns for columns in _COLUMNS.findall(text) if "MB/s" not in columns), None)
+    if other is not None:
+        raise StreamFormatError(f"columns {' '.join(other.split())[:80]!r}; required: a rate in MB/s")
     rows = _ROW.findall(text)
     if [row[0] for row in rows] != list(KERNELS):
         raise StreamFormatError(
@@ -64,6 +69,8 @@ def parse(text: str) -> Output:
             raise StreamFormatError(f"{kernel}: {' '.join(words)[:80]!r}; allowed: finite numbers above 0")
         if not least <= mean * (1 + 1e-6) or not mean <= most * (1 + 1e-6):
             raise StreamFormatError(f"{kernel}: the mean {mean:g} s is outside of {least:g} to {most:g} s")
+        if why := foreign.beyond(rate / 1e3, foreign.MEMORY):
+            raise StreamFormatError(f"{kernel}: {why}")
         if elements and width:
             moved = _ARRAYS[kernel] * int(elements[1]) * int(width[1])
             if not math.isclose(rate * 1e6, moved / least, rel_tol=1e-3 + 1e-6 / least):

@@ -50,8 +50,9 @@ def of_nccl(text: str) -> bool:
 
 
 def of_osu(text: str) -> bool:
-    made = osu.document([osu.parse("osu_latency", text)], "n", 2, ["n"], "host")
-    return verified(made) and made["parameters"]["max_bytes"] == 4194304
+    output = osu.parse("osu_latency", text)
+    osu.hold_sizes([output], 4194304)
+    return verified(osu.document([output], "n", 2, ["n"], "host"))
 
 
 def of_osu_bandwidth(text: str) -> bool:
@@ -156,6 +157,16 @@ def test_an_output_that_a_wrapper_indented_is_read(program: str, margin: str) ->
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
+def test_an_output_with_a_hole_is_refused(program: str) -> None:
+    """A file system that lost blocks leaves zero bytes; a single one is a printed end of a word."""
+    text, passes, number, _ = PROGRAMS[program]
+    for lost in (text[: len(text) // 2] + "\0" * 4096 + text[len(text) // 2 :], "\0" * 64 + text, text + "\0" * 2):
+        with pytest.raises(TenkenError, match="zero bytes in the output: a part of it was lost"):
+            passes(lost)
+    assert passes(text.replace(number, number + "\0", 1))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_bytes_of_any_kind_are_refused(program: str) -> None:
     text, passes, _, _ = PROGRAMS[program]
     for junk in ("\x00\x01\ufffd" * 50, "0" * 4000, "{" * 3000, "[1,0]<stdout>:" * 300, re.sub(r"\d", "9", text)):
@@ -163,3 +174,28 @@ def test_bytes_of_any_kind_are_refused(program: str) -> None:
             assert not passes(junk) or "9.9" in junk  # a version of nines
         except TenkenError as error:
             assert len(str(error)) < 500
+
+
+#: Output, what is replaced, and by what: consistent with the rest of its line, but no device does it.
+IMPOSSIBLE = (
+    ("hpl", "40000   256     2     4              61.37         6.9528e+02",
+     "400000   256     2     4               0.10         4.2667e+08"),
+    ("hpl of NVIDIA", "50.86       3.311e+04 ( 1.656e+04)", "0.05       3.368e+07 ( 1.684e+07)"),
+    ("osu", "469.03", "0.40"),
+    ("osu", "3.00 ", "0.01 "),
+    ("osu bandwidth", "44000.00", "44000000.00"),
+    ("perftest", "46920.10           46918.55               0.005865", "46920100.0        46918550.0        5.865"),
+    ("nvbandwidth", "1310.00   1302.50", "1310000.00   1302500.00"),
+    ("mxp", "GFLOPS = 6.4000e+05, per GPU =  160000.00", "GFLOPS = 6.4000e+09, per GPU =  1600000000.00"),
+    ("nccl", "1180.08    0.89    0.89", "0.01    104858    104858"),
+    ("stream", "271500.0", "271500000000.0"),
+    ("gpu_burn", "(49900 Gflop/s)", "(49900000000 Gflop/s)"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "old", "new"), IMPOSSIBLE)
+def test_a_rate_that_no_device_reaches_is_refused(program: str, old: str, new: str) -> None:
+    text, passes, _, _ = PROGRAMS[program]
+    assert old in text
+    with pytest.raises(TenkenError, match="impossible"):
+        passes(text.replace(old, new))

@@ -63,6 +63,41 @@ def test_the_height_of_a_rank_follows_from_the_grid_in_nvidias_report() -> None:
         _ = hpcg.parse(cut).local
 
 
+@pytest.mark.parametrize(("old", "new", "says"), [
+    ("rating of=0.0998869", "rating of=0.0499435", "rating of=0.0499435; GFLOP/s Summary::Total with conv"),
+    ("and optimization phase overhead=0.0998869", "and optimization phase overhead=0.0898982", "rating of=0.0998869; "),
+    ("Optimized CG iterations per set=50", "Optimized CG iterations per set=100", "of 100 iterations in place of 50"),
+    ("Optimized CG iterations per set=50", "Optimized CG iterations per set=5", "of 5 iterations in place of 50"),
+])  # fmt: skip
+def test_the_rating_follows_from_what_is_printed_before_it(old: str, new: str, says: str) -> None:
+    text = kept("hpcg-reference-built")
+    assert hpcg.parse(text).number(hpcg.VALID) == 0.0998869 and old in text
+    with pytest.raises(hpcg.HpcgFormatError, match=re.escape(says)):
+        hpcg.parse(text.replace(old, new))
+
+
+def test_a_report_without_operations_may_not_claim_the_impossible() -> None:
+    text = "".join(line for line in kept("hpcg-reference").splitlines(True) if "Operations" not in line)
+    assert hpcg.parse(text).valid
+    with pytest.raises(hpcg.HpcgFormatError, match=r"Raw Total: 3\.19465e\+06 GFLOP/s per process is impossible"):
+        hpcg.parse(text.replace("Raw Total=12.7786", "Raw Total=12778600"))
+
+
+def test_the_time_and_the_rate_of_hpl_are_not_interchangeable() -> None:
+    text = kept("hpl-netlib")
+    assert "61.37         6.9528e+02" in text
+    with pytest.raises(hpl.HplFormatError, match=r"the time 6\.9528e\+02 has an exponent, the rate 61\.37 none"):
+        hpl.parse(text.replace("61.37         6.9528e+02", "6.9528e+02         61.37"))
+    for kind in ("hpl-netlib", "hpl-nvidia"):
+        with pytest.raises(hpl.HplFormatError, match="the last column is 'Tflops'; required: Gflops"):
+            hpl.parse(re.sub(r"(Time +)Gflops", r"\1Tflops", kept(kind)))
+    nvidias = kept("hpl-nvidia")
+    assert "50.86       3.311e+04 ( 1.656e+04)" in nvidias
+    for wrong in ("50.86       3.311e+04 ( 3.311e+04)", "50.86       3.311e+04 ( 1.656e+03)"):
+        with pytest.raises(hpl.HplFormatError, match=r"Gflops of 2 x 1 GPUs and \(.*\) of one are inconsistent"):
+            hpl.parse(nvidias.replace("50.86       3.311e+04 ( 1.656e+04)", wrong))
+
+
 def as_yaml(title: str, text: str) -> str:
     """A report as HPCG 3.0 writes it: the same keys, indented."""
     lines = [title]
@@ -229,7 +264,35 @@ def test_osu_of_another_benchmark_or_type_is_refused(benchmark: str, text: str, 
         of_osu(text, benchmark)
 
 
+@pytest.mark.parametrize(("old", "new", "says"), [
+    ("16                      3.00              Pass\n", "", "the size 32 follows 8: lines between them are lost"),
+    ("1024                    3.11", "*****                   3.11", "the size 2048 follows 512: lines between them"),
+    ("4194304               469.03              Pass\n", "", "sizes from 1 to 2097152 B; requested: from one"),
+    (LATENCY[LATENCY.index("1     ") : LATENCY.index("32   ")], "", "sizes from 32 to 4194304 B; requested: from one"),
+])  # fmt: skip
+def test_lines_of_osu_that_are_lost_are_missed(old: str, new: str, says: str) -> None:
+    assert old in LATENCY
+    osu.hold_sizes([of_osu(LATENCY)], 4194304)
+    with pytest.raises(osu.OsuFormatError, match=says):
+        osu.hold_sizes([of_osu(LATENCY), of_osu(LATENCY.replace(old, new, 1))], 4194304)
+    # a reduction of numbers begins with one of them
+    osu.hold_sizes([of_osu(REDUCTION, "osu_allreduce")], 4)
+
+
 FROM_8 = kept("nccl-from-8-bytes")
+
+
+def test_the_iterations_in_the_last_column_of_later_releases_are_no_mode() -> None:
+    rows = re.compile(r"^( +\d+ +\d+ +float .*)$", re.M)
+    counted = rows.sub(r"\1      20", FROM_8)
+    counted = re.sub(r"(#wrong[^\n]*#wrong)[ \t]*$", r"\1  #iters", counted, flags=re.M)
+    assert counted.count("#iters") == 1 and of_nccl(counted).points == of_nccl(FROM_8).points
+    with pytest.raises(nccl_tests.NcclTestsFormatError, match="has 14 columns"):
+        of_nccl(rows.sub(r"\1      20", FROM_8))  # without its title
+    with pytest.raises(nccl_tests.NcclTestsFormatError, match="'-1' is not a number"):
+        of_nccl(counted.replace("      20\n", "\n", 1))
+
+
 OF_NCCL = r"^( +\d+ +\d+ +\S+ +\S+ +\S+)( +\S+ +\S+ +\S+ +\S+)( +\S+ +\S+ +\S+ +\S+)$"
 
 

@@ -49,6 +49,8 @@ def test_nvbandwidth_gives_the_slowest_gpu_or_pair() -> None:
     ("54.98", "0.00", "allowed: numbers above 0"),
     ("54.98", "nan", "allowed: finite numbers"),
     ("54.98", "fast", "'fast' in its matrix is not a number"),
+    ("(column) bandwidth (GB/s)", "(column) bandwidth (MB/s)", r"its title .* required: \(GB/s\)"),
+    ("(column) (ns)", "(column) (us)", r"host_device_latency_sm: its title .* required: \(ns\)"),
     ("54.98", "64.98", "SUM 110.23; that of its matrix is 120.23"),
     ("SUM device_local_copy 2612.50", "", "device_local_copy: no line 'SUM"),
     ("NOTE: The reported", "The reported", "did not run to its end"),
@@ -63,11 +65,41 @@ def test_nvbandwidth_that_is_wrong_is_refused(old: str, new: str, says: str) -> 
         nvbandwidth.parse(NVBANDWIDTH.replace(old, new))
 
 
+def test_sums_of_nvbandwidth_belong_to_their_test() -> None:
+    for lost, says in (
+        ("Running host_device_latency_sm.\n", r"device_local_copy: its title .*; required: \(GB/s\)"),
+        ("Running device_to_host_memcpy_ce.\n", "SUM device_to_host_memcpy_ce in the part of host_to_device_memcpy_ce"),
+        ("Running host_to_device_memcpy_ce.\n", "SUM host_to_device_memcpy_ce in the part of no test"),
+        ("SUM device_to_device_bidirectional_memcpy_read_ce_total 1441.20\n", "no line 'SUM"),
+    ):
+        with pytest.raises(TenkenError, match=says):
+            nvbandwidth.parse(NVBANDWIDTH.replace(lost, ""))
+    twice = "SUM device_local_copy 2612.50\n"
+    with pytest.raises(TenkenError, match="two lines 'SUM'"):
+        nvbandwidth.parse(NVBANDWIDTH.replace(twice, twice * 2))
+
+
+def test_nvbandwidth_of_2026_has_more_test_cases_and_a_line_of_variation() -> None:
+    text = NVBANDWIDTH.replace("v0.8", "v0.10.0").replace("(row)", "(row)").replace(
+        "SUM device_local_copy 2612.50\n",
+        "SUM device_local_copy 2612.50\nCOEFFICIENT_OF_VARIATION device_local_copy 0.00\n",
+    )  # fmt: skip
+    latency = (
+        "Running device_to_device_latency_tma.\nmemory latency TMA GPU(row) <-> GPU(column) (ns)\n"
+        "           0         1\n 0       N/A    801.50\n 1    799.00       N/A\n\n"
+        "SUM device_to_device_latency_tma 1600.50\nCOEFFICIENT_OF_VARIATION device_to_device_latency_tma 0.01\n\n"
+    )
+    found = nvbandwidth.parse(text.replace("Waived: \n", latency)).worst()
+    assert (found["device_local_copy"], found["device_to_device_latency_tma"]) == (1302.50, 801.50)
+    assert set(found) <= {*nvbandwidth.HOST_TESTS, *nvbandwidth.PAIR_TESTS}
+
+
 @pytest.mark.parametrize(("old", "new", "says"), [
     ('"status": "Passed"', '"status": "Error"', "status Error; allowed: Passed, Waived"),
     ('"status": "Passed"', '"status": "Running"', "status Running; allowed"),
     ('"version": "v0.8",', '"version": "v0.8", "error": "no GPU",', "it reports an error: 'no GPU'"),
     ('"54.98"', '"nan"', "allowed: finite numbers"),
+    ('"status": "Passed",', '"status": "Passed", "bandwidth_description": "copy (MB/s)",', r"required: \(GB/s\)"),
     ('"sum": 110.23', '"sum": 210.23', "SUM 210.23"),
     ("]\n   }\n}\n", "", "cannot be read, or is cut short"),
 ])  # fmt: skip
@@ -82,7 +114,7 @@ GPU_BURN = """\
 GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)
 GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-1)
 Using compare file: compare.fatbin
-Burning for 10 seconds.
+Burning for 23 seconds.
 Initialized device 0 with 81089 MB of memory (80502 MB available, using 72452 MB of it), using FLOATS
 Results are 268435456 bytes each, thus performing 281 iterations
 \r10.0%  proc'd: 0 (0 Gflop/s) - 0 (0 Gflop/s)   errors: 0 - 0   temps: 41 C - 40 C \
@@ -126,6 +158,13 @@ def test_gpu_burn_gives_rates_states_and_errors_of_each_gpu() -> None:
     ("Tested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: OK", "Tested 1 GPUs:\n\tGPU 0: OK", "a line of progress of 2 GPUs"),
     ("Tested 2 GPUs", "Tested 0 GPUs", "of 0 GPUs"),
     ("100.0%", "50.0%", "50 % follows 55 %"),
+    ("100.0%", "100000.0%", "lines of progress, 2 can be read"),
+    ("100.0%", "101.0%", "101 %; allowed: 0 to 100"),
+    ("1124 (49900", "-1124 (49900", "GPU 0: -1124 products after 562"),
+    # rates in another unit, or of a GPU that claims twice its work: the products do not take the time that passed
+    ("49800 Gflop/s) - 562 (50100", "49 Gflop/s) - 562 (50", "GPU 0: its 1124 products .* take .* s; they"),
+    ("562 (49800 Gflop/s) - 562", "2562 (49800 Gflop/s) - 562", "GPU 0: 1124 products after 2562"),
+    ("49900 Gflop/s) - 1124 (50300", "499000 Gflop/s) - 1124 (503000", "GPU 0: its 1124 products at the rates"),
 ])  # fmt: skip
 def test_gpu_burn_that_is_cut_or_contradicts_itself_is_refused(old: str, new: str, says: str) -> None:
     assert old in GPU_BURN
@@ -241,6 +280,8 @@ def test_what_was_not_run_and_errors_of_passed_tests_of_dcgmi_diag_are_told() ->
     ('{"DCGM Diagnostic": {"test_categories": []}}', "no test has a result"),
     ('{"DCGM Diagnostic": {"test_categories": 7}}', "test_categories is not a list"),
     ('{"DCGM Diagnostic": {"test_categories": [{"tests": [{"name": "memory", "results": []}]}]}}', "no result"),
+    (of_dcgm4().replace('"entity_id": 1', '"entity_id": -1', 1), "GPU '-1'; allowed: whole numbers, 0 or above"),
+    (of_dcgm3().replace('"gpu_ids": "1"', '"gpu_ids": "nan"', 1), "GPU 'nan'; allowed: whole numbers, 0 or above"),
     ('{"other": 1}', "has no DCGM GPU Diagnostic or DCGM Diagnostic"),
 ])  # fmt: skip
 def test_what_is_no_diagnostic_is_refused(text: str, says: str) -> None:
@@ -298,6 +339,8 @@ def test_perftest_gives_means_and_typical_latencies() -> None:
 
 @pytest.mark.parametrize(("old", "new", "says"), [
     ("46498.11", "nan", "finite numbers of every column"),
+    (" 2          5000", " NaN        5000", "sizes and iterations must be finite"),
+    (" 2          5000", " 2          inf", "sizes and iterations must be finite"),
     ("46498.11", "93498.11", "its messages a second are"),
     ("46498.11", "0.00", "its messages a second are 48.76 GB/s, printed: 0"),
     ("7.95                   4.168089", "0.00                   0.000000", "must be above 0"),
@@ -346,6 +389,7 @@ def test_stream_gives_best_rates_of_right_arrays() -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "says"), [
+    ("Best Rate MB/s", "Best Rate GB/s", "required: a rate in MB/s"),
     ("Solution Validates: avg", "Failed Validation on array a[], AvgRelAbsErr > epsilon\navg", "its arrays are wrong"),
     ("Solution Validates", "Solution", "not checked"),
     ("Triad: ", "Quad: ", "rows of Copy, Scale, Add"),
