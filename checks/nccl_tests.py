@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from pathlib import Path
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
-from tenken.parsers.nccl_tests import BENCHMARKS, IMPLEMENTATION, NcclTestsFormatError, Output, document, parse_all
+from tenken.parsers.nccl_tests import BENCHMARKS, IMPLEMENTATION, Output, document, parse_all
 from tenken.reframe import locks
-from tenken.reframe.base import RESULT_FILE, TenkenCheck
+from tenken.reframe.base import TenkenCheck
 from tenken.reframe.links import FIND_NCCL, NEAR_GPU
 
 
@@ -92,31 +89,26 @@ class NcclTests(TenkenCheck):
         self.executable = locks.each_binary("NCCL-TESTS", folder, "TENKEN_NCCL_TESTS", self.nccl_tests_benchmarks)
         launch, each = "", self.gpus or 1
         if self.uses_mpi:
-            # ReFrame sets the job only after this hook
-            self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
-            launch, each = f"{self.job.launcher.run_command(self.job)} ", 1
-            self.job.launcher = getlauncher("local")()
+            launch, each = f"{self.ranks_by_function()} ", 1
         run = f'tenken_run() {{ {launch}"$1" {sizes} -g {each} -n 100 -w 20 -c 1; }}'
         self.prerun_cmds = [*self.prerun_cmds, run]
 
     def judgement(self):
-        """Writes the result document from the output of the binaries; it is then judged like any other."""
+        """From the output of the binaries."""
         text = self.output_text()
         missing = re.search(r"^TENKEN-NCCL-TESTS-MISSING (\w+)$", text, re.M)
-        nodes = self.nodes() or ["unknown"]
-        path = Path(self.stagedir) / RESULT_FILE
-        try:
+
+        def made(nodes):
+            asked = tuple(self.expected_parameters.items())[1:]
+            outputs = [Output(missing[1], "none", 0, (), asked, 0, ())] if missing else parse_all(text)
+            found = document(outputs, nodes[0], nodes, self.expected_parameters["gpus"] or 1)
             if missing:
-                empty = Output(missing[1], "none", 0, (), tuple(self.expected_parameters.items())[1:], 0, ())
-                made = document([empty], nodes[0], nodes, self.expected_parameters["gpus"] or 1)
                 where = self.nccl_tests_dir or os.environ.get("TENKEN_NCCL_TESTS")
                 where = where or "nccl_tests_dir and TENKEN_NCCL_TESTS are unset"
-                made.update(status="waived", reason=f"library missing: no {missing[1]} of nccl-tests ({where})")
-            else:
-                made = document(parse_all(text), nodes[0], nodes, self.expected_parameters["gpus"] or 1)
-            path.write_text(json.dumps(self.stamp(made)))
-        except NcclTestsFormatError as error:
-            path.write_text(str(error))  # it is not a document; the judgement says so and keeps the text
+                found.update(status="waived", reason=f"library missing: no {missing[1]} of nccl-tests ({where})")
+            return found
+
+        self.write_result(made)
         return super().judgement()
 
 

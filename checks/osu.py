@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from pathlib import Path
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from tenken.judge import verdict
-from tenken.parsers.osu import BENCHMARKS, OsuFormatError, Output, document, hold_sizes, parse_all, parts
+from tenken.parsers.osu import BENCHMARKS, Output, document, hold_sizes, parse_all, parts
 from tenken.reframe import locks
-from tenken.reframe.base import RESULT_FILE
 from tenken.reframe.links import MpiBase
 
 #: Options of the benchmarks for the memory of the buffers, and its name here.
@@ -84,15 +80,11 @@ class MpiOsu(MpiBase):
     def set_osu_commands(self):
         """One launch per benchmark, each announced; the last one is ReFrame's own command."""
         folder = self.osu_dir or os.environ.get("TENKEN_OSU", "")
-        # ReFrame sets the job only after this hook
-        self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
-        launch = self.job.launcher.run_command(self.job)
+        launch = self.ranks_by_function()
         buffers = "" if self.osu_buffers == "H" else f" -d cuda {self.osu_buffers} {self.osu_buffers}"
         self.executable_opts = []
         self.executable = locks.each_binary("OSU", folder, "TENKEN_OSU", self.osu_benchmarks)
         self.prerun_cmds = [*self.prerun_cmds, *self.runs(self.osu_options, buffers, launch)]
-        # the function starts the ranks itself
-        self.job.launcher = getlauncher("local")()
 
     def runs(self, options: str, buffers: str, launch: str) -> list[str]:
         """Shell lines: the parts of each benchmark (tenken/reframe/locks.py), and how one is launched with its time
@@ -119,30 +111,25 @@ class MpiOsu(MpiBase):
         )
 
     def judgement(self):
-        """Writes the result document from the output of the binaries; it is then judged like any other."""
+        """From the output of the binaries."""
         text = self.output_text()
         missing = re.search(r"^TENKEN-OSU-MISSING (\w+)$", text, re.M)
-        buffers = BUFFERS[self.osu_buffers]
-        nodes = self.nodes() or ["unknown"]
-        path = Path(self.stagedir) / RESULT_FILE
-        try:
+        if not missing and (late := self.late(text)):
+            return verdict.failed(f"{self.where()}: {late}", self.where()), None, late, text
+
+        def made(nodes):
+            outputs = [Output(missing[1], "none", ())] if missing else parse_all(text)
+            if self.osu_takes_sizes and not missing:
+                hold_sizes(outputs, self.expected_parameters["max_bytes"])
+            found = document(outputs, nodes[0], self.num_tasks, nodes, BUFFERS[self.osu_buffers])
             if missing:
-                empty = Output(missing[1], "none", ())
-                made = document([empty], nodes[0], self.num_tasks, nodes, buffers)
                 where = self.osu_dir or os.environ.get("TENKEN_OSU") or "osu_dir and TENKEN_OSU are unset"
                 reason = f"library missing: no {missing[1]} of the OSU Micro-Benchmarks ({where})"
-                made.update(status="waived", reason=reason)
-                made["parameters"]["max_bytes"] = self.expected_parameters["max_bytes"]
-            elif late := self.late(text):
-                return verdict.failed(f"{self.where()}: {late}", self.where()), None, late, text
-            else:
-                outputs = parse_all(text)
-                if self.osu_takes_sizes:
-                    hold_sizes(outputs, self.expected_parameters["max_bytes"])
-                made = document(outputs, nodes[0], self.num_tasks, nodes, buffers)
-            path.write_text(json.dumps(self.stamp(made)))
-        except OsuFormatError as error:
-            path.write_text(str(error))  # it is not a document; the judgement says so and keeps the text
+                found.update(status="waived", reason=reason)
+                found["parameters"]["max_bytes"] = self.expected_parameters["max_bytes"]
+            return found
+
+        self.write_result(made)
         return super().judgement()
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-from pathlib import Path
 
 import reframe as rfm
-from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
-from tenken.parsers.hpcg import METRICS, HpcgFormatError, document, parse, waived
+from tenken.parsers.hpcg import METRICS, document, parse, waived
 from tenken.reframe.base import RESULT_FILE
 from tenken.reframe.hpcg import SECONDS, HpcgBase
 from tenken.reframe.links import MpiBase
@@ -79,31 +76,24 @@ class HpcgBinary(HpcgBase):
     @run_before("run")
     def set_xhpcg_command(self):
         """Just before the job script is written: starts the ranks from a function of the job script."""
-        # ReFrame sets the job only after this hook
-        self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
-        launch = self.job.launcher.run_command(self.job)
+        launch = self.ranks_by_function()
         seconds = SECONDS[self.tenken_mode] if self.seconds is None else self.seconds
         side = f"{self.points} {self.points} {self.points}"
         words = (self.command, side, str(seconds))
         self.executable, self.executable_opts = f"tenken_xhpcg {' '.join(map(shlex.quote, words))}", []
         self.prerun_cmds = [*self.prerun_cmds, f"tenken_run() {{ {launch} {self.command or 'true'}; }}"]
-        # the function starts the ranks itself
-        self.job.launcher = getlauncher("local")()
 
     def judgement(self):
-        """Writes the result document from the report of the binary; it is then judged like any other."""
+        """From the report of the binary."""
         text = self.output_text()
-        path = Path(self.stagedir) / RESULT_FILE
-        nodes = self.nodes() or ["unknown"]
-        try:
+
+        def made(nodes):
             if "TENKEN-XHPCG-MISSING" in text.splitlines():
-                made = waived(nodes, self.num_tasks, self.expected_parameters)
-            else:
-                # if the report is in a file, the output before it names the implementation
-                made = document(parse(text), nodes[0], nodes, self.command, {"implementation": "xhpcg"})
-            path.write_text(json.dumps(self.stamp(made)))
-        except HpcgFormatError as error:
-            path.write_text(str(error))  # it is not a document; the judgement says so and keeps the text
+                return waived(nodes, self.num_tasks, self.expected_parameters)
+            # if the report is in a file, the output before it names the implementation
+            return document(parse(text), nodes[0], nodes, self.command, {"implementation": "xhpcg"})
+
+        self.write_result(made)
         return super().judgement()
 
 

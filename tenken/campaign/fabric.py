@@ -22,7 +22,7 @@ from tenken.judge import rejudge
 from tenken.model import catalogue, result
 from tenken.model.record import Job, Record
 from tenken.model.request import Request
-from tenken.parsers.foreign import document, sampled_metric
+from tenken.parsers.foreign import document, metric
 
 PROGRAM, CHECK, PAIR, ERRORS = "fabric", "FabricPairs", "pair_share", "port_errors"
 DAY_S = 86400.0
@@ -79,13 +79,13 @@ def archived(
     """Archives the record; `like`: a record of the same machine, for partition and environment. Raises ArchiveError."""
     ranks = {"ranks": len(nodes)}
     metrics = [
-        sampled_metric(PAIR, ranks, "1", "higher", [share], "median", kind=kind, pair="+".join(pair))
+        metric(PAIR, ranks, "1", "higher", [share], "median", kind=kind, pair="+".join(pair))
         for (kind, pair), share in sorted(shares(answers).items())
     ]
     changes = list(changes)
     for one in changes:
         if (errors := errors_in_a_day(one)) is not None:
-            metrics.append(sampled_metric(ERRORS, ranks, "1", "lower", [errors], "total", node=one.node, port=one.port))
+            metrics.append(metric(ERRORS, ranks, "1", "lower", [errors], "total", node=one.node, port=one.port))
     verified = [{"what": _READ, "error": 0.0, "tolerance": 0.0, "passed": True}]
     seconds = min((one.seconds for one in changes), default=0.0)
     made = document(

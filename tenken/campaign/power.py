@@ -25,7 +25,7 @@ from tenken.model import catalogue, result
 from tenken.model.job import short
 from tenken.model.record import Job, Record
 from tenken.model.request import Request
-from tenken.parsers.foreign import document, sampled_metric
+from tenken.parsers.foreign import document, metric
 
 PROGRAM, METRIC, CHECK, DURING = "bmc", "power", "NodePower", "during"
 #: With fewer readings of a node during a check, nothing is known of its power.
@@ -169,7 +169,7 @@ def _of_session(
 
 def _record(node: str, last: Record, checks: Mapping[str, Sequence[float]]) -> Record:
     metrics = [
-        sampled_metric(METRIC, {"host": 0}, "W", "lower", watts, "p95", **{DURING: check})
+        metric(METRIC, {"host": 0}, "W", "lower", watts, "p95", **{DURING: check})
         for check, watts in sorted(checks.items())
     ]
     verified = [{"what": _READ, "error": 0.0, "tolerance": 0.0, "passed": True}]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from tenken.errors import TenkenError
 from tenken.model.numbers import quantile
 
 #: What no device reaches, GB/s and GFLOP/s; the largest known in 2026 (NVIDIA Rubin's and AMD MI300X's data sheets):
@@ -23,39 +24,19 @@ def beyond(rate: float, most: float, unit: str = "GB/s") -> str:
     return f"{rate:.6g} {unit} is impossible: no device exceeds {most:g}" if rate > most else ""
 
 
+class ForeignOutputError(TenkenError):
+    """The output does not contain what the check declares, or a value that cannot be one."""
+
+
 def metric(name: str, subject: Mapping[str, int], unit: str, direction: str, samples: Sequence[float], statistic: str,
            **at: Any) -> dict[str, Any]:  # fmt: skip
-    """A metric of the document with one sample, or with several equivalent ones."""
-    kind, number = next(iter(subject.items()))
-    where = "host" if kind == "host" else f"{kind}{number}"
-    ident = ".".join([name, where, *(f"{key}={at[key]}" for key in sorted(at))])
-    ordered = sorted(samples)
-    if len(set(ordered)) > 1:
-        raise ValueError(f"{ident}: a third-party program gives one value, not {len(ordered)}")
-    figures = dict.fromkeys(("value", "best", "median", "p5", "p95"), ordered[0])
-    return {
-        "id": ident, "name": name, "subject": dict(subject), **({"at": at} if at else {}), "unit": unit,
-        "direction": direction, "statistic": statistic, **figures, "count": len(ordered), "clock": "host",
-        "samples": list(samples),
-    }  # fmt: skip
-
-
-def sampled_metric(
-    name: str,
-    subject: Mapping[str, int],
-    unit: str,
-    direction: str,
-    samples: Sequence[float],
-    statistic: str,
-    **at: Any,
-) -> dict[str, Any]:
-    """A metric of the document with samples in printed order. ValueError for a statistic that cannot be computed
-    from them, or a sample that is not finite."""
+    """A metric of the document with samples in printed order. ForeignOutputError for a statistic that cannot be
+    computed from them, or a sample that is not finite."""
     kind, number = next(iter(subject.items()))
     where = "host" if kind == "host" else f"{kind}{number}"
     ident = ".".join([name, where, *(f"{key}={at[key]}" for key in sorted(at))])
     if not all(math.isfinite(sample) for sample in samples):
-        raise ValueError(f"{ident}: a sample is not finite")
+        raise ForeignOutputError(f"{ident}: a sample is not finite")
     ordered = sorted(samples)
     figures = {
         "best": ordered[-1] if direction == "higher" else ordered[0], "median": quantile(ordered, 0.5),
@@ -63,7 +44,7 @@ def sampled_metric(
     }  # fmt: skip
     mean = math.fsum(ordered) / len(ordered)
     if statistic == "total" and len(ordered) > 1:
-        raise ValueError(f"{ident}: a total is one value, not {len(ordered)}")
+        raise ForeignOutputError(f"{ident}: a total is one value, not {len(ordered)}")
     return {
         "id": ident, "name": name, "subject": dict(subject), **({"at": at} if at else {}), "unit": unit,
         "direction": direction, "statistic": statistic,

@@ -8,10 +8,12 @@ the value, the bound and the deviation.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -33,7 +35,7 @@ from reframe.core.exceptions import PerformanceError, ReframeError, SanityError
 
 from tenken.archive import disk
 from tenken.archive import records as archive
-from tenken.errors import ArchiveError, CatalogueError
+from tenken.errors import ArchiveError, CatalogueError, TenkenError
 from tenken.judge import verdict
 from tenken.machines.model import GPUS, NODE_COUNTS, OF_MODE, duration_seconds
 from tenken.model import result as results
@@ -437,6 +439,25 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         }
         beside = {"locks": locks.told(self.output_text()), "load": locks.load(Path(self.stagedir))}
         return {**made, **stamped, **{k: v for k, v in beside.items() if v is not None}, "token": told.token}
+
+    def ranks_by_function(self) -> str:
+        """The launcher's command, for a shell function of the job script that starts the ranks instead of ReFrame."""
+        # ReFrame sets the job only after this hook
+        self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
+        launch: str = self.job.launcher.run_command(self.job)
+        self.job.launcher = getlauncher("local")()
+        return launch
+
+    def write_result(self, made: Callable[[list[str]], dict[str, Any]]) -> TenkenError | None:
+        """Writes the result document of a third-party program, made from its output and the nodes; it is then judged
+        like any other. A parser's error is written instead, which the judgement reports as not being a document."""
+        path = Path(self.stagedir, RESULT_FILE)
+        try:
+            path.write_text(json.dumps(self.stamp(made(self.nodes() or ["unknown"]))))
+        except TenkenError as error:
+            path.write_text(str(error))
+            return error
+        return None
 
     def judgement(self) -> tuple[Judgement, results.Result | None, str | None, str]:
         """The judgement of the run, the result (or None), the reason if there is none, and in that case its raw

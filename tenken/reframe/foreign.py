@@ -7,7 +7,6 @@ folder is sufficient: `reframe -c checks -c ~/our-checks -r --system NAME`.
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
 import shlex
@@ -17,15 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import reframe.utility.typecheck as typ
-from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.containers import ContainerPlatform
 from reframe.core.exceptions import ReframeError
 
-from tenken.errors import CatalogueError, TenkenError, printable
+from tenken.errors import CatalogueError, printable
 from tenken.model import catalogue, units
-from tenken.parsers.foreign import document, sampled_metric
-from tenken.reframe.base import RESULT_FILE, JudgedCheck
+from tenken.parsers.foreign import ForeignOutputError, document, metric
+from tenken.reframe.base import JudgedCheck
 
 _OUTPUT = "tenken-foreign.out"
 _MISSING = re.compile(r"^TENKEN-FOREIGN-MISSING (.+)$", re.M)
@@ -35,10 +33,6 @@ _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])\d+,(?:\d{1,2}|\d{4,})(?![\d,])|(?<![\d.,])0,\d{3}(?![\d,])")
 #: What a program prints if it failed its own verification, whatever it printed before; not `failed: 0`, `0 failed`.
 _FAILURE = re.compile(r"(?<!\b0 )(?<!\bno )\b(?:failed|invalid|faulty)\b(?!\s*[:=]?\s*\(?0\b)", re.I)
-
-
-class ForeignOutputError(ValueError):
-    """The output does not contain what the check declares."""
 
 
 @dataclass(frozen=True)
@@ -255,8 +249,6 @@ class ForeignCheck(JudgedCheck):
 
     @run_before("run")
     def set_foreign_command(self):
-        # ReFrame sets the job only after this hook
-        self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
         # a separate shell: its exports and its `exit` do not affect the script
         command = f"sh -c {shlex.quote(self.command)}"
         first, version = first_word(self.command), self.version_command or "true"
@@ -270,11 +262,9 @@ class ForeignCheck(JudgedCheck):
                 there = f"docker image inspect {shlex.quote(self.image)} > /dev/null 2>&1"
                 prepare = [f"{there} || {pull}" for pull in prepare]
             self.prerun_cmds = [*self.prerun_cmds, *prepare]
-        launch = f"{self.job.launcher.run_command(self.job)} " if self.uses_mpi else ""
-        how = f"{first} {shlex.quote(version)} {self.repetitions} {launch}{command}"
+        launch = self.ranks_by_function()
+        how = f"{first} {shlex.quote(version)} {self.repetitions} {f'{launch} ' if self.uses_mpi else ''}{command}"
         self.executable, self.executable_opts = f"tenken_foreign {how}", []
-        # the function starts the ranks itself
-        self.job.launcher = getlauncher("local")()
 
     def parse(self, output: str) -> Mapping[str, Sequence[float] | float]:
         """Samples that no pattern can find, by name, each in its unit. A check may override this."""
@@ -298,20 +288,18 @@ class ForeignCheck(JudgedCheck):
         return replace(super().request(), declared=self.declared())
 
     def judgement(self):
-        """Write the result document from the output of the program; it is then judged like any other."""
-        path = Path(self.stagedir, RESULT_FILE)
+        """From the output of the program."""
         status, _ = self.exit_status()
         missing = _MISSING.search(self.output_text())
         if missing is not None and status == 3:
-            path.write_text(json.dumps(self.stamp(self.waived_document(missing[1]))))
+            self.write_result(lambda _: self.waived_document(missing[1]))
         elif status == 0:
-            try:
-                why = self.waived_because(self.output())
-                made = {**self.document_of([], []), "status": "waived", "reason": why} if why else self.made()
-                path.write_text(json.dumps(self.stamp(made)))
-            except (ForeignOutputError, TenkenError) as error:
-                path.write_text(str(error))  # it is not a document; the judgement says so and keeps the text
+            self.write_result(lambda _: self.finished_document())
         return super().judgement()
+
+    def finished_document(self) -> dict[str, Any]:
+        why = self.waived_because(self.output())
+        return {**self.document_of([], []), "status": "waived", "reason": why} if why else self.made()
 
     def output(self) -> str:
         """The output of the command, of all repetitions."""
@@ -340,10 +328,7 @@ class ForeignCheck(JudgedCheck):
                 continue
             if not samples:
                 raise ForeignOutputError(f"metric {name}: no pattern is declared, and parse returns no value")
-            try:
-                metrics.append(sampled_metric(name, kind, figure.unit, figure.direction, samples, figure.statistic))
-            except ValueError as error:
-                raise ForeignOutputError(str(error)) from None
+            metrics.append(metric(name, kind, figure.unit, figure.direction, samples, figure.statistic))
         held = [
             True,
             *(any(re.search(pattern, line) for line in lines) for pattern in self.required_lines),
@@ -409,12 +394,6 @@ class NamedProgram(ForeignCheck):
         named = self.named_command or of_system or os.environ.get(self.named_by, "") or self.usual_command
         folder = named.endswith(os.sep) or (os.sep in named and Path(named).is_dir())
         return str(Path(named, self.usual_command)) if folder else named
-
-    def waived_because(self, output: str) -> str:
-        """Why the machine cannot run it, derived from the output of a finished command; empty if it can. A check may
-        override this with one of the reasons for a waiver (docs/verdicts.md).
-        """
-        return ""
 
     def command_named(self) -> str:
         return f"{self.program_named()} {self.options()}".strip()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 from pathlib import Path
 from typing import Any
 
-from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
@@ -136,34 +134,26 @@ class OtherHpl(HplBase):
         as_root = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
         mpi = as_root if self.uses_mpi else f"{as_root}; {WITHOUT_OUR_MPI}"
         self.prerun_cmds = [*self.prerun_cmds, there, mpi]
-        self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
-        launch = self.job.launcher.run_command(self.job) if self.uses_mpi else ""
+        launch = self.ranks_by_function()
+        launch = launch if self.uses_mpi else ""
         line = f"tenken_there && {launch} {self.command()} {self.options()}"
         self.executable, self.executable_opts = line.replace("  ", " ").rstrip(), []
-        self.job.launcher = getlauncher("local")()
 
     def judgement(self):
-        """Write the result document from the output of the program; it is then judged like any other."""
+        """From the output of the program."""
         text = self.output_text()
         missing = re.search(r"^TENKEN-HPL-MISSING (\S.*)$", text, re.M)
-        nodes = self.nodes() or ["unknown"]
-        path = Path(self.stagedir) / RESULT_FILE
-        try:
+
+        def made(nodes: list[str]) -> dict[str, Any]:
+            found = self.made_of(None if missing else self.printed(text), nodes)
             if missing:
-                made = self.made_of(None, nodes)
-                made.update(status="waived", reason=f"library missing: no {missing[1]} ({self.named_by} may name one)")
-            else:
-                made = self.made_of(self.printed(text), nodes)
-            path.write_text(json.dumps(self.stamp(made)))
-        except xhpl.HplFormatError as error:
-            path.write_text(str(error))  # it is not a document; if the job was cut short, that is reported first
-            if self.exit_status()[1] is None:
-                return (
-                    verdict.failed(f"{self.where()}: {self.command()}: {error}", self.where()),
-                    None,
-                    str(error),
-                    text,
-                )
+                found.update(status="waived", reason=f"library missing: no {missing[1]} ({self.named_by} may name one)")
+            return found
+
+        error = self.write_result(made)
+        if error is not None and self.exit_status()[1] is None:  # a job that was cut short is reported first
+            failed = verdict.failed(f"{self.where()}: {self.command()}: {error}", self.where())
+            return failed, None, str(error), text
         return super().judgement()
 
     def printed(self, text: str) -> str:

@@ -334,8 +334,8 @@ COMPARED: dict[str, tuple[Callable[[str], Any], Any]] = {
     "tenken/judge/relations.py _time": (
         lambda d: int(np.argmax([relations._time(m, 1e4) for m in metrics(d)])), WORST),
     "tenken/judge/bounds.py _limits": (stricter, (True, True)),
-    "tenken/parsers/foreign.py sampled_metric": (
-        lambda d: of(d).index(foreign.sampled_metric("x", {"host": 0}, UNIT[d], d, of(d), "median")["best"]), BEST),
+    "tenken/parsers/foreign.py metric": (
+        lambda d: of(d).index(foreign.metric("x", {"host": 0}, UNIT[d], d, of(d), "median")["best"]), BEST),
     "tenken/reframe/terminal.py _headline": (named, BEST),
     "tenken/report/acceptance.py worst, missed_by, margin, share_of": (
         lambda d: (*worst_part(d)[:3], round(worst_part(d)[3] or 0, 9)), (WORST, [1, WORST, 6], True, 0.6)),
