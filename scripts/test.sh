@@ -20,9 +20,9 @@ unset PYTHONDONTWRITEBYTECODE
 if [ "$1" = --parts ]; then
     parts=$(echo "$2" | sed 's/^ *//; s/ *$//; s/  */ or /g')
     shift 2
-    # four workers on two cores: tests on Slurm, make run and the containers mostly wait
+    # five workers on two cores: two have a Slurm each and mostly wait, as do make run and the containers
     # shellcheck disable=SC2046
-    exec pytest -n "${TENKEN_TEST_WORKERS:-4}" --dist loadgroup -m "${parts:-part}" "$@" \
+    exec pytest -n "${TENKEN_TEST_WORKERS:-5}" --dist loadgroup -m "${parts:-part}" "$@" \
         $(python -m tests.support.parts --files)
 fi
 # The build uses the second core while pip and the linters, which are quick and come first, use one.

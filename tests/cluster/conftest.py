@@ -125,14 +125,14 @@ def started(tmp_path_factory) -> Iterator[MiniSlurm]:
     cluster.down()
 
 
-def bring_up(folder: Path, first_number: int = 1) -> MiniSlurm:
-    """Uses the first free ports: another checkout may be tested on this machine. `first_number`: of a job."""
+def bring_up(folder: Path) -> MiniSlurm:
+    """Uses the first free ports: another worker, or another checkout, may have a cluster on this machine."""
     asked = os.environ.get("TENKEN_TEST_PORT")
     ports = [int(asked)] if asked else range(PORT, PORT + 2000, 100)
     taken: PortTakenError | None = None
     for port in ports:
         try:
-            cluster = MiniSlurm(folder, port, first_number)
+            cluster = MiniSlurm(folder, port)
             cluster.up()
             return cluster
         except PortTakenError as error:

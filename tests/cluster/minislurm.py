@@ -104,13 +104,13 @@ class PortTakenError(ClusterError):
 class MiniSlurm:
     """One cluster in one folder (an absolute, short path: it holds sockets)."""
 
-    def __init__(self, folder: Path, port: int = PORT, first_number: int = 1) -> None:
+    def __init__(self, folder: Path, port: int = PORT) -> None:
         self.dir = folder
         self.port = port
         self.conf = folder / "etc" / "slurm.conf"
         self.namespace = _namespace()
         self.numbers_return = False
-        self.first_number = first_number
+        self.first_number = 1
         self.environment = {"SLURM_CONF": str(self.conf), "PATH": f"{os.environ['PATH']}:/usr/sbin"}
 
     # -- up and down --
@@ -309,7 +309,8 @@ class MiniSlurm:
     def kill_node(self, name: str) -> None:
         """As after a power cut: its daemon and its steps end at once."""
         pid = self._pid(self.dir / "pid" / f"slurmd-{name}")
-        steps = [one for one in _processes("slurmstepd") if f"SLURMD_NODENAME={name}" in _environ_of_children(one)]
+        here = {f"SLURMD_NODENAME={name}", f"SLURM_CONF={self.conf}"}  # another cluster has a node of that name
+        steps = [one for one in _processes("slurmstepd") if here <= set(_environ_of_children(one).split("\0"))]
         for one in [pid, *(child for step in steps for child in [step, *_descendants(step)])]:
             if one:
                 self._end(one, signal.SIGKILL)

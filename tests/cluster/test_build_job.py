@@ -19,7 +19,7 @@ from tests.cluster.standins.cluster import Cluster
 from tests.support.builds import after_host_build
 from tests.support.oracles import small_caches
 
-pytestmark = [pytest.mark.slurm, pytest.mark.build, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.build, pytest.mark.xdist_group("slurm builds")]
 
 SYSTEM = """\
 title: A cluster that compiles on its nodes

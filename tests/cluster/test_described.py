@@ -15,7 +15,7 @@ from tests.cluster.checkout import Checkout
 from tests.cluster.minislurm import MiniSlurm
 from tests.programs.conftest import mpi, mpi_build  # noqa: F401 -- fixtures
 
-pytestmark = [pytest.mark.slurm, pytest.mark.build, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.build, pytest.mark.xdist_group("slurm builds")]
 
 
 @pytest.fixture

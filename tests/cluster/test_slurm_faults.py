@@ -26,7 +26,7 @@ from tenken.reframe.schedulers import polling
 from tests.cluster.conftest import document, on_a_small_disk, write_document
 from tests.cluster.test_slurm import only, start, stub, text, when_running, whole
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm faults")]
 
 
 def until(true, seconds=30.0):

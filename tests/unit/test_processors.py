@@ -29,8 +29,8 @@ OTHERS = (
     "tests/unit/campaign/test_findings.py", "tests/unit/campaign/test_tournament.py",
     "tests/unit/reports/detect/test_detector.py", "tests/unit/reports/detect/test_fleet_and_grouping.py",
     "tests/unit/reports/detect/test_order.py", "tests/unit/reports/detect/test_state.py",
-    "tests/unit/reports/test_energy.py", "tests/unit/reports/test_gate.py", "tests/unit/reports/test_intervals.py",
-    "tests/unit/reports/test_joined.py", "tests/unit/reports/test_node_trend.py", "tests/unit/reports/test_parts.py",
+    "tests/unit/reports/test_energy.py", "tests/unit/reports/test_intervals.py",
+    "tests/unit/reports/test_node_trend.py", "tests/unit/reports/test_parts.py",
     "tests/unit/reports/test_siblings.py", "tests/unit/test_oracle_detector.py",
 )  # fmt: skip
 #: Tests that draw numbers and of which none decides by a rounding.
@@ -38,6 +38,8 @@ NOT_ROUNDED = {
     "tests/unit/campaign/test_runner.py": "when a campaign is killed",
     "tests/unit/core/test_document.py": "numbers to sort",
     "tests/unit/node/test_check.py": "readings of a node, judged without numpy",
+    "tests/unit/reports/test_gate.py": "whole nights of the detector, with faults far above the noise",
+    "tests/unit/reports/test_joined.py": "findings of the detector joined, with faults far above the noise",
     "tests/unit/reports/test_mornings.py": "months of nights, with faults far above the noise",
     "tests/unit/reports/test_page.py": "samples of a page",
     "tests/unit/reports/test_slim.py": "samples of records",

@@ -60,12 +60,7 @@ def judged(text: str, ranks: int = 2) -> Judgement:
 def test_a_valid_report_passes_and_says_that_it_is_not_official() -> None:
     found = judged(REPORT)
     assert found.verdict == verdict.RECORDED, found.message()
-    assert found.judged["rating.ranks2"].value == 210
-    assert found.judged["raw.ranks2"].value == 230
-    assert found.judged["setup.ranks2"].value == 500.0
-    assert found.judged["iterations.ranks2"].value == 53
     assert made(REPORT)["path"]["official_time"] == "no: an official run takes 1800 s, this took 61.5 s"
-    assert made(REPORT.replace("Total=61.5", "Total=1801"))["path"]["official_time"] == "yes"
 
 
 def test_an_invalid_result_fails() -> None:
@@ -105,7 +100,6 @@ def test_other_ranks_or_sizes_than_asked_fail() -> None:
         ("", "no report of HPCG"),
         ("mpirun: xhpcg: not found", "it begins 'mpirun: xhpcg: not found'"),
         (REPORT.split("Final Summary=")[0], "cut short before its Final Summary"),
-        (REPORT.replace("version=3.1", "version=2.4"), "a report of version 2.4"),
         ("HPCG-Benchmark version: V3.0\nMachine Summary: \n", "cut short before its Final Summary"),
         ("HPCG-Benchmark version: V2.4\nFinal Summary: \n  HPCG result is: INVALID.\n", "a report of version 2.4"),
         (REPORT.replace("GFLOP/s Summary::Raw Total=230\n", ""), "has no line 'GFLOP/s Summary::Raw Total='"),

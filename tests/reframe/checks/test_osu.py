@@ -108,12 +108,6 @@ def test_older_output_has_no_validation_and_a_size_0_that_is_left_out() -> None:
     assert [(p.bytes, p.value, p.valid) for p in osu.parse("osu_latency", OLD_LATENCY).points] == [(1, 1.04, None)]
 
 
-def test_units_and_columns() -> None:
-    assert osu.parse("osu_bw", BANDWIDTH).points[-1].value == pytest.approx(12.0)  # MB are 10^6 bytes
-    assert osu.parse("osu_mbw_mr", RATE).points[0].value == 4e6
-    assert osu.parse("osu_allreduce", FULL).points[0].value == 3.0
-
-
 @pytest.mark.parametrize(("title", "version"), [
     ("# OMB-Py MPI Bandwidth Test", "(OMB-Py, version not stated)"),
     ("# OMB Python MPI Bandwidth Test", "(OMB-Py, version not stated)"),
@@ -195,12 +189,6 @@ def test_the_document_says_which_implementation_ran_and_passes() -> None:
     found = judged("TENKEN-OSU osu_latency\n" + LATENCY + "TENKEN-OSU osu_bw\n" + BANDWIDTH)
     assert found.verdict == verdict.RECORDED
     assert found.judged["osu_bandwidth.ranks2.buffers=device.bytes=4194304"].value == pytest.approx(12.0)
-
-
-def test_a_failed_validation_fails_and_names_the_size() -> None:
-    wrong = LATENCY.replace("2.49              Pass", "2.49              Fail")
-    found = judged("TENKEN-OSU osu_latency\n" + wrong)
-    assert found.verdict == verdict.FAIL and "2 B: Fail" in found.message()
 
 
 def test_output_without_any_validation_is_not_verified() -> None:
