@@ -86,7 +86,7 @@ class DataLoadingDaliGpu(DaliBase):
 
 
 class TrainingDaliBase(DaliBase):
-    """Training that loads: a recurrent speech encoder by PyTorch, of RNN-T's kind, holds each batch. The published
+    """Training as the load: a recurrent speech encoder by PyTorch, similar to RNN-T, holds each batch. The published
     training was RNN-T of MLPerf. Verified additionally: its loss falls. Waived without PyTorch; TENKEN_PYTORCH names a
     Python that has it, of the version for which DALI was made.
     """

@@ -8,7 +8,7 @@ from reframe.core.builtins import variable
 from tenken.parsers import gpu_burn
 from tenken.reframe.foreign import Figure, NamedProgram, first_word
 
-#: Seconds by mode. A GPU of 141 GB reports for the first time after 12, one of 80 GB with a third of its rate after 20.
+#: Seconds by mode. A GPU with 141 GB first reports after 12 s, one with 80 GB and a third of its rate after 20 s.
 SECONDS = {"quick": 30, "acceptance": 30, "nightly": 60, "published": 300}
 #: Its kernel file is next to the program, which looks for it in the working folder.
 _KERNEL = (

@@ -76,9 +76,9 @@ class SpmvHost(SpmvBase):
 
 @rfm.simple_test
 class SpmvCuda(SpmvBase):
-    """SpMV in the memory of every GPU of a node, own kernels and cuSPARSE."""
+    """SpMV in the memory of every GPU of a node, this suite's kernels and cuSPARSE."""
 
-    descr = "SpMV, GPU memory, own kernels and cuSPARSE"
+    descr = "SpMV, GPU memory, this suite's kernels and cuSPARSE"
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]
     subjects = ["gpu"]

@@ -22,7 +22,7 @@ RATES = ["cells", "efficiency", "total", "compute", "pack", "halo_node", "halo_n
 class StencilBase(TenkenCheck):
     """27 points in double, blocks of 4 steps, verified on a small grid divided in the same way and on the last step.
 
-    Metrics: `cells` (Gcell/s) and `efficiency` (% of as many times the best slab alone) by exchange, `total` (s, 128
+    Metrics: `cells` (Gcell/s) and `efficiency` (% of that many times the best single slab) by exchange, `total` (s, 128
     steps; 32 in mode quick), phases of a block in ms and their `share`; `alone`, `fused` and `copy` of each GPU.
     """
 

@@ -53,11 +53,11 @@ COUNTERS: Mapping[str, Counter] = {
     "link_error_recovery": Counter("counters", 8, FAULT, "times that the link retrained by itself"),
     "link_downed": Counter("counters", 8, FAULT, "times that the link went down"),
     "port_rcv_errors": Counter("counters", 16, FAULT, "packets received with errors"),
-    "port_rcv_remote_physical_errors": Counter("counters", 16, NOTED, "packets marked bad by a switch before"),
+    "port_rcv_remote_physical_errors": Counter("counters", 16, NOTED, "packets that an upstream switch marked bad"),
     "port_rcv_switch_relay_errors": Counter("counters", 16, NOTED, "packets that a switch could not forward"),
     "port_xmit_discards": Counter("counters", 16, NOTED, "packets dropped because of congestion or a down link"),
-    "port_xmit_constraint_errors": Counter("counters", 8, NOTED, "packets not sent, by partition or raw filter"),
-    "port_rcv_constraint_errors": Counter("counters", 8, NOTED, "packets not taken, by partition or raw filter"),
+    "port_xmit_constraint_errors": Counter("counters", 8, NOTED, "packets not sent because of a partition or filter"),
+    "port_rcv_constraint_errors": Counter("counters", 8, NOTED, "packets refused because of a partition or filter"),
     "local_link_integrity_errors": Counter("counters", 4, FAULT, "errors of the link above its threshold"),
     "excessive_buffer_overrun_errors": Counter("counters", 4, FAULT, "flow control that failed repeatedly"),
     "VL15_dropped": Counter("counters", 16, NOTED, "management packets dropped"),
@@ -77,7 +77,7 @@ COUNTERS: Mapping[str, Counter] = {
     "carrier_down_count": Counter("", None, FAULT, "times that the link went down"),
     "hni_pcs_uncorrected_cw": Counter("telemetry", None, FAULT, "code words that error correction could not repair"),
     "hni_llr_tx_replay_event": Counter("telemetry", None, NOTED, "resent by the link"),
-    "hni_llr_rx_replay_event": Counter("telemetry", None, NOTED, "asked of the other end again"),
+    "hni_llr_rx_replay_event": Counter("telemetry", None, NOTED, "requested again from the other end"),
 }  # fmt: skip
 #: Bits of the counters that stop at their maximum.
 SATURATING = {name: one.bits for name, one in COUNTERS.items() if one.bits is not None}

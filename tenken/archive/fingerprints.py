@@ -63,7 +63,7 @@ def known(root: Path, key: Key, run: str = "") -> Known:
         try:
             entry = _read(path)
             if entry.key != key:
-                raise ArchiveError(f"{path}: is of another key than its folder")
+                raise ArchiveError(f"{path}: its key is not that of its folder")
         except ArchiveError as error:
             damaged.append(str(error))
             continue

@@ -17,7 +17,7 @@ from tenken.model.files import FileError, open_regular
 @dataclass
 class Found:
     """The result for each file, by its path below the archive. `faults`: file and reason, sorted by path; `unsealed`:
-    records from before there were manifests; `notes`: unfinished files, which are no fault; `logs`: logs of node
+    records from before there were manifests; `notes`: unfinished files, which are not faults; `logs`: logs of node
     checks, sealed line by line.
     """
 

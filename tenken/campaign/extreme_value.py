@@ -25,7 +25,7 @@ _SCALES = np.geomspace(0.5, 2.4, 48)
 _NATS, _NATS_OF_MANY, _NATS_OF_HEAVY, _MANY, _HEAVY = 1.5, 1.0, 7.0, 400, 0.09
 #: With fewer devices than this a normal tail may look this heavy by chance.
 _SURE, _HEAVY_IF_UNSURE = 4000, 0.2
-#: Of the worst devices, this many and this fraction count only as outside, since some may be defective.
+#: This number and fraction of the worst devices count only as outside, since some may be defective.
 _HIDDEN, _HIDDEN_SHARE = 10, 0.003
 _BINS = 192
 

@@ -3,7 +3,8 @@
 - `fabric.pair_share` of each pair alone, at {kind: within|across, pair: A+B}: its bandwidth as a share of what the
 better half of its kind reached, 0 if the pair gave none. - `fabric.port_errors` of each port, at {node, port}: errors
 that name a port, in 24 h. The counters are those of all
-  tournaments of the campaign: the second one a day later covers the day. `hours: 24` counts no shorter record.
+  tournaments of the campaign: the second one a day later covers the day. With `hours: 24`, a shorter record does not
+  count.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ catalogue.declare(DECLARED, CHECK)
 
 
 def shares(answers: Sequence[Answer]) -> dict[tuple[str, tuple[str, str]], float]:
-    """Of each isolated pair, by kind and nodes."""
+    """The share of each isolated pair, by kind and nodes."""
     found: dict[tuple[str, tuple[str, str]], float] = {}
     for kind in dict.fromkeys(one.kind for one in answers if one.kind != LOADED):
         some = [one for one in answers if one.kind == kind]

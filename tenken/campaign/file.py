@@ -71,8 +71,8 @@ class Campaign:
     concurrency: int = 256
     budget_node_hours: float | None = None
     wait_seconds: float = 24 * 3600.0
-    #: How long a job may wait for a node that needs a repair, and run beyond its time limit: of the partition's
-    #: patience, `of_patience`.
+    #: How long a job may wait for a node that needs a repair, and how long it may run beyond its time limit;
+    #: `of_patience` takes both from the partition's patience.
     blocked_seconds: float = 1800.0
     overrun_seconds: float = 900.0
     attempts: int = 2

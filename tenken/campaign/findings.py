@@ -229,8 +229,9 @@ class Table:
         self, name: str, devices: Sequence[Device], rounds: int, racks: Mapping[str, str]
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         """When a metric was measured on each device, and covariates that are not a fault of the device. Under a power
-        cap these are its leakage, by its idle power, and the air of its rack (of its node if racks are unknown). The
-        device's own temperature is excluded: a GPU that is hot because its cooler is defective must be found."""
+        cap these are its leakage, estimated from idle power, and the air temperature of its rack (of its node if racks
+        are unknown). The device's own temperature is excluded: a GPU that is hot because its cooler is defective must
+        be found."""
         check, runs = self.check[name], [("round", n + 1) for n in range(rounds)]
         nodes = dict.fromkeys(node for node, _ in devices)
         of_node = {node: _median(self.times.get((check, node, run), math.nan) for run in runs) for node in nodes}
@@ -425,7 +426,7 @@ def _untold(table: Table) -> Iterator[str]:
 def suspects(table: Table, campaign: Campaign) -> Chosen:
     """Nodes to be run a second time, with the checks that caused it; none: all checks.
 
-    After second runs only nodes that these made suspect are left: a value that was INVALID in the first run can be
+    After the second runs, only nodes that they made suspect are left: a value that was INVALID in the first run can be
     compared with the others only after a valid repetition. Runs are not repeated until a suspicion is confirmed.
     """
     found = Findings()
@@ -478,8 +479,8 @@ def _absent(
 ) -> Iterator[str]:
     """Devices that most nodes have and one lacks, and checks with values for most devices and none for one.
 
-    The metrics of one check may differ between nodes, whose best settings differ. Requested metrics that are missing
-    are already part of the record's verdict."""
+    The metrics of one check may differ between nodes, since their best settings differ. Requested metrics that are
+    missing are already part of the record's verdict."""
     places = Counter(place for _, place in devices)
     nodes = sorted({node for node, _ in devices})
     here = set(devices)

@@ -34,7 +34,7 @@ LAUNCH = {
     "mpirun": "mpirun -n {ranks} --map-by ppr:1:node",
 }
 PROGRAM = "mpi_p2p"
-#: Of all nodes at once; a victim needs four.
+#: Run by all nodes at once; a victim needs four.
 PATTERNS = "bisection,incast,victim,arrival"
 #: Of the campaign's folder.
 FOLDER = "groups"
@@ -117,10 +117,9 @@ def of_pair(text: str, nodes: Sequence[str]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class AllAtOnce:
-    """What all nodes reached together: Rates of bisections (by halves) and into one node in GB/s, the latency of two
+    """What all nodes reached together: rates of bisections (by halves) and into one node in GB/s, the latency of two
     nodes in us while the others are idle and while they send, and nodes that arrive late in a collective, with the
-    reason.
-    Empty: it gave no result."""
+    reason. Empty: it gave no result."""
 
     bisection: Mapping[str, float] = field(default_factory=dict)
     incast: float | None = None
@@ -460,7 +459,7 @@ class PairJobs(GroupJobs):
         ]
 
     def _answer(self, place: Path, kind: str, pair: Pair, number: int, job: str | None) -> Answer:
-        why = "its job was not taken" if job is None else ""
+        why = "its job was not accepted" if job is None else ""
         try:
             bandwidth, latency = of_pair((place / f"{number}.json").read_text(encoding="utf-8"), pair)
             return Answer(kind, pair, bandwidth, latency)
@@ -477,7 +476,7 @@ def _why(place: Path, number: int) -> str:
     try:
         status, seconds = map(int, (place / f"{number}.status").read_text().split())
     except (OSError, ValueError):
-        return "its job ended before it"
+        return "its job ended first"
     # a process that ignores signals is killed by SIGKILL: only the time distinguishes that from a kill by somebody else
     if status == 124 or (status == 137 and seconds >= PAIR_S):
         return f"hung: no answer in {PAIR_S} s"

@@ -28,7 +28,7 @@ from tenken.model.request import Request
 from tenken.parsers.foreign import document, metric
 
 PROGRAM, METRIC, CHECK, DURING = "bmc", "power", "NodePower", "during"
-#: With fewer readings of a node during a check, nothing is known of its power.
+#: With fewer readings of a node during a check, its power is unknown.
 LEAST = 3
 #: Seconds between two readings of a node, and maximum duration of one.
 PERIOD_S, ONE_S = 10.0, 20.0
@@ -159,7 +159,7 @@ def _of_session(
                 continue
             inside = [watts for moment, watts in read.get(node, ()) if begin <= moment <= end]
             during.setdefault(node, {}).setdefault(one.base_check, []).extend(inside)
-            # the name that its other records give to it
+            # the node's name in its other records
             of[node] = (one.result.node if len(one.nodes) < 2 else node, one)
     for node, checks in during.items():
         enough = {check: watts for check, watts in checks.items() if len(watts) >= LEAST}

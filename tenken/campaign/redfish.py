@@ -51,7 +51,7 @@ _PLURAL = {"power supply": "power supplies"}
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a BMC says: `items` to compare between nodes, `faults` that are faults on any node, `readings` by name
+    """What a BMC reports: `items` to compare between nodes, `faults` that are faults on any node, `readings` by name
     (`power_w`: of the node, in W; `leaks`: number of detectors that report one); `error`: unreadable parts."""
 
     items: dict[str, str] = field(default_factory=dict)
@@ -210,7 +210,7 @@ class Bmc:
             listed = collection.get("Members")
             bad = sum(not isinstance(link, dict) for link in listed) if isinstance(listed, list) else listed is not None
             if bad:
-                self.unread.append(f"{_word(collection.get('@odata.id'))}: {int(bad)} members that are no links")
+                self.unread.append(f"{_word(collection.get('@odata.id'))}: {int(bad)} members that are not links")
             for link in _list(listed):
                 # some BMCs include the members themselves
                 found = link if "Status" in link or "@odata.id" not in link else self.follow(link)
@@ -299,7 +299,7 @@ def _watts_in(resource: Mapping[str, Any]) -> Iterator[float]:
 
 
 def _supplied(bmc: Bmc, supply: Mapping[str, Any]) -> float | None:
-    """Power in W that a supply draws, for nodes of which no chassis reports it; None: not reported."""
+    """Power in W that a supply draws, for nodes where no chassis reports it; None: not reported."""
     try:
         metrics = bmc.follow(supply.get("Metrics")) or {}
     except _TimeUpError as error:

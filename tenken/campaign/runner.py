@@ -198,7 +198,8 @@ class Runner:
                 for node in self.campaign.nodes:
                     units.setdefault(self.campaign.unit_of(node), []).append(node)
                 order = list(units)
-                # shuffled, so that changes of the room are not mistaken for a rack's; the same order after a kill
+                # shuffled, so that changes in the room are not mistaken for an effect of a rack; the same order after a
+                # kill
                 random.Random(f"{self.campaign.name}/{number}").shuffle(order)
                 self._rounds += [Unit(node, "round", number) for unit in order for node in units[unit]]
         return [*self._rounds, *self.state.retests]

@@ -20,8 +20,8 @@ WITHIN, ACROSS, LOADED = "within", "across", "loaded"
 PARTNERS = 2
 #: A pair is slow if it is this far below the better half of its kind, and beyond this many of its standard deviations.
 SLOW, SIGMAS = {"bandwidth": 0.10, "latency": 0.20}, 6.0
-#: Of a normal distribution, in standard deviations: distance between the median of the better half and that of all, and
-#: the distance from the former that covers half of the better half.
+#: For a normal distribution, in standard deviations: distance between the median of the better half and that of all,
+#: and the distance from the former that covers half of the better half.
 _BETTER, _NEAR = 0.674, 0.40
 #: Minimum number of slow pairs of a node, with partners that are not named, for the node to be named.
 _LEAST, _SHARE = 2, 0.75

@@ -271,8 +271,8 @@ def lines(found: Acceptance) -> Iterator[str]:
 
 
 def verify(file: Path, signers: Path | None = None) -> int:
-    """Verify a tar against its signature and its manifest and the report against the archive, and repeat the decision.
-    0: intact; 1: changed. `signers`: it must be signed, by one of these.
+    """Verify a tar against its signature and manifest, and the report against the archive; repeat the decision. 0:
+    intact; 1: changed. `signers`: it must be signed by one of these.
     """
     members = bundle.read(file)
     faults = list(bundle.faults(file, members))
@@ -296,7 +296,7 @@ def verify(file: Path, signers: Path | None = None) -> int:
     print(f"Signed by {who}" if who else "Not signed")
     print(f"Archive SHA-256 {digest}: compare it with the signed one")
     if "unsealed" not in json.loads(members[bundle.ANSWER]):
-        print("It was written before seals existed; that its records are unsealed did not count")
+        print("It was written before seals existed; unsealed records did not count")
     return 0
 
 
@@ -328,7 +328,7 @@ def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
             contract = replace(read, name=name)
             # a fault of this installation and not of the file; reported as such, not as a modification
             files = files_of(root / bundle.ARCHIVE, sessions)
-            # a report from before there were seals: that its records are unsealed did not count
+            # a report from before there were seals: unsealed records did not count
             again = decide(contract, files, sessions, sealed="unsealed" in said)
         except ContractError as error:
             yield f"{bundle.CONTRACT} cannot be read by this version: {error}"

@@ -66,9 +66,15 @@ def register(subparsers: Any) -> None:
         "the decision. Exit status: as `tenken accept`.",
     )  # fmt: skip
     one.add_argument("contract", metavar="CONTRACT", help="name of a contract in reports/contracts/, or a file")
-    one.add_argument("--hours", type=float, metavar="H", help="no round begins that would end later (default: 4, and "
-                     "the hours of the clauses)")  # fmt: skip
-    one.add_argument("--nodes", metavar="NODES", help="of a cluster, such as n[0001-0064] (default: those delivered)")
+    one.add_argument(
+        "--hours",
+        type=float,
+        metavar="H",
+        help="begin no round that would end later than this (default: 4, and the hours of the clauses)",
+    )
+    one.add_argument(
+        "--nodes", metavar="NODES", help="nodes of a cluster, such as n[0001-0064] (default: those delivered)"
+    )
     one.add_argument("--mode", default="", help="default: the contract's first mode, else acceptance")
     contract.of_checks(one)
     one.add_argument("--output", type=Path, metavar="DIR", help="default: output/acceptance/<contract>")

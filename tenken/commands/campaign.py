@@ -26,7 +26,7 @@ from tenken.machines import loader, topology
 from tenken.model.job import short
 from tenken.report import campaign as pages
 
-#: File in the folder of a tournament: its nodes that were not named.
+#: File in the folder of a tournament: lists its nodes that were not named.
 GOOD = "good.json"
 #: Checks over several nodes, in the order in which they run.
 TOGETHER = ("NcclBetweenNodes", "MpiAllAtOnce", "HplBetweenNodes", "HpcgBetweenNodes")
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def queue_of(campaign: Campaign) -> Queue:
     """The scheduler of a campaign's partition."""
-    from tenken.commands import campaign_queues  # brings ReFrame, which takes a second to import
+    from tenken.commands import campaign_queues  # imports ReFrame, which takes a second
 
     system = loader.load(campaign.system).expand(os.environ)
     return campaign_queues.of(campaign, system.partition(campaign.partition))

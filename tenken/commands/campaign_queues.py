@@ -27,7 +27,7 @@ _TIMEOUT_S = 60.0
 #: Maximum number of PBS jobs that are queried one by one per poll.
 _ALONE = 50
 _NEEDLESS = ("unknown job", "job has finished", "no such request", "does not exist", "invalid job id")
-#: Words of a refusal that waiting will not change.
+#: Words of a permanent refusal.
 _FINAL = (
     "invalid partition", "invalid account", "invalid qos", "unknown queue", "unknown resource", "illegal option",
     "bad gid", "invalid node name", "time limit", "violates queue", "not on path", "invalid option",
@@ -62,7 +62,8 @@ def _read(parse: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _pinned_to_bad(pinned: Mapping[str, str], nodes: Mapping[str, str]) -> dict[str, str]:
-    """By job, the state of its node, for jobs that wait for one node which accepts no jobs. `nodes`: states by name."""
+    """The state of the node by job, for jobs that wait for a single node that accepts no jobs. `nodes`: states by
+    name."""
     bad = {short(node): state for node, state in nodes.items() if state.lower().startswith(slurm.NODE_BROKEN)}
     return {job: f"{node} is {bad[short(node)]}" for job, node in pinned.items() if short(node) in bad}
 

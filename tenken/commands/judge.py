@@ -109,7 +109,7 @@ def judge_file(file: Path, system: str | None, said: dict[str, str], check: str 
 
 
 def _facts(said: dict[str, str], record: Record | None) -> rejudge.JobFacts:
-    """The job data of the file, with those of the command line in precedence."""
+    """The job data of the file; those of the command line take precedence."""
     job = rejudge.JobFacts() if record is None else rejudge.job_of(record)
     if "nodes" in said:
         job = replace(job, nodes=tuple(said["nodes"].split(",")), hosts=())

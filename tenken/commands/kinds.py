@@ -40,8 +40,8 @@ def register(subparsers: Any) -> None:
     add = actions.add_parser(
         "add",
         help="add the devices of an archive, without their names",
-        description="Takes the key metrics of GPUs from records that are PASS or RECORDED, of each device the median "
-        "of its runs, and writes them into the file in place of what the site gave before. Review the difference.",
+        description="Takes the key metrics of GPUs from records that are PASS or RECORDED (for each device, the median "
+        "of its runs) and writes them into the file, replacing what the site added before. Review the difference.",
     )
     add.add_argument("--site", required=True, help="name of the site, as shown to others: letters, digits, . , ( ) -")
     add.add_argument(

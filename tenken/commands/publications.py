@@ -27,7 +27,7 @@ from tenken.reframe import plan
 from tenken.reframe.listing import listed
 
 MODE = "published"
-#: Precedes what a machine lacked that measured a row in another way.
+#: Precedes what was missing on a machine that measured a row in another way.
 LACKS = "lacks "
 #: Archives that a checkout contains.
 KEPT = ROOT / "tests" / "data"

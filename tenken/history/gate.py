@@ -29,7 +29,7 @@ INVENTORY = 5
 SHOWN = 5
 #: A finding is folded after it was shown on this many nights.
 FOLDED = 3
-#: It is missing if its gap exceeds this many of its usual gaps; for a nightly series, one night.
+#: A series is missing if its gap exceeds this many of its usual gaps; for a nightly series, one night.
 GAPS = 2
 #: Number of nights that determine which series ran recently.
 SILENT = 14
@@ -70,7 +70,7 @@ class Judged:
         return finding.alarming and finding.found <= len(self.history.nights) - 1 - FOLDED
 
     def is_past(self, finding: Finding) -> bool:
-        """Whether a finding that is no alarm is unchanged for several nights."""
+        """Whether a finding that is not an alarm is unchanged for several nights."""
         latest = max(finding.found, finding.recovered or 0)
         return not finding.alarming and latest <= len(self.history.nights) - 1 - FOLDED
 
@@ -232,7 +232,7 @@ def _incomplete(one: Judged, judged_from: int, max_age: int) -> list[str]:
     history, out = one.history, []
     if not one.found.judged:
         out.append(
-            f"{history.system}: no series was judged: each is from its {judged_from}th night on "
+            f"{history.system}: no series was judged: each is judged from its {judged_from}th night on "
             f"(available: {len(history.nights)})"
         )
     elif len(one.learning) > (1 - JUDGED) * (len(history.series) - len(one.retired)):

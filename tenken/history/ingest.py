@@ -1,7 +1,7 @@
 """`tenken ingest`: adds new records of the archive to the store; unreadable files are listed and do not stop it.
 
 Nothing is read twice: a folder whose modification time is known has nothing new, folders of old dates are skipped, and
-a performance log is read on from the last position.
+reading of a performance log continues at the last position.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ LIMITED = 0.98
 CLOCK_SET = 0.3
 #: If at least this share of the samples is within a quarter of a reference's tolerance, a miss counts as noise: 9 or 10
 #: of 20 in three runs on H200 whose 16 MiB copies to the GPU became a third slower after the tenth. If a clock falls
-#: under load, only 2 of 44 samples are; that value is slow.
+#: under load, only 2 of 44 samples are within it; that value is slow.
 MEETING = 0.25
 #: Minimum number of samples for using this share.
 ENOUGH = 8
@@ -77,8 +77,8 @@ def _limits(
 
 
 def notes(run: Run, machine: Machine, judged: Mapping[str, JudgedMetric]) -> list[Finding]:
-    """One note for each limit in which device and data sheet differ, and one for the values without a criterion because
-    a limit of the machine is unknown; GPUs without a floor; other values cannot make a run pass for them."""
+    """Notes: one for each limit in which device and data sheet differ; one for values without a criterion because a
+    limit of the machine is unknown; and one for GPUs without a floor, which other values cannot make pass."""
     found: dict[str, Finding] = {}
     for metric in run.result.metrics:
         declared, claim = run.program.metrics[metric.name], run.result.limits[metric.id]
@@ -98,7 +98,7 @@ def notes(run: Run, machine: Machine, judged: Mapping[str, JudgedMetric]) -> lis
 
 
 def floor_of(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -> tuple[float, str] | None:
-    """The minimum efficiency of a value and the source of that share; None: none."""
+    """The minimum efficiency of a value and the source of that share; None if there is none."""
     rule = declared.floors.get(metric.kind)
     if any(device.mig_enabled for gpu in metric.subject.gpus if (device := run.result.device(gpu))):
         return None  # a MIG instance with busy neighbours: the attributes are those of the whole GPU

@@ -137,7 +137,7 @@ def _today(metric: MetricValue, contract: Contract) -> dict[str, Any]:
 
 
 def _subjects(result: Result, program: Program, request: Request) -> Iterator[str]:
-    """Metrics from another number of ranks than ran, or from a host with another index."""
+    """Metrics from a different number of ranks than ran, or from a host with another index."""
     # a rank, or a GPU of a process that drives several, or a part of the host
     allowed = {request.ranks, request.gpus, len(result.devices) or None}
     allowed |= {result.parameters.get(name) for name in program.contract.counts if result.parameters.get(name)}

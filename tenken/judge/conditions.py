@@ -426,8 +426,8 @@ def times(result: Result, program: Program) -> Iterator[str]:
 
 
 def _spans(result: Result, program: Program) -> Iterator[tuple[str, float, int]]:
-    """What was measured sequentially: name, seconds, samples. Points of one metric are sequential, but for parts of the
-    same time, which may overlap; in results that state only values, so are the samples of each value."""
+    """What was measured sequentially: name, seconds, samples. Points of one metric are sequential, except parts of the
+    same time, which may overlap. In results that state only values, the samples of each value are sequential too."""
     if not result.series:
         for metric in result.metrics:
             if metric.unit in SECONDS:
@@ -452,7 +452,7 @@ TRAIN = 5
 #: A GPU's events have steps of 32 ns and are accurate to 0.5 us (cudaEventElapsedTime). Below this many seconds a few
 #: samples may be equal (measured: five of 8.864 us), but not this many.
 SHORT_SECONDS, LONG_TRAIN = 50e-6, 20
-#: Samples from a GPU's events count as copies if at most this many results would have so many equal ones by chance.
+#: Samples from a GPU's events count as copies if at most this many results would have this many equal ones by chance.
 BY_CHANCE = 1e-4
 
 

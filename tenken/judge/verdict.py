@@ -191,7 +191,7 @@ def of_ports(changes: Iterable[Change], unread: bool = False) -> Iterator[Findin
         text = f"optics and corrected errors of {', '.join(places[:2])}{more}: not known: {why}"
         yield Finding(RECORDED, f"ports: {text}", kind=NOTE)
     if unread:
-        text = "not read by a rank (no python3 on its node, or its launcher failed): errors of links are not known"
+        text = "not read by a rank (no python3 on its node, or its launcher failed): link errors are unknown"
         yield Finding(RECORDED, f"ports: {text}", kind=NOTE)
 
 

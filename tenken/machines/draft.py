@@ -190,7 +190,7 @@ def _partition(
     lines += described or _gpus(queue, sheet, guessed, name, made)
     gpus = f"{queue.gpus} x {sheet.name if sheet else queue.gpu_kind or 'GPU'}" if queue.gpus else "no GPU"
     if queue.instances:
-        made.unseen.append(f"partition {name}: {queue.instances} MIG instances on each node are no whole GPUs")
+        made.unseen.append(f"partition {name}: {queue.instances} MIG instances on each node are not whole GPUs")
     made.seen.append(f"partition {name}: {queue.nodes} nodes, {queue.cores or '?'} cores, {gpus}")
     return lines
 

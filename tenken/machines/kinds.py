@@ -71,7 +71,7 @@ def _problem(one: Any) -> str:
     machines = one["machines"]
     lists = isinstance(machines, list) and all(isinstance(values, list) and values for values in machines)
     if not lists or not machines or not all(is_number(v) and v > 0 for values in machines for v in values):
-        return "machines is a list of lists of values above 0, one list a machine"
+        return "machines is a list of lists of values above 0, one list per machine"
     return ""
 
 

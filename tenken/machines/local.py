@@ -414,7 +414,7 @@ class Looker:
 
     def _missing(self, shown: int) -> int:
         """GPUs on the bus that the driver lost. None are lost in a container or a job with a subset of them, since the
-        bus shows a driver for all; a GPU that no driver could take shows none.
+        bus shows a driver for all; a GPU that no driver claims shows none.
         """
         drivers = self._bus(_NVIDIA)
         there, untaken = len(drivers), drivers.count("")

@@ -426,7 +426,7 @@ def load_program(path: Path) -> Program:
 
 @lru_cache(maxsize=4)
 def _common(src: Path) -> Mapping[str, Any]:
-    """common.yaml beside the programs' folders, otherwise the suite's: limits, tables, keys that metrics inherit."""
+    """common.yaml next to the programs' folders, otherwise the suite's: limits, tables, keys that metrics inherit."""
     path = next((folder / COMMON for folder in (src, PROGRAMS) if (folder / COMMON).is_file()), None)
     if path is None:
         return {}

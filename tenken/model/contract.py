@@ -140,7 +140,7 @@ class Verified:
 
     `name` is what results state since version 2. `what` is its description, and its name in version 1. `each` maps a
     placeholder to the parameter that counts it: {repetition} from 1 to `repetitions`. `where`: parameters with which it
-    is required, each with its permitted values; `subject`: the kinds of subject of which any metric must be reported.
+    is required, each with its permitted values; `subject`: the kinds of subject for which some metric must be reported.
     `count`: how many for each point (0: once for all points).
     """
 

@@ -18,9 +18,8 @@ c`, and, or, not, and these names:
     balance(GB/s, gpu.multiprocessors, gpu.sm_clock_max_mhz)   1; less where memory outruns the multiprocessors
     row("units", gpu.compute_capability, "fp16")   a number of a table of common.yaml
 
-An attribute that is not known is None: `not gpu.integrated` is then true, and what is computed with it is not known:
-the value of the formula is then None. Only formulas of the catalogue (the suite's or a site's own checks) are read; no
-text of a result or record is evaluated.
+An unknown attribute is None: `not gpu.integrated` is then true, and a formula that computes with it gives None. Only
+formulas of the catalogue (the suite's or a site's own checks) are read; no text of a result or record is evaluated.
 """
 
 from __future__ import annotations

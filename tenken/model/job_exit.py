@@ -18,7 +18,7 @@ FAILED_STATES = ("FAILED", "FAILURE", "ERROR")
 NO_STAGE = 200
 #: Beginning of the reason of a test case that was skipped because a dependency failed.
 NOT_RUN = "not run, because a dependency failed"
-#: How a check is waived whose turn came after the end of the run's time.
+#: How a check is waived if its turn comes after the run's time is up.
 NO_TIME = "no time left"
 #: The exit status of a program by the status of its result.
 EXPECTED = {"ok": 0, "failed": 1, "waived": 3}

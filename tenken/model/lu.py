@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-#: Minimum rate of an LU relative to the products of its run with inner dimension NB, of which it consists except for
-#: panels, swaps and solve: 0.66 to 0.93 on H100 and H200 in every mode.
+#: Minimum rate of an LU relative to the products of its run with inner dimension NB, which are all of an LU
+#: except for panels, swaps and solve: 0.66 to 0.93 on H100 and H200 in every mode.
 OF_PRODUCTS = 0.60
 #: Panels may reduce that rate to this share of it; further below, panels limit the rate, and it is not judged. In mode
 #: quick: 0.81 to 0.95 on H200, 0.74 and 0.79 on H100.

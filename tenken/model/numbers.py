@@ -19,8 +19,8 @@ def quantile(ordered: Sequence[float], fraction: float) -> float:
 
 
 def rate_of_times(rates: Sequence[float], otherwise: float) -> float:
-    """The rate of the median time. For an even number of rates that lie far apart, the median rate would be another
-    one. `otherwise` if there are none, or one is not a rate."""
+    """The rate of the median time. For an even number of rates that lie far apart, the median rate would differ.
+    `otherwise` if there are none, or one is not a rate."""
     return 1 / quantile(sorted(1 / rate for rate in rates), 0.5) if rates and min(rates) > 0 else otherwise
 
 

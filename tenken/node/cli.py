@@ -19,7 +19,7 @@ from tenken.node.state import StateError
 from tenken.node.verdict import NOTE, PREFIX, UNSURE, Finding
 
 MOST_SECONDS = 300.0
-#: Number of checks of a repaired node; number of returns for one reason from which on the reason is named.
+#: Number of checks of a repaired node; number of returns for one reason from which the reason is named.
 RETURNS, REPEATED = 3, 3
 #: For the files that forward a check's result: a local disk takes milliseconds.
 WRITING_S = 1.0
@@ -57,7 +57,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     check.add_argument("--job", default="", help="id of the job on these GPUs; nothing is measured next to another job")
     check.add_argument("--node", metavar="NAME", help="its name in the scheduler (default: the host name's first part)")
     check.add_argument("--no-measure", action="store_true", help="read only")
-    check.add_argument("--drain", action="store_true", help="drain as `drain` of the file allows (Slurm: at once)")
+    check.add_argument("--drain", action="store_true", help="drain as the file's `drain` allows (Slurm: at once)")
     check.add_argument("--json", action="store_true", help="print all findings, values and unknown readings")
     check.set_defaults(func=run_check)
     accept = actions.add_parser("accept", help="take the node's present state as good: after a repair or an update")
@@ -74,7 +74,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=_seconds, default=10.0, help="deadline of all together (default 10)")
+    parser.add_argument("--seconds", type=_seconds, default=10.0, help="deadline for everything together (default 10)")
     parser.add_argument(
         "--gpus", type=_gpus, metavar="LIST", help="GPUs that are this job's or idle: all, or NVML indices as 0,2-3"
     )

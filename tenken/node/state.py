@@ -1,6 +1,6 @@
 """The files that a check run by root trusts: the expectation, and the last good state.
 
-A file is trusted if it and its folder belong to root (or to the user who runs the check), are no links, and no other
+A file is trusted if it and its folder belong to root (or to the user who runs the check), are not links, and no other
 user may write them. Anything else is rejected with one line, since a job could have put it there. For root, the same
 holds for every folder and link on the path, for programs and commands, and for the files that Python itself was loaded
 from.

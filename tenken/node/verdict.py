@@ -426,7 +426,7 @@ def _host(seen: Seen) -> Iterator[Finding]:
     limit, clock = wanted.get("clock_error_ms"), now.get("clock")
     if limit is not None:
         if not clock or not clock["synchronised"]:
-            yield Finding(UNSURE, "clock", "the kernel does not hold it for synchronised")
+            yield Finding(UNSURE, "clock", "the kernel does not consider it synchronised")
         elif clock["error_ms"] > limit:
             yield Finding(BAD, "clock", f"error {clock['error_ms']:.0f} ms, allowed {limit:.0f}")
 
@@ -466,7 +466,7 @@ def _log(seen: Seen) -> Iterator[Finding]:
             bus = where.lower().rpartition(".")[0] if "." in where else where.lower()
             device = f"gpu {at[bus]}" if bus in at else f"gpu {where}"
             xid, severity = int(code.partition(",")[0]), code.rpartition(" ")[2].lower()
-            what = {**PROGRAM_XIDS, **UNDECIDED_XIDS, **HARDWARE_XIDS}.get(xid, "not known as one of the hardware")
+            what = {**PROGRAM_XIDS, **UNDECIDED_XIDS, **HARDWARE_XIDS}.get(xid, "not known to be a hardware error")
             bad = severity == "fatal" or (severity != "nonfatal" and xid in HARDWARE_XIDS)
             said = f"XID {xid} {severity}" if severity.endswith("fatal") else f"XID {xid}"
             yield Finding(BAD if bad else NOTE, device, f"{said}: {what}")

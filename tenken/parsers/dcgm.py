@@ -60,7 +60,7 @@ class Output:
 
 @naming_the_cause
 def parse(text: str) -> Output:
-    """Read the JSON; lines around it are ignored. Raises DcgmFormatError: what is missing."""
+    """Read the JSON; lines around it are ignored. Raises DcgmFormatError if anything is missing."""
     text = plain(text)
     begin = re.search(r"^\s*\{", text, re.M)
     if begin is None:

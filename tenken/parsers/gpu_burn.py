@@ -53,7 +53,7 @@ class Output:
 
 @naming_the_cause
 def parse(text: str) -> Output:
-    """Read an output. Raises GpuBurnFormatError: what is missing or contradicts itself."""
+    """Read an output. Raises GpuBurnFormatError if anything is missing or inconsistent."""
     text = plain(text)
     tested = list(_TESTED.finditer(text))
     if len(tested) != 1:

@@ -77,7 +77,7 @@ class Output:
 
 @naming_the_cause
 def parse(text: str) -> Output:
-    """Read an output; lines of launchers are ignored. Raises HplFormatError: what is missing or inconsistent."""
+    """Read an output; lines of launchers are ignored. Raises HplFormatError if anything is missing or inconsistent."""
     text = plain(text)
     title = _NVIDIA.search(text) or _NETLIB.search(text)
     if title is None:

@@ -65,7 +65,7 @@ class Result:
 
 @naming_the_cause
 def parse(text: str) -> Result:
-    """Read an output; other lines are ignored. Raises HplFormatError: what is missing or inconsistent."""
+    """Read an output; other lines are ignored. Raises HplFormatError if anything is missing or inconsistent."""
     text = plain(text)
     marks = list(_MARK.finditer(text))
     if len(marks) != 2:

@@ -47,7 +47,7 @@ class Output:
 
 @naming_the_cause
 def parse(text: str) -> Output:
-    """Read the output of both tests. Raises IorFormatError: what is missing or contradicts itself."""
+    """Read the output of both tests. Raises IorFormatError if anything is missing or inconsistent."""
     text = without_margin(plain(text), "IOR-")
     titles, heads = _TITLE.findall(text), list(_COLUMNS.finditer(text))
     if len(titles) != 1:

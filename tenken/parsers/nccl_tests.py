@@ -115,7 +115,7 @@ class Output:
 
 @naming_the_cause
 def parse(benchmark: str, text: str) -> Output:
-    """Read one binary's output. Raises NcclTestsFormatError: what is missing, or which values contradict each other."""
+    """Read one binary's output. Raises NcclTestsFormatError if anything is missing or inconsistent."""
     text = plain(text)
     if benchmark not in BENCHMARKS:
         raise NcclTestsFormatError(f"{benchmark[:60]}: no parser for it; allowed: {', '.join(BENCHMARKS)}")

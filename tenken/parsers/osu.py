@@ -100,7 +100,7 @@ class Output:
 
 @naming_the_cause
 def parse(benchmark: str, text: str) -> Output:
-    """Read one benchmark's output; lines of launchers are ignored. Raises OsuFormatError: what is missing."""
+    """Read one benchmark's output; lines of launchers are ignored. Raises OsuFormatError if anything is missing."""
     text = plain(text)
     if benchmark not in BENCHMARKS:
         raise OsuFormatError(f"{benchmark[:60]}: no parser for it; allowed: {', '.join(BENCHMARKS)}")

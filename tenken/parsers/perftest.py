@@ -41,7 +41,7 @@ class Point:
 
 @naming_the_cause
 def parse(text: str) -> tuple[Point, ...]:
-    """Read one side's output. Raises PerftestFormatError: what is missing or contradicts itself."""
+    """Read one side's output. Raises PerftestFormatError if anything is missing or inconsistent."""
     text = plain(text)
     columns = list(_COLUMNS.finditer(text))
     if wrong := _WRONG.search(text):

@@ -63,7 +63,7 @@ from tenken.reframe.schedulers import ledger
 #: Seconds of warm-up in mode quick, unless the check sets them. Programs warm up once per GPU and kind of work; with
 #: one second each, warm-up was a quarter of a quick run. Clocks rise within 0.1 s.
 QUICK_WARMUP = budget.WARMUPS["warmup-seconds"]
-#: Sessions whose begin this process has recorded.
+#: Sessions whose start this process has recorded.
 _BEGUN: set[str] = set()
 
 

@@ -297,7 +297,7 @@ class JobReport:
         if self.within:
             return f"its output contains marks of token {self.within} between its own: two jobs wrote into it"
         if self.behind:
-            return f"its output continues behind the end mark with {self.behind!r}: something still ran"
+            return f"its output continues after the end mark with {self.behind!r}: something still ran"
         if not self.commands:
             return "its output has no TENKEN-RUN lines, between which the command runs"
         for command in self.commands:

@@ -1,7 +1,7 @@
 """Ends what a job on this machine leaves running.
 
 ReFrame kills the process group of a local job as soon as its script has ended. Open MPI, `timeout` and ninja put their
-children into a separate group. These would run on, hold the machine's locks and disturb the next measurement.
+children into a separate group. These would keep running, hold the machine's locks and disturb the next measurement.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ class Outcome:
         return [*found, *(Finding(verdicts.RECORDED, f"{self.where}: {one}", kind=NOTE) for one in self._beside())]
 
     def _beside(self) -> list[str]:
-        """What the scheduler and the clocks say of the nodes, besides the reason."""
+        """What the scheduler and the clocks report about the nodes, in addition to the reason."""
         return [self.facts[name] for name in ("not_in_order", "clock") if name in self.facts]
 
     def judgement(self, request: Request, machine: Machine) -> tuple[Judgement, results.Result | None, str | None, str]:

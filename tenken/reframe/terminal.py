@@ -128,8 +128,8 @@ class Durations:
             self.known = {str(k): float(v) for k, v in said.items() if isinstance(v, (int, float)) and 0 <= v < 1e6}
 
     def of(self, name: str) -> float:
-        """Estimate for one check. For one that never ran it is its share, scaled as the earlier checks took, or else
-        the average of the others; the first few are not representative.
+        """Estimate for one check. A check that never ran is estimated by its share, scaled by what earlier checks took,
+        or else by the average of the others; the first few are not representative.
         """
         if name in self.shares and name not in self.known:
             return BETWEEN + self.shares[name] * (SHARES_WEIGH + self.taken) / (SHARES_WEIGH + self.planned)

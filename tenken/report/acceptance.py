@@ -162,7 +162,7 @@ class Acceptance:
     failed: list[Counted] = field(default_factory=list)
     invalid: list[Counted] = field(default_factory=list)
     excluded: list[tuple[Exclusion, Counted]] = field(default_factory=list)
-    #: Runs whose fault was that of a GPU that was exchanged later.
+    #: Runs that failed because of a GPU that was exchanged later.
     before_repair: list[Counted] = field(default_factory=list)
     #: Items of the punch list that a repair closed.
     repaired: list[str] = field(default_factory=list)
@@ -249,7 +249,7 @@ def accept(
         _take(found, groups, measured, parts, file, record, catalogue)
     for case in lost:
         why = "; ".join(f.message for f in case.findings) or "left no record"
-        # that somebody ended a session says nothing about the machine: its runs are made up for, like INVALID ones
+        # a session that somebody ended says nothing about the machine: its runs are repeated, like INVALID ones
         ended = (case.testcase or {}).get("result") == ABORTED
         (found.invalid if ended else found.failed).append(Counted(case.check, case.where, "", "", "", why))
     for clause in contract.clauses:
@@ -392,8 +392,8 @@ def _is_of(clause: Clause, metric: MetricValue) -> bool:
 
 
 def _outside(record: Record, clauses: Sequence[Clause]) -> str:
-    """What a FAIL says of values that no clause measures; empty if clauses decide on all of them. Where a check has
-    clauses, the site's own references are not among the bounds: the clauses were agreed in their place.
+    """What a FAIL states about values that no clause measures; empty if clauses decide on all of them. Where a check
+    has clauses, the site's own references are not among the bounds: the clauses were agreed in their place.
     """
     within = {clause.metric for clause in clauses}
     missed = [f for f in record.findings if f.verdict == FAIL and not (clauses and f.kind == REFERENCE)]
@@ -472,12 +472,12 @@ def _gpu(contract: Contract, result: Result, device: Device) -> Part:
 
 
 def part_of(contract: Contract, result: Result, subject: Subject) -> Part:
-    """The part of the machine that a subject of a result is."""
+    """The part of the machine that a result's subject corresponds to."""
     device = result.device(subject.first) if subject.kind == "gpu" else None
     return _gpu(contract, result, device) if device is not None else Part(result.node, subject.place)
 
 
-#: Of the device: (title, field of a result's device); fields that a driver does not report are "not recorded".
+#: Fields of the device: (title, field of a result's device); fields that a driver does not report are "not recorded".
 _DEVICE_CONDITIONS = (
     ("GPU", "name"), ("Driver", "driver"), ("CUDA runtime", "cuda_runtime"), ("VBIOS", "vbios"),
     ("Power limit, W", "power_limit_w"), ("Maximum SM clock, MHz", "sm_clock_max_mhz"),
@@ -582,7 +582,7 @@ def _scope(found: Acceptance, parts: list[Part]) -> None:
             there = len({(p.uuid or p.place) for p in parts if p.node == node})
             if there != contract.gpus_per_node:
                 found.missing_parts.append(
-                    f"{node}: {there} GPUs were measured; the contract covers {contract.gpus_per_node} a node"
+                    f"{node}: {there} GPUs were measured; the contract covers {contract.gpus_per_node} per node"
                 )
     if contract.delivered:
         listed = {successor.get(d.uuid, d.uuid) for d in contract.delivered}
@@ -673,7 +673,7 @@ def _state(found: Acceptance) -> None:
 
 
 def _repaired(found: Acceptance) -> list[str]:
-    """Items of the punch list whose replaced GPUs have successors that meet every clause that measured the old ones."""
+    """Items of the punch list whose GPU was replaced by one that meets every clause measured on the old GPU."""
     items: dict[str, bool] = {}
     for one in found.contract.replaced:
         results = [m.result for r in found.requirements for m in r.parts if m.part.uuid == one.by]

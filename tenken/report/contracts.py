@@ -398,7 +398,7 @@ def _check_clause(
     if clause.get("direction", metric.direction) != metric.direction:
         wrong(
             (*path, "direction"),
-            f"wrong direction '{clause['direction']}' in {shown}; of {clause['metric']} {metric.direction} is better",
+            f"wrong direction '{clause['direction']}' in {shown}; for {clause['metric']} {metric.direction} is better",
         )
     _check_length(path, shown, clause, catalogue, metric, wrong)
     if metric.statistic == "total" and clause.get("statistic", "total") != "total":

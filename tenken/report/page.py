@@ -33,7 +33,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 MAX_DETAIL, MAX_PLOTS = 1_600_000, 40
 #: Maximum records of a check that are shown individually before they are summarised
 MAX_WHOLE = 4
-#: Number of rows in the table of verdicts from which on the passing subjects of a case share one row
+#: Number of rows in the table of verdicts from which the passing subjects of a case share one row
 MAX_VERDICT_ROWS = 400
 #: Rows of a table of metrics (five times as many folded); samples in plots of a failed metric, and of other metrics
 MAX_ROWS, MAX_SAMPLES, SOME_SAMPLES = 60, 400, 10
@@ -297,7 +297,7 @@ def _head(session: Session) -> dict[str, Any]:
 
 
 def _when(session: Session, info: Mapping[str, Any]) -> str:
-    """Start of the session, in UTC if known so, else as ReFrame wrote it."""
+    """Start of the session: in UTC if that is known, otherwise as ReFrame wrote it."""
     start = info.get("time_start_unix")
     if isinstance(start, (int, float)) and 0 < start < 1e11:
         return datetime.fromtimestamp(start, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")

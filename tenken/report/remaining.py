@@ -115,7 +115,7 @@ def next_round(found: Acceptance, offered: Iterable[Offered], mode: str, now: da
 
 
 def stability_due(found: Acceptance) -> datetime | None:
-    """The time from which on one more round is needed for stability; None if it is decided or not agreed, or if clauses
+    """The time from which one more round is needed for stability; None if it is decided or not agreed, or if clauses
     lack runs."""
     rule = found.contract.stability
     if rule is None or found.stability != INCONCLUSIVE or not found.first or open_clauses(found):

@@ -12,7 +12,7 @@ from tenken.errors import TenkenError
 #: Namespace of the signature; a signature for another purpose does not count.
 PURPOSE = "tenken-accept"
 SUFFIX = ".sig"
-#: Seconds after which it is printed that ssh-keygen waits, and those that it has from then on.
+#: Seconds after which a line states that ssh-keygen waits, and seconds that it has from then on.
 SAID_S, GIVEN_UP_S = 5.0, 300.0
 
 

@@ -249,7 +249,7 @@ def test_without_accounting_the_controller_tells(run, slurm):
 
 def test_with_the_controller_silent_for_a_while_accounting_tells(run, slurm, tmp_path):
     silent = "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1"
-    # accounting is seconds behind on a busy machine, which is no hung epilogue
+    # accounting is seconds behind on a busy machine, which is not a hung epilogue
     path = stub(tmp_path, slurm, "squeue", silent)
     outcome = run(PATH=path, command="sleep 1", TENKEN_PATIENCE="blocked=00:02:00")
     assert outcome.code == 0, outcome.output

@@ -40,9 +40,9 @@ class Case:
     #: MPI ranks, and the metrics that belong to the first of them: all others belong to the slowest.
     ranks: int = 1
     of_first: frozenset[str] = frozenset()
-    #: How the results of trials are called in the document, before which each candidate is warmed up.
+    #: Names of trial results in the document; each candidate is warmed up before its trial.
     tries: str = ""
-    #: Of a metric whose data other threads write: writes in each timed part, by the mode of its series.
+    #: For a metric whose data other threads write: writes in each timed part, by the mode of its series.
     writes: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -141,7 +141,7 @@ GPU = {
         "transfer",
         f"{ONE} --bytes 64Ki --sweep-max-bytes 1Ki",
         warmup=1.85,
-        # the prefetch of managed pages is no copy of the runtime
+        # the prefetch of managed pages is not a copy by the runtime
         but={COLD: {"htod_write_combined"}, UNSEEN: {"dtoh_prefetch", "htod_prefetch"}},
     ),
     "access_patterns_gpu": Case(
@@ -167,7 +167,7 @@ GPU = {
     "nccl": Case(
         "nccl", "--gpus 0,1 --min-bytes 1Mi --max-bytes 1Mi", but={COLD: {"all_gather", "sendrecv", "reduce_scatter"}}
     ),
-    # load, not speed; its products are of cuBLAS
+    # load, not speed; its products are cuBLAS's
     "burn_gpu": Case(
         "burn",
         f"{ONE} --phases stencil,random,copies --memory-share 0.05 --seconds 0 --visit-seconds 0.3 "
@@ -180,7 +180,7 @@ GPU = {
         f"{ONE} --matrices poisson27:8 --variants csr_row,sell",
         but={UNSEEN: {"prepare"}, COLD: {"prepare", "spmv"}},
     ),
-    # what files give to a GPU: as on the host; the page cache alone is read beside it
+    # what files give to a GPU: as on the host; the page cache alone is read next to it
     "storage_map_gpu": Case(
         "storage_map",
         f"{ONE} --path . --min-bytes 256Ki --max-bytes 256Ki {FILES} --candidates posix_256ki_1 "
@@ -213,7 +213,7 @@ RANKED = {
         ranks=2,
         of_first=frozenset({"latency", "bandwidth", "bidirectional"}),
     ),
-    # what a load sends meanwhile is told by another test
+    # what a load sends meanwhile is tested elsewhere
     "mpi_p2p_patterns": Case(
         "mpi_p2p",
         "--tests none --patterns bisection,incast,arrival --pattern-bytes 4Ki --window 4 --halves opposite",
@@ -275,7 +275,7 @@ SLOW = {
         "gpu0 gpu1 gpu1>gpu0 gpu1>gpu2",
     ),
 }
-#: What is part of a figure, by program and metric, with its subject in braces; of the others their GPU, or all.
+#: What is part of a figure, by program and metric, with its subject in braces; for the others, their GPU, or all.
 OF_ALL = "gpu?"
 OF_PAIR = "{from} {to} {from}>{to}"
 HOST_ONLY = ""

@@ -118,7 +118,7 @@ def test_each_class_is_found_in_each_phase_where_it_has_a_meaning(run: Run, tmp_
     assert set(injected) == pairs
     for pair in pairs:
         assert injected[pair] - masked[pair] >= 12 and found[pair] == injected[pair] - masked[pair], pair
-    # a bit stuck at its correct value is no fault; a flip of a stored bit always is one
+    # a bit stuck at its correct value is not a fault; a flip of a stored bit always is one
     assert masked["random", "stuck-bit"] > 0 and masked["gemm_fp16", "one-bit"] == 0
     assert incomplete(document) == []
 

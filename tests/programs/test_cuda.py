@@ -37,9 +37,9 @@ if asked := os.environ.get("TENKEN_TEST_CUDA_ARCHITECTURES"):
     OPTIMIZATION = dict.fromkeys(ARCHITECTURES, "-O3")
 #: Programs that are started with either toolkit.
 PROGRAMS = ["hpl", "stream"]
-#: Of CUDA 13.0 only those that are started here are compiled. Of the others the compilers read the sources that include
-#: a header of CUDA to their ends, nvcc makes PTX, and g++ makes nothing: what 13.0 removed or changed is an error. All
-#: are linked with 12.4.
+#: For CUDA 13.0, only the programs that are started here are compiled. Of the others, the compilers only read the
+#: sources that include a CUDA header: nvcc makes PTX, g++ nothing. What 13.0 removed or changed is an error. All are
+#: linked with 12.4.
 COMPILED = {"13.0": [*PROGRAMS, "snapshot_io"]}
 UNMEASURED = str(ROOT / "tests" / "support" / "unmeasured.sh")
 QUICK = ("--repetitions", "2", "--warmup-seconds", "0")
@@ -49,7 +49,7 @@ NO_DRIVER = "no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded); b
 def built(version: str, *targets: str, mpi: str = "") -> Path:
     """The build folder of a toolkit with everything that it can compile, or at least some programs.
 
-    `mpi`: "mpi" for a folder of its own, with the MPI of the environment."""
+    `mpi`: "mpi" for a separate folder, with the MPI of the environment."""
     after_host_build()
     folder = ROOT / ".cache" / "-".join(filter(None, ["tests-src-cuda", version, mpi]))
     folder.mkdir(parents=True, exist_ok=True)

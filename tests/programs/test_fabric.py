@@ -1,5 +1,5 @@
 """Pairs of nodes, measured by the lines of a campaign's jobs with mpi_p2p over TCP between four nodes with a network
-each: a healthy fabric names nobody, and each planted fault is named by its node and port.
+each: in a healthy fabric no node is named, and each planted fault is named with its node and port.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def play(fabric: Fabric, mpi_build: Path, mpi: dict[str, str], tmp_path: Path, m
             campaign, tmp_path / str(time.monotonic_ns()), Here(environment), launch, print, late=0.0,
             sleep=lambda s: None, launch_pair=launch_pair,
         )  # fmt: skip
-        # all nodes at once accuse nobody: one round less
+        # the round of all nodes at once names no node, and is left out
         isolated = [one for one in tournament.plan(LEAVES) if one[0].kind != tournament.LOADED]
         answers = [answer for one in isolated for answer in jobs.play(one)]
         for meeting in tournament.repeated(answers, LEAVES):
@@ -153,7 +153,7 @@ def test_a_link_at_a_fifth_of_its_rate_and_a_port_that_counts_errors_are_named(p
 def test_a_killed_and_a_stopped_rank_cost_their_pairs_alone(
     play: Play, fabric: Fabric, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each time that they run: n1 and n2 lose one rank, of n3 and n4 one stands still."""
+    """Each time that they run: n1 and n2 lose one rank, and one rank of n3 and n4 stops."""
     monkeypatch.setattr(groupjobs, "PAIR_S", 6)
     monkeypatch.setattr(tournament, "repeated", lambda *_: [])
     within: list[int] = []

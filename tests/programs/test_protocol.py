@@ -1,8 +1,8 @@
 """The order in which each program measures: warm-up, new data, timed part, verification (tests/support/recorder.py).
 
 `protocols/NAME.txt` has the steps of a run, as recorded. Another order changes what a figure means: with
-TENKEN_WRITE_PROTOCOLS=1 these tests rewrite the files, and whoever does so reads the difference. Rules that hold for
-any program are checked for each run as well.
+TENKEN_WRITE_PROTOCOLS=1 these tests rewrite the files, and the difference must be reviewed. Rules that hold for any
+program are checked for each run as well.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def held(name: str, trace: Trace) -> None:
 
 
 def test_every_program_that_tries_candidates_is_recorded_while_it_does() -> None:
-    """Otherwise one that is not warm, or that was tried on other data, is chosen unseen."""
+    """Otherwise one that is not warm, or that was tried on other data, is chosen unnoticed."""
     told = re.compile(r'"((?:tried|probed)\w*\.)')
     found = {
         (folder.name, name)

@@ -1,4 +1,4 @@
-"""Nodes with a network of their own on this host: namespaces joined by leaf switches, with links that are made slow,
+"""Nodes with separate networks on this host: namespaces joined by leaf switches, with links that are made slow,
 delayed, lossy, or count errors. For root, or a user who may make user namespaces.
 
     with Fabric(folder, {"n1": "leaf1", "n2": "leaf2"}) as fabric:
@@ -88,7 +88,7 @@ class Fabric:
     def on(self, node: str, command: Sequence[str]) -> list[str]:
         """A command on a node."""
         user = [] if _ROOT else ["-U", "--preserve-credentials"]
-        # a lock of this machine is one of each node
+        # each node has its own locks
         own = ["env", f"TENKEN_LOCKS={self.folder / 'locks' / node}"]
         return ["nsenter", "-t", str(self.pids[node]), *user, "-n", "-u", "--", *own, *command]
 

@@ -3,7 +3,7 @@
     run(["reframe", "-c", "checks", "-l"], cwd=..., env=...)
 
 is `subprocess.run` of that command with its output captured, but its process is forked from one that already holds
-ReFrame's modules and those of other packages. Everything of the suite is imported anew, in the command's environment:
+ReFrame's modules and those of other packages. Everything of the suite is imported again, in the command's environment:
 tenken, config, checks. test_forked.py compares both.
 """
 

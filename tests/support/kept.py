@@ -25,7 +25,7 @@ TWO_QUICK = ROOT / "tests" / "data" / "h200-two-quick.tar.xz"
 #: Launches of DGEMM on two GPUs, before and after algorithms were compared one at a time.
 LAUNCHES = ROOT / "tests" / "data" / "h200-gemm-launches.tar.xz"
 VERSION_2 = ROOT / "tests" / "data" / "h100-two-v2.tar.xz"
-#: Four H100, of which only the floors of NCCL from four ranks on and of training were made.
+#: Four H100, used only for the floors of training and of NCCL from four ranks on.
 FOUR = ROOT / "tests" / "data" / "h100-four-quick.tar.xz"
 #: Two H100, and one that was accepted.
 QUICK = (ROOT / "tests" / "data" / "h100-two-quick.tar.xz", ROOT / "tests" / "data" / "h100-one-accepted.tar.xz")

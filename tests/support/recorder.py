@@ -34,7 +34,7 @@ CALLS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "send", "rec
 ADVICE = {os.POSIX_FADV_DONTNEED: "drop", os.POSIX_FADV_SEQUENTIAL: "sequential", os.POSIX_FADV_RANDOM: "random"}
 #: Nanoseconds from one reading to the next, plus up to a tenth.
 STEP = 100_000_000
-#: Number of runs in a warm-up of so many seconds: five to six if each reads the clock once. Without warm-up they are
+#: Number of runs in a warm-up of this many seconds: five to six if each reads the clock once. Without warm-up they are
 #: two.
 WARMUP_SECONDS = 0.45
 
@@ -165,7 +165,7 @@ class Trace:
     processes: list[Process]
     #: The timed parts of each series: the spans between two readings.
     parts: list[list[Part]] = field(init=False)
-    #: Metrics whose samples are no such spans: sums, and shares of others.
+    #: Metrics whose samples are not such spans: sums, and shares of others.
     loose: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -188,9 +188,9 @@ class Trace:
         return self.processes[part.process].steps[part.begin : part.end]
 
     def lines(self, process: int = 0, fold: Sequence[str] = (), others: bool = True) -> list[str]:
-        """The steps of one process, compressed; followed by the metrics that are no span between two readings.
+        """The steps of one process, compressed; followed by the metrics that are not spans between two readings.
 
-        :param fold: beginnings of steps of which a row counts as one step
+        :param fold: prefixes; consecutive steps that begin with the same one count as one step
         :param others: include steps of other threads, if they do not run at the same time as the main one
         """
         marks: list[tuple[int, int, float, str]] = [

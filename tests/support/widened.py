@@ -29,7 +29,7 @@ MEASURED = 2
 
 @lru_cache(maxsize=1)
 def measured() -> tuple[dict[str, Any], ...]:
-    """The records of two GPUs as JSON; without figures over all GPUs, whose scaling nobody measured."""
+    """The records of two GPUs as JSON; without figures over all GPUs, whose scaling was never measured."""
     found = []
     for path in records.paths(packed.folder_of(VERSION_2)):
         raw = json.loads(path.read_text(encoding="utf-8"))
@@ -56,7 +56,7 @@ def _places(subject: dict[str, int], gpus: int) -> Iterator[tuple[dict[str, int]
 
 
 def _renamed(names: dict[int, int]) -> Callable[[str], str]:
-    """Puts other numbers behind `gpu` and `GPU `, where all of a text's are known."""
+    """Puts other numbers after `gpu` and `GPU `, if all of a text's are known."""
     return lambda text: re.sub(r"(gpu|GPU )(\d+)", lambda m: f"{m[1]}{names.get(int(m[2]), int(m[2]))}", text)
 
 
@@ -84,7 +84,7 @@ def widened(raw: dict[str, Any], gpus: int) -> dict[str, Any]:
     times: Counter[str] = Counter()
     result["verification"] = []
     for one in raw["result"]["verification"]:
-        # a check that names no GPU is there once for each
+        # a check that names no GPU exists once for each
         subject = _subject_of(one["name"]) or {"gpu": times[one["name"]]}
         times[one["name"]] += 1
         result["verification"] += [{**one, "name": name(one["name"])} for _, name in _places(subject, gpus)]

@@ -1,5 +1,5 @@
-"""Answers that people posted, by class, and the tests that have inputs of their own for each: never fewer than two,
-which differ in more than names. A pattern after @ keeps those inputs of a test that are of the class.
+"""Answers that people posted, by class, and the tests that have separate inputs for each: at least two, which differ in
+more than names. A pattern after @ keeps those inputs of a test that are of the class.
 """
 
 from __future__ import annotations

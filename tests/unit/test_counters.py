@@ -72,7 +72,7 @@ def test_a_counter_is_as_wide_as_its_place_in_the_packet() -> None:
         assert [counters.value(name, read) for read in (2**bits - 2, 2**bits)] == [2**bits - 2, 2**bits]
 
 
-#: Counters of which one error names the port; of symbols a bit error rate does. Others rise on a healthy fabric too.
+#: Counters for which one error names the port; for symbols, a bit error rate does. Others rise on a healthy fabric too.
 NAMED = {
     "link_error_recovery", "link_downed", "port_rcv_errors", "local_link_integrity_errors",
     "excessive_buffer_overrun_errors", "hw.rx_icrc_encapsulated", "hw.link_downed", "rx_crc_errors", "rx_frame_errors",

@@ -1,4 +1,4 @@
-"""Deprecation warnings of ReFrame: none is lost that a user would see, and none is traced that is ignored."""
+"""Deprecation warnings of ReFrame: none that a user would see is lost, and none that is ignored is traced."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def worst_part(direction: str) -> tuple[int, list[int], bool, float | None]:
 
 
 def worse_end(direction: str) -> bool:
-    """The end of the interval that is held against the bound, also in words."""
+    """The end of the interval that is compared with the bound, also in words."""
     clause: Any = SimpleNamespace(direction=direction, rule=contracts.INTERVAL, share=1, sign="")
     low_end = "lower" in contracts.Clause.rule_in_words(clause, 0.95)
     measured: Any = SimpleNamespace(low=1.0, high=2.0)
@@ -122,7 +122,7 @@ def held(direction: str) -> tuple[str, float | None, list[str]]:
 
 
 def drafted(direction: str) -> tuple[float, float | None]:
-    """Of alike points the worst is the clause's, and of a reference the bound on the worse side."""
+    """Of equal points the worst counts for the clause; of a reference, the bound on the worse side."""
     points: Any = [contracts.Drafted("p.m", "gpu", target, "", "", "") for target in (100.0, 99.0)]
     (one,) = contracts._as_one(points, 2, direction)
     reference: Any = SimpleNamespace(program="p", metric="m", bounds=(95.0, 105.0), subject="gpu", unit="", source="",
@@ -141,7 +141,7 @@ def judged_row(direction: str) -> float:
 
 
 def counting(direction: str) -> list[int]:
-    """Of several subjects side by side the worst, or the best."""
+    """The worst, or the best, of several subjects side by side."""
     result = SimpleNamespace(parameters={})
     some: Any = [(SimpleNamespace(result=result, number=n), SimpleNamespace(at={}, value=value, direction=direction))
                  for n, value in enumerate(of(direction))]  # fmt: skip
@@ -155,7 +155,7 @@ def ratio(direction: str) -> float:
 
 
 def inner(direction: str) -> float:
-    """The value that a point of a sweep must reach, whose time is 1 for each byte and a latency of 1: of 4 bytes 5."""
+    """The value that a point of a sweep must reach if its time is 1 per byte plus a latency of 1: 5 for 4 bytes."""
     points: Any = [SimpleNamespace(name="x", subject="all", at={"bytes": size}, direction=direction,
                                    value=size / (1 + size) if direction == HIGHER else 1.0 + size)
                    for size in (2, 4, 8)]  # fmt: skip
@@ -165,7 +165,7 @@ def inner(direction: str) -> float:
 
 
 def lag(direction: str) -> list[int]:
-    """Who is behind the others of a node by more than a tenth."""
+    """Those that are more than a tenth behind the others of their node."""
     values = sorted(of(direction))
     behind = []
     for n, value in enumerate(of(direction)):
@@ -181,7 +181,7 @@ RUN: Any = SimpleNamespace(result=SimpleNamespace(node="n1"))
 
 
 def darkest(direction: str) -> int:
-    """Of the links of a matrix the best."""
+    """The best of the links of a matrix."""
     axis = MagicMock()
     links: Any = [
         SimpleNamespace(ends=(f"{n}", "x"), value=value, direction=direction, verdict="PASS", label="", unit="")
@@ -282,7 +282,7 @@ def row_of_page(direction: str) -> float:
 
 
 def night(direction: str) -> tuple[str, str]:
-    """Of a measure in the report of a night the lowest and the highest: places of their values, not of their rank."""
+    """Where a measure in the report of a night is lowest and highest: by value, not by rank."""
     values = np.array([[value, value] for value in of(direction)])
     series = [SimpleNamespace(siblings=("x",), partition="p", measure="m", unit="", where=f"{n}", name="m")
               for n in range(len(values))]  # fmt: skip
@@ -294,7 +294,7 @@ def night(direction: str) -> tuple[str, str]:
 
 
 def answers(direction: str) -> list[tournament.Answer]:
-    """Of pairs that differ in bandwidth, or in latency."""
+    """Answers of pairs that differ in bandwidth, or in latency."""
     steady = [100.0] * len(RATES)
     both = (of(HIGHER), steady) if direction == HIGHER else (steady, of(LOWER))
     return [

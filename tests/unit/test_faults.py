@@ -49,7 +49,7 @@ def test_of_a_guests_host_a_clock_wrong_by_a_factor_of_two_is_not_seen() -> None
 
 
 def test_few_faults_of_hosts_are_missed() -> None:
-    """Nine more of GPUs are, of files. The bar is 18 % of all 567, as 60 of 332."""
+    """Nine more are missed on GPUs, all of files. The bar is 18 % of all 567, as 60 of 332."""
     hosts = [one for one in faults.runs() if one.result and not one.result.devices]
     found = [one for record in hosts for _, one in faults.told(record)]
     assert len(found) == 206 and found.count(False) <= 59

@@ -33,7 +33,7 @@ OTHERS = (
     "tests/unit/reports/test_node_trend.py", "tests/unit/reports/test_parts.py",
     "tests/unit/reports/test_siblings.py", "tests/unit/test_oracle_detector.py",
 )  # fmt: skip
-#: Tests that draw numbers and of which none decides by a rounding.
+#: Tests that draw random numbers, none of which is decided by rounding.
 NOT_ROUNDED = {
     "tests/unit/campaign/test_runner.py": "when a campaign is killed",
     "tests/unit/core/test_document.py": "numbers to sort",

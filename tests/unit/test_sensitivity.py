@@ -31,7 +31,7 @@ VARIANTS = (
     "csr_bins", "csr_flow", "csr_merge", "csr_row", "csr_tile", "csr_warp", "cusparse_coo_alg1", "cusparse_coo_alg2",
     "cusparse_csr_alg1", "cusparse_csr_alg2", "cusparse_sell", "sell",
 )  # fmt: skip
-#: Key metrics of which a value alone may be slower by 30 % on a first run, and why.
+#: Key metrics of which a single value may be 30 % slower on a first run, and why.
 NOT_HELD = {
     **dict.fromkeys((("data_loading", "best"), ("snapshot_io", "read"), ("snapshot_io", "write")), "files"),
     **dict.fromkeys((("storage_map", "adaptive"), ("storage_map", "adaptive_over_best")), "files"),
@@ -80,7 +80,7 @@ def test_one_slow_gpu_of_two_fails(program: str) -> None:
     assert {verdict(record, ONE_OF_TWO[program], sensitivity.second) for record in runs} == {FAIL}
 
 
-#: Of the four H100 alone; a PASS needs none of the others.
+#: For the four H100 alone; a PASS does not need the others.
 ALSO = {"nccl": 0.80, "training": 0.70}
 
 
@@ -127,7 +127,7 @@ def test_each_key_metric_that_is_not_held_is_named() -> None:
 
 
 def test_what_is_counted_as_held_fails() -> None:
-    """One value of each metric, its times alone longer."""
+    """One value of each metric, with only its times longer."""
     tried = set()
     for record in sensitivity.runs(["h100-two-v2"]):
         assert record.result is not None

@@ -40,20 +40,20 @@ _WALLTIME_EXCEEDED = -29
 #: Exit statuses with which PBS itself ends a job: OpenPBS, src/include/job.h.
 _EXITS = {
     -1: "its node could not start it", -2: "its node could not start it: the prologue, the user or the folder failed",
-    -3: "its node could not start it, and was to try again", -4: "its node's daemon was started again while it ran",
-    -5: "its node's daemon was started again", -6: "its node's daemon was started again",
-    -7: "it could not be started again", -10: "its user or group is not known on the node", -11: "it was to run again",
+    -3: "its node could not start it, and was to try again", -4: "its node's daemon was restarted while it ran",
+    -5: "its node's daemon was restarted", -6: "its node's daemon was restarted",
+    -7: "it could not be restarted", -10: "its user or group is not known on the node", -11: "it was to be rerun",
     -12: "it was checkpointed and ended", -13: "its password was refused", -14: "another of its nodes failed",
-    -15: "it was to run again from a checkpoint", -16: "a hook of the node refused it",
+    -15: "it was to be rerun from a checkpoint", -16: "a hook of the node refused it",
     -17: "a hook of the node refused it", -18: "a hook put it back into the queue", -19: "a hook ended it",
     -20: "its first node was lost", -21: "a folder of PBS on its node is not safe", -22: "a hook of the node failed",
     -23: "it has no Kerberos credentials", -24: "it used more CPUs than it requested",
-    -25: "it used more CPU time than its CPUs have", -26: "it was over its virtual memory",
-    -27: "it was over its memory", -28: "it was over its CPU time", -30: "its nodes could not join it",
+    -25: "it used more CPU time than its CPUs have", -26: "it exceeded its virtual memory",
+    -27: "it exceeded its memory", -28: "it exceeded its CPU time", -30: "its nodes could not join it",
 }  # fmt: skip
 #: Seconds that a job may wait without a comment before PBS is queried for the reason.
 UNCOMMENTED_S = 60.0
-#: The walltime that PBS shows of a job whose processes run is at most two minutes old.
+#: The walltime that PBS shows for a job with running processes is at most two minutes old.
 UNCOUNTED_S = 300.0
 #: The state of a job that had begun and that a server with history no longer knows.
 _DELETED = "COMPLETED (no longer known to PBS: deleted with its history, as by qdel -x)"
@@ -206,8 +206,8 @@ class Pbs(Batch):
         return "; ".join(str(word) for word in [*words, why] if word)
 
     def _uncounted(self, job: PatientJob) -> str:
-        """That the walltime of a job is not counted any more, although PBS calls it running and its node answers: in
-        OpenPBS from the end of its script, while an epilogue runs.
+        """A note that the walltime of a job is no longer counted, although PBS calls it running and its node answers:
+        in OpenPBS this is so from the end of its script, while an epilogue runs.
         """
         used = self._now(job).get("resources_used")
         counted = seconds(str(used.get("walltime", ""))) if isinstance(used, Mapping) else None
@@ -251,8 +251,8 @@ class Pbs(Batch):
         return job.nodelist or job.pin_nodes or _HOST.findall(" ".join(options))
 
     def _by_nodes(self, job: PatientJob, one: Seen) -> Seen:
-        """A job that waits for nodes: whether enough of those on which it may run are in order, and which are not;
-        assumed if they cannot be queried.
+        """For a job that waits for nodes: whether enough of its possible nodes are in order, and which are not; they
+        count as in order if they cannot be queried.
         """
         try:
             nodes = self._may_run_on(job)

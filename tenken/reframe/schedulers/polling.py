@@ -42,8 +42,8 @@ SETTLED_S = 3.0
 CANCEL_AGAIN_S = 2.0
 #: Seconds that the command of a submission is given after a signal, to print the number of its job.
 SUBMITTING_S = 10.0
-#: Seconds after which a submission without an answer is mentioned, and those beyond its command's time limit, at which
-#: it is killed, and may not end even so.
+#: Seconds after which a submission without an answer is mentioned, and seconds beyond its command's time limit after
+#: which it is killed; it may not end even then.
 SUBMITTING_SAID_S, KILLED_S = 20.0, 30.0
 #: Pauses before the queue is searched for the job of a submission that a signal interrupted, in seconds.
 INTERRUPTED_S = (0.2, 2.0)
@@ -330,7 +330,7 @@ class Follower:
             job._exitcode = seen.exit_code
             job.killed = job.killed or seen.killed or job.cancelled
             job.output_whole = job.output_whole or seen.output_whole
-            # a program ends with an error where a node of it died, before its scheduler has noticed more than that
+            # if a node died, a program may end with an error before the scheduler has noticed more
             more = self.ended(job) if (seen.killed or seen.exit_code) and not job.cancelled else ""
             if more and not seen.killed:
                 job.scheduler_facts["not_in_order"] = more
@@ -587,7 +587,7 @@ def _to_its_end(job: PatientJob, submit: Callable[[], str], limit: float, say: C
     command: the job that it brings into the queue is cancelled by its number. Raises CommandError if it never ends.
     """
     answers: list[str | BaseException] = []
-    over = threading.Event()  # after an interrupted join() Python takes a thread that runs for ended (bpo-45274)
+    over = threading.Event()  # after an interrupted join() Python considers a running thread ended (bpo-45274)
 
     def run() -> None:
         try:

@@ -74,7 +74,7 @@ SLURM = (
     Reason("JobHoldMaxRequeue", _MENDED, _SQUEUE),
     Reason("InactiveLimit", _MENDED, _SQUEUE),
     Reason("FrontEndDown", _MENDED, _SQUEUE),
-    Reason("QOSMax", _RUNS, _SQUEUE + ": other jobs of one's own end"),
+    Reason("QOSMax", _RUNS, _SQUEUE + ": other jobs of the user end"),
     Reason("AssocGrp", _RUNS, _SQUEUE + ": other jobs of the group end"),
 )
 

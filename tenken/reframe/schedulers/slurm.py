@@ -149,8 +149,8 @@ class Slurm(Patient, SlurmJobScheduler):
             elif told is not None:
                 # a controller that was killed has forgotten its last requests
                 said = told.get(number, _FORGOTTEN)
-                # a controller that starts without its state reports jobs as cancelled, by no user, that accounting has
-                # as running
+                # a controller that starts without its state reports jobs as cancelled by no user, while accounting has
+                # them as running
                 found[number] = said if said.ended and said.facts["state"] != "CANCELLED" else _FORGOTTEN
         for job in jobs:
             one = found.get(str(job.jobid))
@@ -213,8 +213,8 @@ class Slurm(Patient, SlurmJobScheduler):
             return None
 
     def _by_nodes(self, job: PatientJob, one: Seen) -> Seen:
-        """A job that waits for nodes: whether enough of those on which it may run are in order, and which are not;
-        assumed if sinfo does not answer.
+        """For a job that waits for nodes: whether enough of its possible nodes are in order, and which are not; they
+        count as in order if sinfo does not answer.
         """
         where = ["-n", ",".join(job.pin_nodes)] if job.pin_nodes else ["-p", str(one.facts.get("partition", ""))]
         table = self._nodes(*where)
@@ -297,7 +297,8 @@ def accounted(table: str) -> dict[str, Seen]:
 
 
 def _unseen(one: Seen, number: int) -> dict[str, str]:
-    """For a job that Slurm could not start because its node lacks the folder of the output; `number`: of its signal."""
+    """For a job that Slurm could not start because its node lacks the folder of the output; `number`: that of its
+    signal."""
     if one.state != "FAILED" or number != _NO_OUTPUT:
         return {}
     return {"unseen": f"Slurm could not open the job's output there (ExitCode 0:{number})"}

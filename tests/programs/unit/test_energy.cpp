@@ -136,7 +136,7 @@ TEST(rapl_packages_are_added_up_and_unrolled) {
         write(root, base + "/name", "package-" + package);
         write(root, base + "/energy_uj", "900000000");
         write(root, base + "/max_energy_range_uj", "1000000000");
-        write(root, base + ":0/energy_uj", "5");  // its cores are no package
+        write(root, base + ":0/energy_uj", "5");  // its cores are not a package
     }
     tenken::HostEnergy host(root);
     CHECK_EQUAL(host.source(), "RAPL package-0 + package-1");

@@ -72,7 +72,7 @@ TEST(the_mount_of_a_path_is_the_nearest_one_above) {
     CHECK_EQUAL(file_io::find_mount(mounts, "/workshop/x")->source, "/dev/sdb");
     CHECK_EQUAL(file_io::find_mount(mounts, "/works")->file_system, "ext4");
     CHECK(!file_io::find_mount("", "/work"));
-    // in a chroot the root is no mount: its type is known, and nothing is stated as an empty text
+    // in a chroot the root is not a mount: its type is known, and nothing is stated as an empty text
     CHECK_EQUAL(file_io::unlisted_mount(0xEF53).file_system, "ext4");
     CHECK_EQUAL(file_io::unlisted_mount(0x01021994).file_system, "tmpfs");
     CHECK_EQUAL(file_io::unlisted_mount(1).file_system, "unknown");

@@ -14,7 +14,7 @@
 
 namespace {
 
-/// A folder for locks of our own, during a test.
+/// Our own folder for locks, during a test.
 class LockFolder {
   public:
     LockFolder() {

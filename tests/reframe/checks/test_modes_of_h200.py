@@ -21,7 +21,7 @@ def test_no_healthy_run_of_any_mode_fails() -> None:
 
 
 def test_a_record_is_judged_by_its_own_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a third-party program: neither by that of the record read last, nor does it need one in memory."""
+    """A record of a third-party program uses neither the declaration of the record read last nor one in memory."""
     found = [r for r in kept.modes() if "Dali" in r.check]
     (other,) = {r.request.declared["program"] for r in found if r.request and r.check.startswith("DataLoadingDaliCpu")}
     monkeypatch.setattr(catalogue, "_declared", {})

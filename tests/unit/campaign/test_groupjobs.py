@@ -206,7 +206,7 @@ def test_the_job_of_a_meeting_that_died_is_told_of_each_pair(tmp_path):
     rounds = tournament.plan({node: f"s{i // 8}" for i, node in enumerate(NODES)})
     made, _ = players(tmp_path, Pairs(dies={"1"}))
     answers = made.play(rounds[0])
-    assert {a.why for a in answers if a.bandwidth is None} == {"its job ended before it"}
+    assert {a.why for a in answers if a.bandwidth is None} == {"its job ended first"}
     assert any(a.bandwidth for a in answers)
 
 

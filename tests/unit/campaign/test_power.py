@@ -128,7 +128,7 @@ def test_what_a_node_draws_during_the_check_decides_its_clause(tmp_path, loaded,
 
 @pytest.mark.parametrize("watts", [
     [12000.0] * 6 + [9000.0, 9001.0],  # the readings ended: two are not enough
-    [9000.0] * 18,  # a sensor that stands still: INVALID
+    [9000.0] * 18,  # a sensor whose value never changes: INVALID
     [],
 ])  # fmt: skip
 def test_without_readings_the_clause_is_not_tested(tmp_path, watts):

@@ -360,7 +360,7 @@ def test_members_that_are_no_links_are_named_and_an_empty_slot_is_no_fault(serve
     server.of["/T7"] = {"Fans": [{"Name": "F7", "Status": {"State": "Absent", "Health": "Critical"}}, ok(Name="F8")]}
     found = server.read()
     assert (found.items, found.faults) == ({"fans": "2 x present"}, [])
-    assert "2 members that are no links" in found.error
+    assert "2 members that are not links" in found.error
 
 
 def supply(name, **status):
@@ -370,7 +370,7 @@ def supply(name, **status):
 @pytest.mark.parametrize(
     ("supplies", "count", "faults"),
     [
-        # whole members in the collection, also beside links
+        # whole members in the collection, also next to links
         ([supply(f"PSU {i}", State="Enabled", Health="OK") for i in range(4)], 4, []),
         ([supply("PSU 0", State="Enabled", Health="OK"), member("/psu9"), supply("PSU 2", Health="Critical")], 3,
          ["power supply PSU 2: health Critical"]),

@@ -180,7 +180,7 @@ def test_kill_9_two_hundred_times_loses_and_damages_nothing(tmp_path):
     outcome = kills.kill(tmp_path, 200, seed=9)
     assert (outcome.kills, outcome.lost, outcome.damaged) == (200, (), ())
     assert outcome.read >= outcome.announced >= 100, "in every second round each has announced one"
-    # the next session finds what a kill kept from its name, and nothing else differs
+    # the next session finds the file that a kill left unnamed, and nothing else differs
     late = {note.partition(":")[0] for note in verify.check(tmp_path).notes}
     archive.begin_session(tmp_path, "20261122T000000Z-abcdef", [])
     found = verify.check(tmp_path)

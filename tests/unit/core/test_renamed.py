@@ -20,8 +20,8 @@ from tests.support import kept
 
 SOURCES = ROOT / "src"
 CATALOGUE = load_catalogue()
-#: Names of options under which figures of our own and of third-party programs are stored; `ranks` of the latter is no
-#: option.
+#: Names of options under which figures of our own and of third-party programs are stored; `ranks` of the latter is not
+#: an option.
 OF_FOREIGN = {"implementation", "ranks"}
 OPTION = re.compile(r"\.(?:integer|bytes|real|choice|text|flag)\(([^,]*),")
 FORMER = re.compile(r'former_name\(\s*"([a-z0-9-]+)",\s*"([a-z0-9-]+)"')

@@ -18,7 +18,7 @@ from tools import release
 
 KEPT = sorted((ROOT / "tests" / "data" / "schemas").glob("result-*.json"))
 NOW = json.loads((ROOT / "tenken" / "model" / "result.schema.json").read_text(encoding="utf-8"))
-#: Of version 1, with every keyword that a schema may use.
+#: A result of version 1, with every keyword that a schema may use.
 OLD = json.loads((KEPT[0].parent / "result-0.2.0.json").read_text(encoding="utf-8"))
 
 

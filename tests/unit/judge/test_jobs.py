@@ -177,12 +177,12 @@ def _outputs() -> dict[str, tuple[str, str]]:
         ("no time of the command's begin", without_time(whole, "RUN begin"), "no time of TENKEN-RUN begin"),
         ("no time of the command's end", without_time(whole, "RUN end"), "no time of TENKEN-RUN end"),
         ("the command's lines are gone", without_lines(whole, "RUN"), "no TENKEN-RUN lines"),
-        ("a rank is started behind the end mark", whole + "TENKEN-RANK host=node1\n", "behind the end mark"),
-        ("a command ends behind the end mark", whole + whole.splitlines(keepends=True)[-2], "behind the end mark"),
+        ("a rank is started after the end mark", whole + "TENKEN-RANK host=node1\n", "after the end mark"),
+        ("a command ends after the end mark", whole + whole.splitlines(keepends=True)[-2], "after the end mark"),
         (
             "a module prints the end mark",
             whole.replace("TENKEN-RUN begin", mark + "TENKEN-RUN begin", 1),
-            "behind|differ",
+            "after the end mark|differ",
         ),
         (
             "a module prints another end mark",
@@ -192,7 +192,7 @@ def _outputs() -> dict[str, tuple[str, str]]:
         (
             "a module prints the end mark, and the job dies",
             output(run, end=False).replace("TENKEN-RUN begin", mark + "TENKEN-RUN begin", 1),
-            "no end mark|behind",
+            "no end mark|after the end mark",
         ),
         ("zero bytes in the end mark", whole.replace("status=0 nodes", "status=\00 nodes"), "no end mark"),
         ("zero bytes before the end mark", cut + "\0\0" + mark, "no end mark"),

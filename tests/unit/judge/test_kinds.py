@@ -81,7 +81,7 @@ def test_a_floor_that_is_higher_than_the_interval_stays_the_criterion() -> None:
 
 
 def test_the_bound_is_that_of_a_prediction_interval() -> None:
-    """Of two degrees t is (2 P - 1) / sqrt(2 P (1 - P)): 223.6 for a chance of 1e-5."""
+    """For two degrees of freedom t is (2 P - 1) / sqrt(2 P (1 - P)): 223.6 for a chance of 1e-5."""
     t = (1 - 2e-5) / (2 * 1e-5 * (1 - 1e-5)) ** 0.5
     assert Known("x", ((1001.0, 1000.0), (999.0,)), 1).bound == pytest.approx(1000 - t * (4 / 3) ** 0.5, rel=1e-6)
     assert Known("x", ((100.0, 100.0), (100.0,)), 1).bound == 98.0  # never closer than 2 %
@@ -171,7 +171,7 @@ def test_what_cannot_be_added_has_one_line(words: tuple[str, ...], says: str, tm
         ("kinds: 3\n", "kinds is not a map of GPUs"),
         ("kinds: {a: [{site: b}]}\n", "expected a list of {site, date, figures}, each site once"),
         ("kinds: {a: [{site: b, date: c, figures: {d: {unit: e, machines: [[0]]}}}]}\n", "values above 0"),
-        ("kinds: {a: [{site: b, date: c, figures: {d: {unit: e, machines: []}}}]}\n", "one list a machine"),
+        ("kinds: {a: [{site: b, date: c, figures: {d: {unit: e, machines: []}}}]}\n", "one list per machine"),
     ],
 )
 def test_a_file_that_is_wrong_is_refused_with_its_line(text: str, says: str, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 """Faults of hardware, driver, launcher, operator and program, each planted in a kept run and named by its refusal; and
-reports of healthy machines that are no fault."""
+reports of healthy machines that are not faults."""
 
 from __future__ import annotations
 

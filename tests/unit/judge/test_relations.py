@@ -55,7 +55,7 @@ def test_one_link_down_in_one_direction_is_enough() -> None:
     [(18, "PASS"), (17, "FAIL"), (0, "FAIL"), (None, "PASS"), ("18", "FAIL"), (True, "FAIL"), (18.0, "FAIL")],
 )
 def test_the_count_is_data_and_no_sentence_is_read_for_it(count: object, expected: str) -> None:
-    """null: not reported by the driver. Anything but a whole number is no count, whatever the sentence contains."""
+    """null: not reported by the driver. Anything but a whole number is not a count, whatever the sentence contains."""
     for text in ("18 x NVLink through a switch", "all of them"):
         raw = linked(text)
         for start, end in BOTH:

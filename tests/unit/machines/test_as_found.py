@@ -383,7 +383,7 @@ HYBRID = [[2 * core, 2 * core + 1] for core in range(8)] + [[cpu] for cpu in ran
 @pytest.mark.parametrize(
     ("cores", "packages", "listed", "number", "seen"),
     [
-        # POWER: four or eight threads, numbers with gaps, packages 0 and 8, or none that a hypervisor tells
+        # POWER: four or eight threads, numbers with gaps, packages 0 and 8, or none that a hypervisor reports
         (smt(16, 4), lambda core: 0, True, lambda core: 4 * core, (1, 16, 4)),
         (smt(44, 4), lambda core: 0 if core < 22 else 8, True, lambda core: 8 * core + 2048 * (core > 21), (2, 44, 4)),
         (smt(20, 8), lambda core: -1, False, lambda core: 8 * core, (1, 20, 8)),

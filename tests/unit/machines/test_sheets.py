@@ -194,7 +194,7 @@ CACHES = {
     "EPYC-9355": (8, 32),
 }  # fmt: skip
 #: Cores of a socket in published descriptions of machines and in outputs of lscpu, where they are neither slices nor
-#: in the name that the processor tells.
+#: in the name that the processor reports.
 CORES_TOLD = {
     "Xeon-8268": 24, "Xeon-8260": 24, "Xeon-8468": 48, "Xeon-8460Yplus": 40, "Xeon-8558": 48, "Xeon-8570": 56,
     "Xeon-6980P": 128, "Grace-72": 72, "Grace-72-480GB": 72, "Tegra-Orin": 12, "Tegra-Xavier": 8, "Tegra-X2": 6,
@@ -228,7 +228,8 @@ L2_ALONE = {"H20"}
 #: GB/s of all NVLinks of a GPU in both directions, as printed: by kind, and for GPUs joined by bridges.
 LINKS_GBS = {"NVLink1": 160, "NVLink2": 300, "NVLink3": 600, "NVLink4": 900, "NVLink5": 1800}
 BRIDGED_GBS = {"H100-PCIe-80GB": 600, "H100-NVL-94GB": 600}
-#: MiB that a driver or the kernel tells, where the name of the sheet has no size: some is kept for ECC or the firmware.
+#: MiB that a driver or the kernel reports, where the name of the sheet has no size: some is kept for ECC or the
+#: firmware.
 MEMORY_MIB = {"K40": 11519, "Jetson-TX2": 7846, "Jetson-AGX-Orin": 62841}
 GIB_ALONE = {"Jetson-AGX-Thor", "Jetson-AGX-Xavier"}
 
@@ -429,7 +430,7 @@ def test_the_reason_must_be_there(tmp_path: Path):
         hardware.load(tmp_path / "hardware.yaml", cache_folder=None)
 
 
-#: Shares that rest on runs of which no page was found.
+#: Shares based on runs for which no page was found.
 UNTRACED = {"GDDR6X", "LPDDR4", "LPDDR4x", "NVLink3", "NVLink5"}
 
 

@@ -411,7 +411,7 @@ IOR = kept("ior-two-tests")
 
 
 def test_ior_gives_every_repetition_of_all_tasks_together() -> None:
-    """64 MiB in 0.183126 s are 0.36647 GB/s; the verified read is no sample."""
+    """64 MiB in 0.183126 s are 0.36647 GB/s; the verified read is not a sample."""
     found = ior.parse(IOR)
     assert (found.version, found.nodes, found.tasks, found.bytes) == ("4.1.0+dev", 1, 4, 67108864)
     assert found.write == pytest.approx((0.36647, 0.57840, 1.19856), rel=1e-4)

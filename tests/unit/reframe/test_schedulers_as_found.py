@@ -807,7 +807,7 @@ def test_options_that_would_replace_the_nodes_are_refused_by_name(tmp_path: Path
     ],
 )  # fmt: skip
 def test_an_array_is_refused(back_end: Any, option: str, refused: bool) -> None:
-    """Its jobs wrote over each other's output, on several nodes at once."""
+    """Its jobs overwrote each other's output, on several nodes at once."""
     with pytest.raises(JobSchedulerError, match="makes an array") if refused else contextlib.nullcontext():
         back_end.__new__(back_end).refuse_an_array(["-q gpu", option])
 
@@ -815,7 +815,7 @@ def test_an_array_is_refused(back_end: Any, option: str, refused: bool) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "state"),
     [
-        # 35: ended, 153: unknown; both with a sentence that is no JSON
+        # 35: ended, 153: unknown; both with a sentence that is not JSON
         ("echo 'qstat: 53.s Job has finished, use -x or -H to obtain historical job information' >&2; exit 35",
          """echo '{"Jobs":{"53.s":{"job_state":"F","Exit_status":271,"exec_host":"n2/0*4"}}}'""", "CANCELLED"),
         ("echo '{'; echo '}'; echo 'qstat: Unknown Job Id 53.s' >&2; exit 153",

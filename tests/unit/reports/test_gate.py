@@ -67,7 +67,7 @@ def test_a_history_that_is_too_short_says_the_least_count(tmp_path: Path) -> Non
     fill(tmp_path / "a", 5)
     code, found = run(tmp_path / "a")
     assert code == 3
-    assert found["incomplete"] == ["m: no series was judged: each is from its 30th night on (available: 5)"]
+    assert found["incomplete"] == ["m: no series was judged: each is judged from its 30th night on (available: 5)"]
 
 
 def test_quiet_missing_void_old_and_refused(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 The archive is written once, with the faults of the table; the mornings of MORNINGS are judged and mailed with the
 commands of a night of examples/nightly. The table contains the line that is first reported on each night, and its
-words; some sizes and nights were set to the results of the first run, each earlier or of the same meaning.
+words; some sizes and nights were set to the results of the first run, each of them earlier or equivalent.
 """
 
 from __future__ import annotations

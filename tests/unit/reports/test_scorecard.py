@@ -84,7 +84,7 @@ def test_a_void_measurement_is_no_figure_that_passed(tmp_path):
 
 
 def test_a_value_that_met_its_bound_in_a_failed_check_is_told_so(tmp_path):
-    """MPI at 80 % of its limit stood as FAIL because two of four GPUs were missing."""
+    """MPI at 80 % of its limit was shown as FAIL because two of four GPUs were missing."""
     finding = builder.finding("FAIL", "nid001", "nid001: 2 GPUs found; expected 4")
     loaded, rows, found = of(tmp_path, [triad([4400.0], "FAIL", findings=[finding])])
     assert [(one.verdict, one.met) for one in found] == [("FAIL", True)]

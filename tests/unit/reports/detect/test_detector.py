@@ -551,7 +551,7 @@ def test_a_change_that_lasts_is_dated_to_its_first_value_whatever_its_last():
 
 @pytest.mark.parametrize("share", [0.4, 0.5])
 def test_modes_that_lie_far_apart_are_ordinary(share):
-    """A metric that is often 0: many of the first values are in one mode, and the rest are no outliers."""
+    """A metric that is often 0: many of the first values are in one mode, and the rest are not outliers."""
     rng = np.random.default_rng(33)
     values = 1000 * np.exp(rng.normal(0, 0.01, (50, 160)))
     values[rng.random((50, 160)) < share] = 0.0
