@@ -40,7 +40,7 @@ TOOLS = ("setuptools", "pip")
 #: The extra `build`, part of every kit: nothing runs without it on a machine without cmake.
 BUILDERS = ("cmake", "ninja")
 
-#: CUDA release whose compiler a kit for drivers of that major version contains.
+#: The CUDA release whose compiler goes into a kit for drivers of that major version.
 CUDA_RELEASE = {"12": "12.4", "13": "13.0"}
 
 #: NVSHMEM's bitcode is for compilers other than nvcc and makes up three quarters of the wheel.

@@ -6,7 +6,7 @@
 
 A floor, a reference or a model counts if the kept value meets it and the same value made 30 % worse misses it; so does
 a comparison with another value of the same run (`relations.of`). A ceiling never counts. The first lines give the share
-over all of ARCHIVE's values, and per class; the table lists each metric with values without a criterion, and why no
+over all of ARCHIVE's values, and per class. The table lists each metric with values without a criterion, and why no
 reference was made from them (`tools.references`, over everything that is given).
 
 --reasons: each key metric of each program with its criterion, or the reason why it has none and its scatter.
@@ -174,7 +174,7 @@ def _rest(what: str, values: Sequence[Held], why: Mapping[str, Counter[str]]) ->
 
 
 def _refusals(refused: Counter[str]) -> dict[str, Counter[str]]:
-    """Reasons why values are no reference, by metric."""
+    """Reasons why values are not references, by metric."""
     why: dict[str, Counter[str]] = defaultdict(Counter)
     for text, count in refused.items():
         shown, _, reason = text.partition(": ")

@@ -159,7 +159,7 @@ Margins = dict[tuple[str, str], dict[str, float]]
 
 
 def margins(kept: Iterable[Record]) -> Margins:
-    """Of the programs that set the floors."""
+    """Margins of the programs that set the floors."""
     found: Margins = {}
     for record in kept:
         result = record.result
@@ -230,7 +230,7 @@ def misses(metric: MetricValue, judged: JudgedMetric) -> bool:
 
 
 def counted(kept: Iterable[Record]) -> tuple[Counts, Counts]:
-    """Of values of GPUs: those with a physical limit, and those of key metrics."""
+    """Counts of GPU values with a physical limit, and of those of key metrics."""
     limited: Counts = {}
     keys: Counts = {}
     for record in kept:

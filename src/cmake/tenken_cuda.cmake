@@ -7,7 +7,7 @@ if(NOT CMAKE_CUDA_COMPILER)
     set(CMAKE_CUDA_COMPILER $ENV{CUDACXX})
   endif()
 endif()
-# System files name the compiler (`cuda: nvcc`); the PATH of root often has the folder of the toolkit, that of a user not.
+# System files name the compiler (`cuda: nvcc`); root's PATH often has the folder of the toolkit, a user's does not.
 if(NOT CMAKE_CUDA_COMPILER MATCHES "/")
   find_program(TENKEN_NVCC ${CMAKE_CUDA_COMPILER}
     HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
@@ -77,7 +77,7 @@ set(TENKEN_CUDA_OPTIMIZATION "-O3" CACHE STRING "how nvcc optimizes")
 set(CMAKE_CUDA_FLAGS_RELEASE "${TENKEN_CUDA_OPTIMIZATION}")
 set(cuda_flags "SHELL:-Xcompiler=-Wall,-Wextra")
 if(OpenMP_CXX_FOUND)
-  # Host templates with OpenMP in them mean the same in every source file, or linking takes either.
+  # Host templates that contain OpenMP must mean the same in every source file; otherwise linking picks either.
   list(APPEND cuda_flags "SHELL:-Xcompiler=${OpenMP_CXX_FLAGS}")
 else()
   list(APPEND cuda_flags "SHELL:-Xcompiler=-Wno-unknown-pragmas")

@@ -23,7 +23,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   if(NOT TENKEN_OPENACC_WITH_OPENMP)
     set(TENKEN_OPENACC_COMPILE -fno-openmp -Wno-unknown-pragmas -fno-stack-protector)
     set(TENKEN_OPENACC_LINK -no-pie)
-    # Ubuntu's gcc turns a protection on that the back end's compiler refuses; gcc 7 does not know it.
+    # Ubuntu's gcc turns on a protection that the back end's compiler refuses; gcc 7 does not know it.
     include(CheckCXXCompilerFlag)
     check_cxx_compiler_flag(-fcf-protection=none TENKEN_OPENACC_WITH_CF_PROTECTION)
     if(TENKEN_OPENACC_WITH_CF_PROTECTION)
@@ -40,7 +40,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       set(CMAKE_REQUIRED_FLAGS ${TENKEN_OPENACC_FLAGS} ${TENKEN_OPENACC_COMPILE} ${TENKEN_OPENACC_LINK}
                                ${tenken_openacc_target})
       list(JOIN CMAKE_REQUIRED_FLAGS " " CMAKE_REQUIRED_FLAGS)
-      unset(TENKEN_OPENACC_LINKS_FOR_${target} CACHE)  # another ptxas may be on PATH since
+      unset(TENKEN_OPENACC_LINKS_FOR_${target} CACHE)  # another ptxas may be on PATH by now
       check_cxx_source_compiles("${tenken_openacc_loop}" TENKEN_OPENACC_LINKS_FOR_${target})
       unset(CMAKE_REQUIRED_FLAGS)
       if(TENKEN_OPENACC_LINKS_FOR_${target})

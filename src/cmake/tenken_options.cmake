@@ -45,7 +45,8 @@ endif()
 
 if(TENKEN_MPI)
   find_package(MPI REQUIRED COMPONENTS CXX)
-  # All programs are linked with Threads: without this one option a source without MPI is the same object in both builds.
+  # All programs are linked with Threads: apart from this option, a source without MPI gives the same object in both
+  # builds.
   get_target_property(mpi_options MPI::MPI_CXX INTERFACE_COMPILE_OPTIONS)
   if(mpi_options)
     string(REGEX REPLACE "[^;]*-pthread" "" mpi_options "${mpi_options}")

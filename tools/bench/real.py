@@ -56,7 +56,7 @@ def dense(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def clean_steps(costs: np.ndarray) -> list[Step]:
-    """Clean steps in costs (series, entries), logarithms of which more is worse; the first of overlapping ones."""
+    """Clean steps in costs (series, entries), logarithms where more is worse; the first of overlapping ones."""
     out = []
     for series, row in enumerate(costs):
         own, columns = dense(row)

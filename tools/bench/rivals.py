@@ -90,7 +90,7 @@ def oracle(family_name: str, step: float, slope: float) -> Evidence:
 
     No detector that has to learn can do better at the same false rate (Moustakides 1986, for a step in independent
     noise). For the autocorrelated family the likelihood is that of the innovations. For the held-out family the
-    autocorrelation is left out, so it is no bound there.
+    autocorrelation is left out, so it is not a bound there.
     """
     family = FAMILIES[family_name]
     memory, deviation = (0.5, 0.01) if family_name == "ar" else (0.0, np.nan)

@@ -25,8 +25,7 @@ class MutantError(Exception):
 class Mutant:
     """`old`, which occurs exactly once in `file`, is replaced by `new`; one of `tests` (pytest's names) must then fail.
 
-    `build`: the programs that these tests run, for a file that is part of many; otherwise everything that changes is
-    built."""
+    `build`: the programs that these tests run, if many use the file; otherwise everything that changes is built."""
 
     name: str
     group: str

@@ -1,6 +1,6 @@
 // Floating-point formats narrower than single precision: rounding, encoding and decoding by their definition
-// (IEEE 754 binary16; bfloat16; OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0),
-// the same on host and GPU, so that the host's emulation and a GPU use identical numbers.
+// (IEEE 754 binary16; bfloat16; OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0).
+// They are the same on host and GPU, so the host's emulation and a GPU use identical numbers.
 #pragma once
 
 #include <math.h>  // the names without std:: also compile for the GPU

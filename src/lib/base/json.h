@@ -57,7 +57,7 @@ class Json {
 
     bool is_null() const { return type_ == Type::null; }
 
-    /// Of an object, for people: "element 5, value 3, expected 4".
+    /// Text of an object, for people: "element 5, value 3, expected 4".
     std::string listed() const;
     /// The text, without any space.
     std::string dump() const;

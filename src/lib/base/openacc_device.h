@@ -26,7 +26,7 @@ inline std::uint64_t openacc_free_bytes() {
     return free > 0 ? free : std::numeric_limits<std::uint64_t>::max();
 }
 
-/// States in the document where the loops were executed, and that no GPU was observed: the runtime chooses
+/// States in the document where the loops were executed, and that no GPU was monitored: the runtime chooses
 /// it, and OpenACC names neither its PCI address nor its UUID.
 inline void describe_openacc(Document& document) {
     document.path("openacc_device", openacc_is_on_host() ? "host" : "device");

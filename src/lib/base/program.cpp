@@ -141,7 +141,7 @@ void write(std::unique_ptr<DocumentFile>& file, Document& document, const Machin
 
 std::vector<FaultKind> rank_faults(bool with_exception) {
     std::vector<FaultKind> kinds = {
-        {"rank-kill", "the last rank ends itself by SIGKILL in the middle", "die", "kill"},
+        {"rank-kill", "the last rank kills itself by SIGKILL in the middle", "die", "kill"},
         {"rank-stop", "the last rank stops itself by SIGSTOP in the middle", "die", "stop"}};
     if (with_exception) {
         kinds.push_back(

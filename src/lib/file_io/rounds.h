@@ -31,7 +31,7 @@ constexpr double surely = 0.00005;
 /// Whether the median of the samples is below the bound with confidence.
 bool surely_below(const std::vector<double>& samples, double bound);
 
-/// The other's seconds over the one's, round by round, as long as both have rounds; above 1 the one is
+/// Seconds of `other` over those of `one`, round by round, as long as both have rounds; above 1 `one` is
 /// faster.
 std::vector<double> pair_ratios(const std::vector<double>& one, const std::vector<double>& other);
 
@@ -116,7 +116,7 @@ struct Pair {
     std::size_t other;
 };
 /// Makes further rounds of undecided pairs, the two of a pair always adjacent, until the median of the
-/// other's seconds over the one's is known to be above or below the bound, or the limit is reached. The
+/// second's seconds over the first's is known to be above or below the bound, or the limit is reached. The
 /// remaining time goes to the pair on which the least was spent so far, so that slow pairs leave as much to
 /// fast ones.
 /// @param times of all configurations; new measurements are added
@@ -127,7 +127,7 @@ std::vector<Pair> decide_pairs(Times& times, const std::vector<Pair>& pairs, dou
 /// Compares a configuration with the best of several, round by round, without the bias of selecting the
 /// lowest of many medians: in odd rounds the best is the one with the lowest median of the even ones, and
 /// vice versa. Above 1: the configuration is faster.
-/// @param one seconds by round; @param others the same for each rival; those with fewer rounds than the one
+/// @param one seconds by round; @param others the same for each rival; those with fewer rounds than `one`
 /// have lost, and count only if all have
 /// @return a ratio for each round
 /// @throws std::invalid_argument if there are fewer than two rounds, or no rival

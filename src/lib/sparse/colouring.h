@@ -71,7 +71,7 @@ SPARSE_EVERYWHERE inline int first_fit(const Graph& graph, int row, const Colour
 
 namespace detail {
 
-/// Counts the rows on which each row depends: its neighbours with a lower number. Those without dependences
+/// Counts the rows on which each row depends: its neighbours with a lower number. Those without dependencies
 /// are the first level set.
 template <typename Graph>
 struct CountWaiting {

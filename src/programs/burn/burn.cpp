@@ -185,9 +185,8 @@ class Burn : public tenken::Program {
 
     std::string name() const override { return "burn"; }
     std::string purpose() const override {
-        return "Load for hours in phases that stress differently, with every result checked: what is wrong, "
-               "where, "
-               "and whether it is wrong again.";
+        return "Hours of load in phases that stress different parts, with every result checked: reports "
+               "what is wrong, where, and whether it is wrong again.";
     }
 
     void options(tenken::Arguments& arguments) override {
@@ -202,7 +201,7 @@ class Burn : public tenken::Program {
             "how long each phase runs before the next; 0: a third of the seconds over the number of "
             "phases, at most 30");
         arguments.real("memory-share", memory_share_, "1", 0.01, 0.99,
-                       "of the free memory of a GPU, at most");
+                       "share of a GPU's free memory, at most");
         arguments.bytes("host-bytes", host_bytes_, 16 << 20, std::uint64_t{1} << 50, "memory of the host");
         arguments.integer("host-order", host_order_, 128, 16384,
                           "order of the products on the host, a multiple of 128");
@@ -211,18 +210,20 @@ class Burn : public tenken::Program {
                        "power steps of all GPUs at the same time, instead of one after another");
         arguments.integer("seed", seed_, 0, std::int64_t{1} << 40, "of all data");
         arguments.real("compare-seconds", compare_seconds_, "s", 0, 60,
-                       "of each turn of products with checking and without; 0: no turns");
-        arguments.real("heat-seconds", heat_seconds_, "s", 0, 3600, "before the power is measured");
+                       "duration of each turn of products with and without checking; 0: no turns");
+        arguments.real("heat-seconds", heat_seconds_, "s", 0, 3600,
+                       "duration of load before power is measured");
         arguments.real("power-seconds", power_seconds_, "s", 0, 3600,
-                       "over which the mean power is measured; 0: not");
-        arguments.text("hot-phase", hot_phase_, "PHASE", "in which the power is measured");
+                       "duration over which the mean power is measured; 0: none");
+        arguments.text("hot-phase", hot_phase_, "PHASE", "phase in which the power is measured");
         arguments.integer(
             "injections", injections_, 0, 1000000,
-            "inject at least that many faults of each class into each phase and count those found, instead "
+            "inject at least this many faults of each class into each phase and count those found, instead "
             "of the rounds; 0: none");
         arguments.real("silent-seconds", silent_seconds_, "s", 0.1, 3600,
-                       "without a sign of life a GPU is hung");
-        arguments.real("report-seconds", report_seconds_, "s", 0, 3600, "between lines of progress; 0: none");
+                       "time without a sign of life after which a GPU counts as hung");
+        arguments.real("report-seconds", report_seconds_, "s", 0, 3600,
+                       "interval between lines of progress; 0: none");
         arguments.text("progress", progress_file_, "FILE",
                        "written after each round; where it exists the run continues after its last round, "
                        "with its seconds "
@@ -449,8 +450,9 @@ class Burn : public tenken::Program {
             for (int turn = 0; turn < 2 * turns; ++turn) {
                 How how;
                 how.seconds = compare_seconds_;
-                how.number = 3;  // numbers as in visit 0 with, without, without, with verification: a drift
-                // affects both equally
+                // numbers as in visit 0; with, without, without, with verification: a drift affects both
+                // equally
+                how.number = 3;
                 how.checked = turn % 4 == 0 || turn % 4 == 3;
                 how.beat = beats_of(index, phase->name);
                 const Visit done = places_[index]->visit(*phase, how);
@@ -478,8 +480,8 @@ class Burn : public tenken::Program {
     void study(std::size_t index) {
         Place& place = *places_[index];
         for (const Phase& phase : chosen_) {
-            // power steps use products of the own kernel; copies between GPUs are verified like those to the
-            // host
+            // power steps use products of this program's kernel; copies between GPUs are verified like those
+            // to the host
             if (phase.together || phase.kind == Kind::steps || !place.why_not(phase).empty()) continue;
             for (const Fault fault : faults_in(phase.kind, phase.pattern == Pattern::walking)) {
                 const Study done =

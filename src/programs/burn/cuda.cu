@@ -216,7 +216,8 @@ class CudaExec {
         }
     }
 
-    /// Whether this fault acts within the sums of the own kernel. Its units are then the kernel's tiles.
+    /// Whether this fault acts within the sums of this program's kernel. Its units are then the kernel's
+    /// tiles.
     bool real_faults(const Phase& phase, Fault fault, Units& units) const {
         if (!phase.own ||
             (fault != Fault::accumulator_bit && fault != Fault::stuck_sm && fault != Fault::stuck_operand))

@@ -47,12 +47,11 @@ void DataLoading::options(tenken::Arguments& arguments) {
     arguments.integer("epochs", epochs_, 1, 1000, "epochs per repetition, each reshuffled");
     arguments.real(
         "step-ms", step_ms_, "ms", 0, 60000,
-        "time of a step without waiting; its checksums are part of it, and take longer where it is "
-        "shorter");
+        "time of a step without waiting; its checksums are part of it, and prolong it if they take longer");
     arguments.integer("threads", threads_, 0, 1024,
                       "maximum number of threads per method; 0: those of OpenMP, at most 16");
     arguments.flag("in-order", in_order_, "samples are not shuffled");
-    arguments.flag("cold", cold_, "files are not in the page cache; with --epochs 1 alone");
+    arguments.flag("cold", cold_, "read files that are not in the page cache; only with --epochs 1");
     arguments.real("seconds", seconds_, "s", 0, 3600,
                    "maximum time for each kind, all methods together; at least 3 rounds are made");
     gpu_options(arguments);

@@ -18,7 +18,7 @@ constexpr double rest_seconds = 0.3;
 /// For a single algorithm: the power limiter oscillates with a period of a second. Runs with a shorter
 /// sustained phase belong to mode quick, in which the algorithm is chosen from one stretch each.
 constexpr double minimum_stretch = 0.8;
-/// With random data, before values count as sustained; with zeros, on a GPU that is already hot.
+/// Seconds before values count as sustained: with random data, and with zeros on a GPU that is already hot.
 constexpr double first_second = 1.0;
 constexpr double first_of_zeros = 0.3;
 
@@ -51,10 +51,10 @@ class Gemm : public tenken::Program {
         arguments.real("sustained-seconds", sustained_seconds_, "s", 0.05, 600,
                        "how long to compute after the first second");
         arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
-                       "how long the pass for energy is, 2 at least for a figure; 0: none");
+                       "duration of the energy pass, at least 2 for a value; 0: none");
         arguments.choice("algorithms", algorithms_, {"all", "first"},
-                         "which of the library's: the fastest of all, or its first proposal, for a check of "
-                         "seconds");
+                         "which of the library's algorithms: the fastest, or its first proposal, for a check "
+                         "within seconds");
         for (const auto& family : families_) family->options(arguments);
     }
 

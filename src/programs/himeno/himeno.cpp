@@ -108,7 +108,7 @@ class Himeno : public tenken::Program {
         arguments.choice(
             "data", data_, {"varied", "official"},
             "contents of the arrays in the timed part: numbers that differ from cell to cell, or the "
-            "benchmark's constants, of which many are 0; the verification takes the former");
+            "benchmark's constants, of which many are 0; verification uses the former");
         if (!gpu_) return;
         arguments.heading("back end cuda");
         arguments.text(

@@ -21,7 +21,7 @@ struct GpuChoices {
 /// Bytes on the GPU for the matrix and all buffers.
 std::uint64_t gpu_bytes(const Layout& layout);
 
-/// @param communicator may be null with one rank; it must exist as long
+/// @param communicator may be null with one rank; it must exist as long as the engine
 std::unique_ptr<Engine> make_gpu_engine(const Layout& layout, const GpuChoices& choices,
                                         Communicator* communicator);
 

@@ -10,10 +10,9 @@ class HostBackend : public tenken::HostRankBackend<Backend> {
   public:
     void options(tenken::Arguments& arguments) override {
         arguments.heading("options of --backend host");
-        arguments.choice(
-            "algorithm", algorithm_, {"auto", "lapack", "blocks"},
-            "the whole by LAPACK, or the algorithm of the GPUs with panels by LAPACK; auto: LAPACK "
-            "where there is one process");
+        arguments.choice("algorithm", algorithm_, {"auto", "lapack", "blocks"},
+                         "the whole by LAPACK, or by the GPU algorithm with panels by LAPACK; auto: LAPACK "
+                         "if there is one process");
     }
 
     void prepare(const tenken::Arguments& arguments, Ranks& ranks) override {

@@ -366,7 +366,7 @@ class Hpl : public lu::Solver<Backend> {
     }
 
     /// Products before a further repetition, so that all begin in the state of the first. At its power limit
-    /// a GPU raises its clock while a solution is checked. Of three repetitions of 0.6 s on H200 the best was
+    /// a GPU raises its clock while a solution is checked. In three repetitions of 0.6 s on H200 the best was
     /// 1.0 to 5.2 % above the median (24 runs); with 0.5 s of products before each, 0.6 %.
     void keep_warm(Engine& engine, double heat) {
         ranks_.alive("warming up");

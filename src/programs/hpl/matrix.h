@@ -12,8 +12,8 @@
 namespace hpl {
 
 /// Element (i, j) of [A | b], uniform in [-0.5, 0.5): number j * 2^32 + i of the SplitMix64 sequence of the
-/// seed (Steele, Lea and Flood 2014), to which one jumps by a multiplication. Column N is b. The same for
-/// every grid.
+/// seed (Steele, Lea and Flood 2014), reached directly by a multiplication. Column N is b. The same for every
+/// grid.
 HPL_BOTH inline double element(std::uint64_t seed, std::int64_t i, std::int64_t j) {
     const std::uint64_t place = (static_cast<std::uint64_t>(j) << 32) + static_cast<std::uint64_t>(i) + 1;
     std::uint64_t z = seed + place * 0x9e3779b97f4a7c15ULL;

@@ -25,7 +25,7 @@ class CudaBackend : public lu::GpuBackend<Backend> {
             "multiprocessors that updates leave free for the many small kernels of the next panel; 0: none");
         arguments.choice(
             "algorithms", algorithms_, {"tried", "first"},
-            "of the update: the fastest of those that the library proposes, or its first proposal");
+            "algorithm of the update: the fastest that the library proposes, or its first proposal");
     }
 
     void prepare(const tenken::Arguments& arguments, lu::Ranks& ranks, Low low) override {

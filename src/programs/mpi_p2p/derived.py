@@ -7,6 +7,7 @@ LATE = 1.5
 
 
 def arrival(run, one):
-    """No node computes longer before it arrives than this times the median of all; of two, the faster counts."""
+    """Before it arrives, a node may compute for at most this many times the median of all nodes; of two nodes, the
+    faster one counts."""
     alike = [other.value for other in run.of("arrival") if other.at.get("buffers") == one.at.get("buffers")]
     return None, LATE * statistics.median_low(alike)

@@ -76,7 +76,8 @@ class MpiP2p : public tenken::Program {
                           "required number of ranks (a launcher that does not match the MPI starts single "
                           "processes); 0: any");
         arguments.integer("nodes", nodes_, 0, 1 << 20, "required number of nodes; 0: any");
-        arguments.text("tests", tests_text_, "LIST", "which: all, or some of " + tenken::joined(test_names));
+        arguments.text("tests", tests_text_, "LIST",
+                       "exchanges: all, or some of " + tenken::joined(test_names));
         arguments.text(
             "buffers", buffers_text_, "LIST",
             "memory of the messages: host, device or managed, or two of them such as host-device for "
@@ -94,11 +95,12 @@ class MpiP2p : public tenken::Program {
             "patterns", patterns_text_, "LIST",
             "exchanges of all ranks at once: none, all, or some of " + tenken::joined(pattern_names));
         arguments.bytes("pattern-bytes", pattern_bytes_, 1, std::uint64_t{1} << 30, "messages of these");
-        arguments.text("halves", halves_text_, "LIST",
-                       "of the bisection: opposite (across leaf switches), neighbours, or seeds of random "
-                       "ones");
+        arguments.text(
+            "halves", halves_text_, "LIST",
+            "halves of the bisection: opposite (across leaf switches), neighbours, or seeds of random "
+            "ones");
         arguments.text("leaves", leaves_file_, "FILE",
-                       "lines with a node and its leaf switch; none: all on one");
+                       "file of lines with a node and its leaf switch; none: all nodes on one switch");
         arguments.integer("factor", factor_, 2, 1 << 20, "factor between sizes");
         arguments.integer("window", window_, 1, 4096, "messages in flight for bandwidth and message rate");
         arguments.bytes("window-bytes", window_bytes_, 1, std::uint64_t{1} << 36,
@@ -178,7 +180,7 @@ class MpiP2p : public tenken::Program {
         if (any_gpu()) {
             why_not = find_support();
             if (why_not.empty()) {
-                // a copy of a few MiB has too much scatter to be measured without a use
+                // a copy of a few MiB scatters too much to be measured without need
                 if (std::any_of(pairs_.begin(), pairs_.end(),
                                 [](const BufferPair& pair) { return pair.direct(); }))
                     compare_with_peer_copy();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int tag = 9;
 constexpr int answer_tag = 10;
-/// Of the ping-pong beside a load: long enough for its queues to fill.
+/// Duration of the ping-pong under load: long enough for queues to fill.
 constexpr double victim_seconds = 5e-3;
 /// Duration of the computation before an arrival, in rank 0: above the noise of an idle operating system.
 constexpr double work_seconds = 0.5e-3;
@@ -109,8 +109,8 @@ Outcome Exchange::victim(std::size_t load_bytes, int partner, bool loaded) {
         for (std::size_t i = 0; i < others.size(); ++i)
             work.receive.push_back({step * i, load_bytes, values(others[i], 0)});
     }
-    // The two enter the barrier when they have finished. Only the target looks whether they have, and tells
-    // the sources with its answer, so that no source sends to a rank that has left.
+    // The two enter the barrier when they have finished. Only the target checks whether they have, and
+    // informs the sources by its answer, so that no source sends to a rank that has left.
     work.meanwhile = [&] {
         MPI_Request ended = MPI_REQUEST_NULL;
         TENKEN_MPI(MPI_Ibarrier(MPI_COMM_WORLD, &ended));

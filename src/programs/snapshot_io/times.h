@@ -10,8 +10,8 @@ namespace snapshot_io {
 
 class SnapshotTimes {
   public:
-    /// Of one configuration: "gpu0 write asis gds 16384". cuFile is "gds" in either mode, so that the same
-    /// calls have the same name in both processes.
+    /// The name of one configuration: "gpu0 write asis gds 16384". cuFile is "gds" in either mode, so that
+    /// the same calls have the same name in both processes.
     static std::string key(const std::string& subject, bool write, const std::string& layout,
                            const std::string& method, unsigned long long particles);
 

@@ -11,7 +11,7 @@ namespace stencil {
 
 namespace {
 
-/// One in how many cells is compared.
+/// One in this many cells is compared.
 tenken::At cells_compared(bool every) {
     return every ? tenken::At() : tenken::At{{"cells", tenken::Json(61)}};
 }

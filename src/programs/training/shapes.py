@@ -27,8 +27,8 @@ class Shape:
 
     @property
     def operations_a_token(self) -> int:
-        """Of forward and backward: two for each multiplied parameter and token, three times (once forward, for the
-        gradients of inputs and of weights), and causal attention, half of both products of each layer."""
+        """Operations of forward and backward: two for each multiplied parameter and token, three times (once forward,
+        for the gradients of inputs and of weights), and for causal attention half of both products of each layer."""
         return 6 * self.multiplied + 6 * self.layers * self.dim * self.sequence
 
     def bytes_needed(self, batch: int, compiled: bool, copies: int = 0) -> float:

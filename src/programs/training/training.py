@@ -50,7 +50,7 @@ def options() -> argparse.ArgumentParser:
     )
     parser.add_argument("--batch", type=int, default=0, help="sequences of a device; 0: the most that fit, up to 8")
     parser.add_argument(
-        "--micro-batches", type=int, default=1, help="of a step: gradients are summed over them, then exchanged"
+        "--micro-batches", type=int, default=1, help="number per step: gradients are summed over them, then exchanged"
     )
     parser.add_argument("--seconds", type=float, default=5, help="duration of the timed part")
     parser.add_argument("--attention", choices=ATTENTION, default="flash", help="kernels of the timed part")
@@ -59,7 +59,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--steps", type=int, default=6, help="deterministic ones; 0: none")
     parser.add_argument("--repeats", type=int, default=2, help="how often they are done")
     parser.add_argument("--every", type=int, default=3, help="deterministic steps between checksums of the state")
-    parser.add_argument("--flips", type=int, default=0, help="bits to flip, one a run; 0: none")
+    parser.add_argument("--flips", type=int, default=0, help="bits to flip, one per run; 0: none")
     parser.add_argument("--sheet-tflops", type=float, default=0, help="peak of a GPU by its data sheet, for the report")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1, help="threads of a process on the host")
@@ -67,7 +67,7 @@ def options() -> argparse.ArgumentParser:
         "--inject-fault", choices=FAULTS, default="none", help="fault to inject in one step of the last process"
     )
     parser.add_argument("--json", type=Path, default=Path("training.json"))
-    parser.add_argument("--request", type=Path, help="ignored: whoever started this adds the token")
+    parser.add_argument("--request", type=Path, help="ignored: the caller adds the token")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--store", default="", help=argparse.SUPPRESS)
     return parser

@@ -7,7 +7,7 @@ namespace file_io {
 
 namespace {
 
-/// No work of a thread outlives the data that it refers to, also if an error leaves the block.
+/// No work of a thread outlives the data that it refers to, even if an error leaves the block.
 struct Settled {
     const ReadyThread& thread;
     ~Settled() { thread.settle(); }

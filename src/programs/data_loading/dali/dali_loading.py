@@ -39,7 +39,7 @@ def main() -> int:
     parser.add_argument("--batches", type=int, default=8, help="of an epoch")
     parser.add_argument("--epochs", type=int, default=5, help="timed ones")
     parser.add_argument("--prefetch", type=int, default=2, help="batches that the pipeline reads ahead")
-    parser.add_argument("--threads", type=int, default=0, help="of the pipeline; 0: all CPUs, at most 8")
+    parser.add_argument("--threads", type=int, default=0, help="threads of the pipeline; 0: all CPUs, at most 8")
     parser.add_argument("--step-ms", type=float, default=20, help="time that the consumer keeps each batch")
     parser.add_argument("--train", action="store_true", help="the consumer trains a speech encoder by PyTorch instead")
     parser.add_argument("--path", type=Path, default=Path("."), help="where the samples are written")
@@ -69,8 +69,8 @@ def main() -> int:
 
 
 class Encoder:
-    """Training as of RNN-T's encoder: recurrent layers on the frames of a batch, which learn to predict the next frame.
-    The utterances are cut to the shortest one."""
+    """Training like that of RNN-T's encoder: recurrent layers on the frames of a batch, which learn to predict the next
+    frame. The utterances are cut to the shortest one."""
 
     WIDTH, LAYERS, RATE = 1024, 2, 1e-3
     #: On a host, which shows that it works, not how fast.
