@@ -84,7 +84,7 @@ class Output:
 
 @naming_the_cause
 def parse(text: str) -> Output:
-    """Read text or JSON; lines of launchers are ignored. Raises NvbandwidthFormatError if anything is missing or wrong."""
+    """Read text or JSON; launcher lines are ignored. Raises NvbandwidthFormatError if a value is missing or wrong."""
     text = without_margin(plain(text), r"(?:nvbandwidth Version:|\{$)")
     begin = re.search(r"^\{", text, re.M)
     of_json = begin is not None and '"nvbandwidth"' in text

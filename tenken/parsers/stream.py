@@ -41,7 +41,7 @@ class Output:
 
 @naming_the_cause
 def parse(text: str) -> Output:
-    """Read an output. Raises StreamFormatError if anything is missing, inconsistent or failed."""
+    """Read an output. Raises StreamFormatError if anything is missing or inconsistent, or validation failed."""
     text = plain(text)
     version = _VERSION.findall(text)
     if len(version) != 1:
