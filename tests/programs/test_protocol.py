@@ -24,7 +24,18 @@ from tests.programs.test_file_io import hdf5_library
 from tests.programs.test_hpl import blas as blas  # a fixture
 from tests.programs.test_oracles_gpu import double as double  # fixtures
 from tests.programs.test_oracles_gpu import programs as programs
-from tests.support.recorder import BACKWARDS, COLD, DIFFER, ON_ANOTHER, UNSEEN, UNVERIFIED, Process, Trace, short
+from tests.support.recorder import (
+    BACKWARDS,
+    COLD,
+    DIFFER,
+    ON_ANOTHER,
+    UNSEEN,
+    UNVERIFIED,
+    Process,
+    Trace,
+    processes,
+    short,
+)
 from toolchains import cuda_home
 
 pytestmark = pytest.mark.build
@@ -303,3 +314,17 @@ def test_a_sample_may_be_one_of_several_operations() -> None:
 )  # fmt: skip
 def test_a_step_has_a_short_name(symbol: str, name: str) -> None:
     assert short(symbol) == name
+
+
+def test_a_copied_text_is_no_step_however_long_it_is(clock_log: Path, tmp_path: Path) -> None:
+    """The mounts of a machine, which storage programs read, may be a whole number of KiB long."""
+    source, program, log = tmp_path / "copies.c", tmp_path / "copies", tmp_path / "log"
+    source.write_text(
+        "#include <string.h>\nstatic char from[4096], to[4096];\n"
+        "int main(void) { memset(from, 'x', 2048); void* (*volatile copy)(void*, const void*, size_t) = memcpy;\n"
+        "copy(to, from, 1024); copy(to, from, 2048); copy(to, from + 2048, 1024); return 0; }\n"
+    )
+    subprocess.run(["cc", "-O0", "-o", str(program), str(source)], check=True)
+    subprocess.run([str(program)], env={"LD_PRELOAD": str(clock_log), "TENKEN_TEST_CLOCK": str(log)}, check=True)
+    (process,) = processes(log, program)
+    assert process.steps == ["memcpy"]

@@ -1,0 +1,73 @@
+"""What the catalogue says of each figure in short rows, with inherited keys and without words for readers:
+tests/data/catalogue.txt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+from tenken.model.catalogue import Metric, Program
+from tenken.model.formula import Formula
+from tenken.reframe.foreign import Figure
+
+#: For readers, or in rows of their own; and what nearly all have.
+_BUT = {
+    Program: {"name", "title", "section", "metrics", "tables", "contract"},
+    Metric: {"name", "title", "unit", "direction", "statistic", "plot", "group", "published", "limit", "no_limit"},
+    Figure: {"unit", "direction", "statistic"},
+}
+_WORDS = {"basis", "unknown", "source", "what", "verifications", "said_by"}
+
+
+def of_program(program: Program) -> Iterator[str]:
+    """What identifies a quantity, what must come back, each metric, each verification."""
+    yield f"[{program.name}] {_parts(program)}".strip()
+    yield f"contract {_parts(program.contract)}".strip()
+    for one in program.metrics.values():
+        yield f"{one.name}: {one.unit} {one.direction} {one.statistic} {_parts(one)}"
+    for each in program.contract.verifications:
+        yield f"verified {_parts(each)}"
+
+
+def figure(one: Figure) -> str:
+    """What a check of another program declares of a figure."""
+    return f"{one.unit} {one.direction} {one.statistic} {_parts(one)}".strip()
+
+
+def of_file(raw: Any, place: str) -> Iterator[str]:
+    """Each value of a file with its place."""
+    if isinstance(raw, list) and any(isinstance(one, Mapping) for one in raw):
+        raw = dict(enumerate(raw))
+    if isinstance(raw, Mapping):
+        for key, one in raw.items():
+            if key not in {"basis", "unknown", "differs"}:
+                yield from of_file(one, f"{place} {key}")
+    else:
+        yield f"{place} = {raw}"
+
+
+def _parts(one: Any) -> str:
+    found = []
+    for part in fields(one):
+        value = getattr(one, part.name)
+        usual = part.default_factory() if part.default_factory is not MISSING else part.default
+        if part.name not in _WORDS | _BUT.get(type(one), set()) and value not in (usual, None) and not _empty(value):
+            found.append(f"{part.name}={_said(value)}")
+    return " ".join(found)
+
+
+def _said(one: Any) -> str:
+    if isinstance(one, Formula):
+        return f"`{one.text}`"
+    if is_dataclass(one):
+        return f"({_parts(one)})"
+    if isinstance(one, Mapping):
+        return "{" + " ".join(f"{key}:{_said(value)}" for key, value in one.items() if value is not None) + "}"
+    if isinstance(one, (tuple, list, frozenset)):
+        return "[" + " ".join(map(_said, sorted(one) if isinstance(one, frozenset) else one)) + "]"
+    return one.__name__ if callable(one) else str(one)
+
+
+def _empty(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(one is None for one in value.values())
