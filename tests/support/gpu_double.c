@@ -32,7 +32,7 @@ static const unsigned active_links[gpus] = {18, 17, 18};
 
 void tenken_test_note(int64_t kind, int64_t value);
 void tenken_test_step(int64_t kind, int64_t value);
-void tenken_test_launched(const void* function, int64_t gpu);
+int tenken_test_launched(const void* function, int64_t gpu);
 void tenken_test_pass(int64_t nanoseconds);
 
 static _Thread_local int current = 0;

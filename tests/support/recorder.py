@@ -43,6 +43,7 @@ UNSEEN = "nothing is seen in its timed part"
 DIFFER = "its timed parts differ"
 COLD = "its first timed part is not warm"
 UNVERIFIED = "nothing is verified after it"
+LOST = "nothing is wrong if its timed parts do nothing"
 ON_ANOTHER = "it was timed on another GPU"
 BACKWARDS = "it copies another way than its pair"
 
@@ -186,6 +187,13 @@ class Trace:
 
     def steps(self, part: Part) -> list[str]:
         return self.processes[part.process].steps[part.begin : part.end]
+
+    def numbers(self, parts: Sequence[Part]) -> list[int]:
+        """The steps of the timed parts of a series in the order of the main thread, as TENKEN_TEST_SKIPPED has them."""
+        of_main = [n for n, step in enumerate(self.processes[0].steps) if not step.startswith("|")]
+        place = {step: number for number, step in enumerate(of_main)}
+        timed = (n for part in parts if part.process == 0 for n in range(part.begin, part.end))
+        return sorted({place[n] for n in timed if n in place})
 
     def lines(self, process: int = 0, fold: Sequence[str] = (), others: bool = True) -> list[str]:
         """The steps of one process, compressed; followed by the metrics that are not spans between two readings.

@@ -1,21 +1,23 @@
 """Each unit, direction, statistic, tolerance, limit, floor and formula of the catalogue is stated a second time, in
-tests/data/catalogue.txt, so that what is changed by mistake fails, whatever it is. The direction follows from the unit.
+tests/data/catalogue.txt, and each constant of the sources in tests/data/constants.txt, so that what is changed by
+mistake fails, whatever it is. The direction of a figure follows from its unit.
 
-TENKEN_WRITE_CATALOGUE=1 rewrites the file; whoever does so reads the difference."""
+TENKEN_WRITE_REVIEWED=1 rewrites the files; whoever does so reads the difference."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
 
 from tenken.model import cache, catalogue
 from tenken.paths import PROGRAMS, ROOT
 from tenken.reframe.foreign import Figure
-from tests.support import catalogue_rows
-
-FILE = ROOT / "tests" / "data" / "catalogue.txt"
+from tests.support import catalogue_rows, constants
 
 #: A rate: the more the better, but how far one rate is behind another.
 RATES = {"GB/s", "GFLOP/s", "TFLOP/s", "Gcell/s", "messages/s", "samples/s", "tokens/s", "MHz"}
@@ -71,9 +73,44 @@ def said() -> Iterator[str]:
     yield from (f"check {name} {catalogue_rows.figure(one)}" for name, one in of_checks())
 
 
-def test_the_catalogue_is_what_was_reviewed() -> None:
-    found = list(said())
-    if "TENKEN_WRITE_CATALOGUE" in os.environ:
-        FILE.write_text("\n".join(found) + "\n")
-    reviewed = FILE.read_text().splitlines()
-    assert found == reviewed, "\n".join(difflib.unified_diff(reviewed, found, "reviewed", "found", lineterm="", n=0))
+@pytest.mark.parametrize(("name", "found"), [("catalogue", said), ("constants", constants.every)])
+def test_nothing_has_changed_since_it_was_reviewed(name: str, found: Callable[[], Iterator[str]]) -> None:
+    file, rows = ROOT / "tests" / "data" / f"{name}.txt", list(found())
+    if "TENKEN_WRITE_REVIEWED" in os.environ:
+        file.write_text("\n".join(rows) + "\n")
+    kept = file.read_text().splitlines()
+    assert rows == kept, "\n".join(difflib.unified_diff(kept, rows, "reviewed", "found", lineterm="", n=0))
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("constexpr double tie = 0.02;", "tie = 0.02"),
+        ("    static constexpr std::size_t block = std::size_t{1} << 18;  // why", "block = std::size_t{1} << 18"),
+        ("    long repetitions = 100;", "repetitions = 100"),
+        ('    std::string backend_ = "host";', 'backend_ = "host"'),
+        ('arguments.integer("n", n_, 0, 40, "what")', "--n = n_, 0, 40"),
+        ('arguments.real("seconds", s_, "s", 0.1, 60,\n "what")', "--seconds = s_, 0.1, 60"),
+        ("constexpr unsigned words[arrays] = {4, 2};", "words = {4, 2}"),
+    ],
+)
+def test_a_constant_of_cpp_is_a_row(text: str, row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "ROOT", tmp_path)
+    (tmp_path / "x.h").write_text(text)
+    assert list(constants.of_cpp(tmp_path / "x.h")) == [f"x.h {row}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("A, B = 1.5, 2\nC: int = 3\nclass K:\n    x: int = 4\n", ["(A, B) = (1.5, 2)", "C = 3", "K.x = 4"]),
+        ("S = {'UP', 'DOWN'}\nF = frozenset({'a'})", ["S = {'UP', 'DOWN'}", "F = frozenset({'a'})"]),
+        ("T = 'a word'\nN = None\nV = ('two words', 1)\ndef f():\n    x = 3\n", []),
+    ],
+)  # fmt: skip
+def test_constants_of_python_are_rows(
+    text: str, rows: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "ROOT", tmp_path)
+    (tmp_path / "x.py").write_text(text)
+    assert list(constants.of_python(tmp_path / "x.py")) == [f"x.py {row}" for row in rows]

@@ -1,0 +1,73 @@
+"""Constants of the sources by file and name: numbers, and tables of numbers and words."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tenken.paths import ROOT
+
+#: Sentences, patterns and paths are not among them.
+_WORD = re.compile(r"[\w.+*/-]*")
+_OF_CPP = re.compile(
+    r"constexpr\s+(?:const\s+)?[\w:]+(?:\s+(?:int|long))*\s+(\w+)(?:\[\w*\])?\s*(?:=\s*([^;]+);|\{([^;]+)\};)"
+)
+#: A member with a number or a word to begin with, and an option with its permitted range.
+_MEMBER = re.compile(r'^ {4}[\w:<>]+ (\w+_?) = (-?[\d.][\w.+-]*|true|"\w+");$', re.MULTILINE)
+_OPTION = re.compile(r'arguments\.(?:integer|real|bytes)\("([\w-]+)", ([^";]+)(?:"s", ([^";]+))?')
+_SOURCES = (".h", ".cpp", ".cu", ".cuh")
+
+
+def of_python(file: Path) -> Iterator[str]:
+    """Of the module and of its classes: fields with a default too."""
+    place = file.relative_to(ROOT)
+    yield from (f"{place} {row}" for row in _of_body(ast.parse(file.read_text()).body, ""))
+
+
+def _of_body(body: list[ast.stmt], owner: str) -> Iterator[str]:
+    for one in body:
+        if isinstance(one, ast.ClassDef):
+            yield from _of_body(one.body, f"{owner}{one.name}.")
+        elif isinstance(one, (ast.Assign, ast.AnnAssign)) and one.value is not None and _is_constant(one.value):
+            target = one.targets[0] if isinstance(one, ast.Assign) else one.target
+            name = ast.unparse(target)
+            if name != "__all__" and "ROOT" not in ast.unparse(one.value):
+                yield f"{owner}{name} = {ast.unparse(one.value)}"
+
+
+def _is_constant(value: ast.expr) -> bool:
+    """A table, or a number; a text alone is none, nor what has sentences in it."""
+    parts = [one for one in ast.walk(value) if isinstance(one, ast.Constant)]
+    texts = [one.value for one in parts if isinstance(one.value, str)]
+    if isinstance(value, ast.Constant) and (texts or value.value in (None, False, True, 0) or value.value == b""):
+        return False
+    known = (ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+    inner = [one for one in ast.walk(value) if not isinstance(one, (*known, ast.Load, ast.Name, ast.Attribute))]
+    calls = [one for one in inner if not (isinstance(one, ast.Call) and ast.unparse(one.func) in _TABLES)]
+    return bool(parts) and not calls and all(_WORD.fullmatch(text) for text in texts)
+
+
+_TABLES = ("frozenset", "MappingProxyType", "dict", "float", "dict.fromkeys")
+
+
+def of_cpp(file: Path) -> Iterator[str]:
+    """`constexpr`, members and options, with a number."""
+    place, text = file.relative_to(ROOT), re.sub(r"//[^\n]*", "", file.read_text())
+    rows = [(name, value or braced) for name, value, braced in _OF_CPP.findall(text)]
+    rows += [one for one in _MEMBER.findall(re.sub(r" +$", "", text, flags=re.MULTILINE)) if one[1] not in ("0", "0.0")]
+    rows += [(f"--{name}", first + more) for name, first, more in _OPTION.findall(text)]
+    for name, value in rows:
+        if re.search(r"\w", value):
+            yield f"{place} {name} = {' '.join(value.split()).rstrip(' ,')}"
+
+
+def every() -> Iterator[str]:
+    """Those of checks are in the job scripts of tests/reframe/config/golden."""
+    for folder in ("tenken", "src/programs"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            yield from of_python(file)
+    for file in sorted((ROOT / "src").rglob("*")):
+        if file.suffix in _SOURCES:
+            yield from of_cpp(file)
