@@ -121,6 +121,30 @@ def test_the_order_of_measuring(name: str, build_dir: Path, clock_log: Path, bla
     assert lost == case.but.get(LOST, set())
 
 
+MAP = f"--path . --min-bytes 256Ki --max-bytes 256Ki {protocol.FILES} --candidates posix_256ki_1 --situations"
+
+
+# what is not in the cache is read and looked up again
+@pytest.mark.parametrize(
+    ("program", "arguments", "cached", "told"),
+    [
+        ("storage_map", f"{MAP} read_cold", "010", "still_cached.256ki"),
+        ("storage_map", f"{MAP} read_cached", "1001", "not_cached.256ki"),
+        ("snapshot_io", f"{protocol.SNAPSHOT} --cold", "010", "still_cached.n20000"),
+        ("snapshot_io", protocol.SNAPSHOT, "1001", "not_cached.n20000"),
+        ("data_loading", f"{protocol.LOADING} --cold --epochs 1", "010", "still_cached"),
+        ("data_loading", protocol.LOADING, "1001", "not_cached"),
+    ],
+    ids=["map cold", "map cached", "snapshot cold", "snapshot cached", "data cold", "data cached"],
+)
+def test_one_file_in_the_wrong_place_is_told_though_others_are_right(
+    program: str, arguments: str, cached: str, told: str, build_dir: Path, clock_log: Path, tmp_path: Path
+) -> None:
+    case, more = protocol.Case(program, arguments), {"TENKEN_HDF5": hdf5_library(), "TENKEN_TEST_CACHED": cached}
+    path = protocol.recorded(case, build_dir / "bin", clock_log, tmp_path, **more).document["provenance"]
+    assert {key: value for key, value in path.items() if "_cached" in key} == {told: 1}
+
+
 @pytest.mark.cuda
 @pytest.mark.slow
 @pytest.mark.xdist_group("cuda")

@@ -291,7 +291,12 @@ ssize_t pwrite64(int file, const void* memory, size_t bytes, off_t offset) {
     return pwrite(file, memory, bytes, offset);
 }
 
+/* One character of $TENKEN_TEST_CACHED for each query: of this file no page (0) or every one (1) is in the cache. */
 int mincore(void* memory, size_t bytes, unsigned char* pages) {
+    static const char* next = NULL;
     tenken_test_step(looked_up, 0);
-    return (int)syscall(SYS_mincore, memory, bytes, pages);
+    if (next == NULL && (next = getenv("TENKEN_TEST_CACHED")) == NULL) next = "";
+    if (*next == 0) return (int)syscall(SYS_mincore, memory, bytes, pages);
+    memset(pages, *next++ - '0', (bytes + 4095) / 4096);
+    return 0;
 }
