@@ -9,8 +9,7 @@ from pathlib import Path
 
 from tenken.paths import ROOT
 
-#: Sentences, patterns and paths are not among them.
-_WORD = re.compile(r"[\w.+*/-]*")
+_WORD = re.compile(r"[\w.+*/:=,%() -]{0,40}")
 _OF_CPP = re.compile(
     r"constexpr\s+(?:const\s+)?[\w:]+(?:\s+(?:int|long))*\s+(\w+)(?:\[\w*\])?\s*(?:=\s*([^;]+);|\{([^;]+)\};)"
 )
@@ -31,22 +30,34 @@ def _of_body(body: list[ast.stmt], owner: str) -> Iterator[str]:
         if isinstance(one, ast.ClassDef):
             yield from _of_body(one.body, f"{owner}{one.name}.")
         elif isinstance(one, (ast.Assign, ast.AnnAssign)) and one.value is not None and _is_constant(one.value):
-            target = one.targets[0] if isinstance(one, ast.Assign) else one.target
-            name = ast.unparse(target)
+            name = ast.unparse(one.targets[0] if isinstance(one, ast.Assign) else one.target)
             if name != "__all__" and "ROOT" not in ast.unparse(one.value):
-                yield f"{owner}{name} = {ast.unparse(one.value)}"
+                yield f"{owner}{name} = {ast.unparse(_Sentences().visit(one.value))}"
+
+
+class _Sentences(ast.NodeTransformer):
+    """Texts for readers and patterns are left out, but not that there is one."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        word = not isinstance(node.value, str) or _WORD.fullmatch(node.value)
+        return node if word else ast.Constant("...")
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.Constant:
+        return ast.Constant("...")
 
 
 def _is_constant(value: ast.expr) -> bool:
-    """A table, or a number; a text alone is none, nor what has sentences in it."""
-    parts = [one for one in ast.walk(value) if isinstance(one, ast.Constant)]
-    texts = [one.value for one in parts if isinstance(one.value, str)]
-    if isinstance(value, ast.Constant) and (texts or value.value in (None, False, True, 0) or value.value == b""):
-        return False
-    known = (ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
-    inner = [one for one in ast.walk(value) if not isinstance(one, (*known, ast.Load, ast.Name, ast.Attribute))]
-    calls = [one for one in inner if not (isinstance(one, ast.Call) and ast.unparse(one.func) in _TABLES)]
-    return bool(parts) and not calls and all(_WORD.fullmatch(text) for text in texts)
+    """A table, or a number; a text alone is none."""
+    if isinstance(value, ast.Constant):
+        return not isinstance(value.value, str) and value.value not in (None, False, True, 0, b"")
+    known = (
+        ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop,
+        ast.Load, ast.Name, ast.Attribute, ast.JoinedStr, ast.FormattedValue,
+    )  # fmt: skip
+    parts = list(ast.walk(value))
+    others = [one for one in parts if not isinstance(one, known)]
+    tables = all(isinstance(one, ast.Call) and ast.unparse(one.func) in _TABLES for one in others)
+    return tables and any(isinstance(one, ast.Constant) for one in parts) and not isinstance(value, ast.JoinedStr)
 
 
 _TABLES = ("frozenset", "MappingProxyType", "dict", "float", "dict.fromkeys")

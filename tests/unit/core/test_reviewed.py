@@ -104,8 +104,9 @@ def test_a_constant_of_cpp_is_a_row(text: str, row: str, tmp_path: Path, monkeyp
     ("text", "rows"),
     [
         ("A, B = 1.5, 2\nC: int = 3\nclass K:\n    x: int = 4\n", ["(A, B) = (1.5, 2)", "C = 3", "K.x = 4"]),
+        ("M = {'UP': 'it is: ^x', 'is down': 2}", ["M = {'UP': '...', 'is down': 2}"]),
         ("S = {'UP', 'DOWN'}\nF = frozenset({'a'})", ["S = {'UP', 'DOWN'}", "F = frozenset({'a'})"]),
-        ("T = 'a word'\nN = None\nV = ('two words', 1)\ndef f():\n    x = 3\n", []),
+        ("T = 'a word'\nN = None\nV = lambda: 1\ndef f():\n    x = 3\n", []),
     ],
 )  # fmt: skip
 def test_constants_of_python_are_rows(
