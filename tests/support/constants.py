@@ -52,12 +52,17 @@ def _is_constant(value: ast.expr) -> bool:
         return not isinstance(value.value, str) and value.value not in (None, False, True, 0, b"")
     known = (
         ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop,
-        ast.Load, ast.Name, ast.Attribute, ast.JoinedStr, ast.FormattedValue,
+        ast.Load, ast.Name, ast.Attribute, ast.JoinedStr, ast.FormattedValue, ast.Lambda, ast.arguments, ast.arg,
     )  # fmt: skip
     parts = list(ast.walk(value))
     others = [one for one in parts if not isinstance(one, known)]
     tables = all(isinstance(one, ast.Call) and ast.unparse(one.func) in _TABLES for one in others)
-    return tables and any(isinstance(one, ast.Constant) for one in parts) and not isinstance(value, ast.JoinedStr)
+    return (
+        tables
+        and not isinstance(value, ast.Lambda)
+        and any(isinstance(one, ast.Constant) for one in parts)
+        and not isinstance(value, ast.JoinedStr)
+    )
 
 
 _TABLES = ("frozenset", "MappingProxyType", "dict", "float", "dict.fromkeys")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import fcntl
 import os
 import shutil
 import traceback
@@ -42,9 +43,10 @@ def checks_of_a_node(root: Path) -> None:
 
 
 RECORD = [
-    "F temporary", "F folder", "W manifest", "F manifest", "F folder", "W manifest", "F manifest", "rename", "F folder",
+    "F temporary", "F folder", "L manifest", "W manifest", "F manifest", "F folder", "W manifest", "F manifest",
+    "rename", "F folder",
 ]  # fmt: skip
-#: Events, and what has reached the disk on return: F is an fsync of a file or a folder, W a line.
+#: Events, and what has reached the disk on return: F is an fsync of a file or a folder, W a line, L a lock.
 WRITERS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
     # the manifest begins with a heading
     "a record": (
@@ -61,12 +63,12 @@ WRITERS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
     ),
     "the journal of a campaign": (
         journal,
-        ["F folder", "W journal", "F journal", "W journal", "F journal"],
+        ["F folder", "L journal", "W journal", "F journal", "W journal", "F journal"],
     ),
-    "a record that was not named": (finish, [*RECORD, "rename", "F folder"]),
+    "a record that was not named": (finish, [*RECORD, "L manifest", "rename", "F folder"]),
     "the log of a node's checks": (
         checks_of_a_node,
-        ["W n1", "F n1", "rename", "F folder", "W n1", "F n1"],
+        ["L n1", "W n1", "F n1", "L n1", "rename", "F folder", "L n1", "W n1", "F n1"],
     ),
     # a power cut may lose the last one, but leaves no half
     "the state of a node": (lambda root: state.write(root / "state.json", {}), ["F temporary", "rename"]),
@@ -89,6 +91,7 @@ def traced(what: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list
     seen: list[str] = []
     sites: set[Site] = set()
     real = {name: getattr(os, name) for name in ("fsync", "rename", "replace", "write")}
+    locked = fcntl.flock
 
     def note(event: str) -> None:
         seen.append(event)
@@ -97,6 +100,11 @@ def traced(what: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list
     def fsync(descriptor: int) -> None:
         note(f"F {kind(descriptor)}")
         real["fsync"](descriptor)
+
+    def flock(descriptor: Any, how: int) -> None:
+        if how & fcntl.LOCK_EX:
+            note(f"L {kind(descriptor if isinstance(descriptor, int) else descriptor.fileno())}")
+        locked(descriptor, how)
 
     def rename(source: Path, target: Path) -> None:
         note("rename")
@@ -110,6 +118,7 @@ def traced(what: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list
     with monkeypatch.context() as patch:
         for name, double in (("fsync", fsync), ("rename", rename), ("replace", rename), ("write", written)):
             patch.setattr(os, name, double)
+        patch.setattr(fcntl, "flock", flock)
         WRITERS[what][0](root)
     return seen, sites
 
@@ -124,8 +133,11 @@ def test_content_is_on_the_disk_before_its_name_and_before_what_follows(
     assert found == WRITERS[what][1]
 
 
-#: Calls of fsync for another purpose.
-NOTHING_TO_KEEP = {"tenken/node/host.py": "whether a folder can be written"}
+#: Calls for another purpose.
+NOTHING_TO_KEEP = {
+    "tenken/archive/packed.py": "locked while it is unpacked, which can be done again",
+    "tenken/node/host.py": "whether a folder can be written",
+}
 
 
 def test_each_place_that_syncs_is_passed_by_one_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +146,7 @@ def test_each_place_that_syncs_is_passed_by_one_of_them(tmp_path: Path, monkeypa
         if str(file.relative_to(ROOT)) not in NOTHING_TO_KEEP:
             for call in ast.walk(ast.parse(file.read_text())):
                 name = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
-                if name in ("os.fsync", "durable.sync_folder", "durable.appended", "durable.temporary"):
+                if name in ("os.fsync", "durable.sync_folder", "durable.appended", "durable.temporary", "durable.lock"):
                     assert (str(file), call.lineno) in passed, f"{file}:{call.lineno}: {name}"
 
 
