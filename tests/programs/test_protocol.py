@@ -12,8 +12,10 @@ import os
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 
@@ -88,7 +90,27 @@ def held(name: str, trace: Trace) -> None:
     assert trace.document["verification"], "nothing was verified"
     written = {part.mode: Counter(step.lstrip("|") for step in trace.steps(part))["write"] for part in trace.every()}
     assert not case.writes or written == case.writes
-    assert not case.tries or sum(key.startswith(case.tries) for key in trace.document["provenance"]) > 1
+    tried = rates_of_tries(trace.document["provenance"], case.tries) if case.tries else {}
+    assert tried or not case.tries
+    for what, rates in tried.items():
+        assert len(rates) > 1 and chosen(trace.document, what) == {max(rates, key=lambda one: rates[one])}
+
+
+def rates_of_tries(provenance: Mapping[str, Any], prefix: str) -> dict[str, dict[int, float]]:
+    """Of each choice the rates of its candidates, which are numbers: tried.host.temporal_block=2."""
+    found: dict[str, dict[int, float]] = {}
+    for key, rate in provenance.items():
+        if one := re.fullmatch(rf"{re.escape(prefix)}(.*?)=?(\d+)", key):
+            found.setdefault(one[1], {})[int(one[2])] = rate
+    return found
+
+
+def chosen(document: Mapping[str, Any], what: str) -> set[int]:
+    """The candidate that the measurement took, by the words of its tries: a coordinate, or told of each exchange."""
+    exchange, _, block = what.rpartition(".")
+    if exchange:
+        return {document["provenance"][f"{block}.{exchange}"]}
+    return {series["at"][what] for series in document["series"] if what in series.get("at", {})}
 
 
 def test_every_program_that_tries_candidates_is_recorded_while_it_does() -> None:
@@ -366,3 +388,11 @@ def test_a_copied_text_is_no_step_however_long_it_is(clock_log: Path, tmp_path: 
     subprocess.run([str(program)], env={"LD_PRELOAD": str(clock_log), "TENKEN_TEST_CLOCK": str(log)}, check=True)
     (process,) = processes(log, program)
     assert process.steps == ["memcpy"]
+
+
+def test_the_fastest_of_its_tries_is_what_was_chosen() -> None:
+    told = {"tried.p2p.temporal_block=1": 2.0, "tried.p2p.temporal_block=2": 3.0, "temporal_block.p2p": 2, "nb": 7}
+    assert rates_of_tries(told, "tried.") == {"p2p.temporal_block": {1: 2.0, 2: 3.0}}
+    assert chosen({"provenance": told}, "p2p.temporal_block") == {2}
+    assert rates_of_tries({"probed_tflops.nb64": 1.0}, "probed_tflops.") == {"nb": {64: 1.0}}
+    assert chosen({"series": [{"at": {"nb": 64}}, {}]}, "nb") == {64}
