@@ -232,3 +232,38 @@ def test_a_request_that_cannot_be_read_ends_the_run_with_one_line(
     outcome = run("daxpy", *QUICK, "--request", str(request))
     assert (outcome.code, outcome.document) == (2, None)
     assert outcome.stderr.startswith(f"daxpy: --request '{request}': {says}") and outcome.stderr.count("\n") == 1
+
+
+#: Of caches of so many KiB: the least size of an array in bytes, and that without an option.
+SIZES = [
+    ("memcopy", "--bytes", 24576, 4 * 24 * 2**20, None),
+    ("stream", "--array-bytes", 24576, 4 * 24 * 2**20, 4 * 24 * 2**20),
+    ("stream", "--array-bytes", 1024, 4 * 2**20, 64 * 2**20),
+]
+
+
+@pytest.mark.parametrize(("program", "option", "cache", "least", "usual"), SIZES)
+def test_an_array_is_no_smaller_than_four_caches(
+    run: Run, program: str, option: str, cache: int, least: int, usual: int | None, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    (tmp_path / "cache").write_text(f"{cache}K\n")
+    monkeypatch.setenv("TENKEN_TEST_CACHE", str(tmp_path / "cache"))
+    few = ("--repetitions", "1", "--warmup-seconds", "0")
+    refused = run(program, *few, option, str(least - 8))
+    assert refused.code == 2 and "allowed: at least" in refused.stderr
+    taken = run(program, *few, option, str(least))
+    assert taken.document is not None and taken.document["parameters"][option.lstrip("-").replace("-", "_")] == least
+    if usual is not None:
+        usually = run(program, *few)
+        assert usually.document is not None and usually.document["parameters"]["array_bytes"] == usual
+
+
+@pytest.mark.parametrize(("cache", "elements"), [(24576, 2**24), (65536, 4 * 2**26 // 8)])
+def test_daxpys_arrays_are_four_caches_and_at_least_128_mib(
+    run: Run, cache: int, elements: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").write_text(f"{cache}K\n")
+    monkeypatch.setenv("TENKEN_TEST_CACHE", str(tmp_path / "cache"))
+    usual = run("daxpy", "--repetitions", "1", "--warmup-seconds", "0")
+    assert usual.document is not None and usual.document["parameters"]["elements"] == elements
