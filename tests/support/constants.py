@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tenken.paths import ROOT
 
-_WORD = re.compile(r"[\w.+*/:=,%() -]{0,40}")
+#: Up to three words, as they are printed or asked for: what is longer may be reworded.
+_WORD = re.compile(r"(?:[\w.+*/:=,%()-]+(?: [\w.+*/:=,%()-]+){0,2})?")
 _OF_CPP = re.compile(
     r"constexpr\s+(?:const\s+)?[\w:]+(?:\s+(?:int|long))*\s+(\w+)(?:\[\w*\])?\s*(?:=\s*([^;]+);|\{([^;]+)\};)"
 )
