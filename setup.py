@@ -1,4 +1,4 @@
-"""Builds the wheel: catalogue and data sheets, which a checkout keeps where a site edits them, travel with it."""
+"""Builds the wheel, with the catalogue and data sheets, which a checkout keeps where a site edits them."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ def write(folder: Path, first: Record, ready: Connection) -> None:
 def kill(folder: Path, count: int, seed: int) -> Outcome:
     """Kill `count` writers of the archive `folder`, two at a time, and read the archive.
 
-    In every second round both have announced a record before the time to the kill begins; in the others they have only
-    started.
+    In every second round both have announced a record before the countdown to the kill begins; in the others they have
+    only started.
     """
     rng = random.Random(seed)
     first = next(one for one in archive.records(packed.folder_of(_KEPT)) if one.result)

@@ -45,7 +45,7 @@ class Unit:
 
 @dataclass
 class Attempt:
-    """A job of a unit. `ended`: why it will leave nothing; `gathered`: which of its results were gathered."""
+    """A job of a unit. `ended`: why it will produce nothing; `gathered`: which of its results were gathered."""
 
     token: str
     unit: Unit

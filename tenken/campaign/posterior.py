@@ -133,7 +133,7 @@ class Level:
 
     def evidence(self, value: float) -> float:
         """Evidence in nats for a bad group (a value lower by EFFECT) against a good one, by Student's t with 3 degrees
-        of freedom. A value below that of a bad group counts as bad as that; one far above that of a good group
+        of freedom. A value below that of a bad group counts as equally bad; a value far above that of a good group
         indicates large noise."""
         centre, scale = self.good()
         off, bad = math.log(max(value, 1e-9 * centre) / centre), math.log(1 - EFFECT)

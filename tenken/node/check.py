@@ -21,7 +21,7 @@ from tenken.node.verdict import BAD, KEPT, NOTE, ORDER, PREFIX, UNSURE, Finding,
 READING = 0.5
 #: Kept for the verdict, the state file and the output.
 RESERVE_S = 0.3
-#: What is bad is read a second time after this pause, since a finished job takes a moment to exit, and a link to train.
+#: Bad readings are repeated after this pause, since a finished job takes a moment to exit, as does a link to train.
 PAUSE_S = 1.0
 
 

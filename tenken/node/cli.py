@@ -19,7 +19,7 @@ from tenken.node.state import StateError
 from tenken.node.verdict import NOTE, PREFIX, UNSURE, Finding
 
 MOST_SECONDS = 300.0
-#: Number of checks of a repaired node; number of returns for one reason from which the reason is named.
+#: Number of checks of a repaired node; number of returns after the same reason from which that reason is reported.
 RETURNS, REPEATED = 3, 3
 #: For the files that forward a check's result: a local disk takes milliseconds.
 WRITING_S = 1.0
@@ -224,7 +224,7 @@ def run_return(arguments: argparse.Namespace, machine: Machine | None = None) ->
     if failed := checks.remember(path, outcome):
         raise StateError(failed.reason)
     if reason and times >= REPEATED:
-        print(f"tenken: repeater: {times} times back after: {reason}")
+        print(f"tenken: recurring fault: returned {times} times after: {reason}")
     print(f"tenken: good {RETURNS} times: resume with: {brake.resume(scheduler, arguments.node)}")
     return 0
 

@@ -175,8 +175,8 @@ def compiling(task: Any, others: Iterable[Any]) -> bool:
 
 
 def register() -> None:
-    """Have ReFrame run its cases in the order of `rank`. What needs no build waits for the builds on its node: else it
-    would come first, whatever its rank, and run next to compilers.
+    """Have ReFrame run its cases in the order of `rank`. Cases that need no build wait for the builds on their node;
+    otherwise they would come first, whatever their rank, and run next to compilers.
     """
     runall, advance = Runner.runall, AsynchronousExecutionPolicy._advance_ready_run
 

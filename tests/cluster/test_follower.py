@@ -489,7 +489,7 @@ def test_a_job_that_was_lost_before_it_began_is_submitted_once_more_and_one_that
 @pytest.mark.parametrize(
     ("end", "output", "known"),
     [
-        # nothing shows that its number was another job's: it is its node's fault
+        # nothing shows that its number was another job's, so its node is at fault
         (REFUSED, "", None),
         # it began
         (REFUSED, BEGUN.format(1001), "two of number 7"),
@@ -744,7 +744,7 @@ def test_a_signal_during_a_submission_leaves_a_number_by_which_the_job_is_cancel
 
 
 def test_a_signal_ends_the_session_and_not_the_command_that_submits(world):
-    """It had not asked yet when the queue was searched: its job stayed in the queue."""
+    """The command had not reached the scheduler when the queue was searched, so its job stayed in the queue."""
 
     def force_exit(number, frame):
         raise polling.ForceExitError("received signal 15")

@@ -295,7 +295,7 @@ def test_no_scheduler_command_on_path_is_one_line(run, tmp_path):
 
 @pytest.fixture
 def limited(slurm):
-    """Limits the user, and takes all limits back."""
+    """Limits the user; all limits are removed afterwards."""
     user = getpass.getuser()
 
     def limit(**values):
@@ -410,7 +410,7 @@ def test_ports_that_are_taken_are_named(started, tmp_path):
 
 
 def test_overhead_of_a_check_is_below_two_seconds(run, slurm):
-    """CPU time of a session with one job, minus that of one which only lists it: from sbatch to verdict, independent of
+    """CPU time of a session with one job, minus that of one that only lists it: from sbatch to verdict, independent of
     other load. The elapsed time, without the program's own, is printed for the documentation."""
     program = 1.0
     cost, clock = [], []

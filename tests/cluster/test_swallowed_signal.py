@@ -38,7 +38,7 @@ class Interrupted(logging.Handler):
 def test_a_signal_that_a_log_message_swallowed_ends_the_session_at_the_next_poll(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    scheduler = Slurm.__new__(Slurm)  # without jobs a poll asks nothing
+    scheduler = Slurm.__new__(Slurm)  # without jobs a poll queries nothing
     scheduler.poll()
     logger = logging.Logger("x")
     logger.addHandler(Interrupted())

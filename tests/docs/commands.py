@@ -166,7 +166,8 @@ def in_text(page: Path) -> Iterator[Text]:
 
 
 def documented() -> tuple[list[Command], list[str]]:
-    """All commands of all pages, and errors found before any of them is parsed. The release notes name former ones."""
+    """All commands of all pages, and errors found before any of them is parsed. The release notes are left out, since
+    they name former ones."""
     found: list[Command] = []
     wrong: list[str] = []
     for page in pages.pages():

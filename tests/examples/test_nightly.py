@@ -147,7 +147,7 @@ def test_every_kind_of_mail_gets_an_option_that_it_has(tmp_path: Path, version: 
     ids=["none", "cron", "systemd"],
 )
 def test_a_night_needs_nothing_of_a_login_shell(night, environment):
-    """Neither HOME, PATH and TERM nor a terminal, and files of its own that others may not read."""
+    """Without HOME, PATH, TERM and a terminal, and with files of its own that others may not read."""
     script = night.folder / "examples/nightly/nightly.sh"
     done = subprocess.run(
         ["/bin/sh", "-c", f'umask 077; cd /; exec 0<&-; exec "{script}" minislurm'],

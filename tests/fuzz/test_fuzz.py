@@ -27,7 +27,7 @@ def test_ten_thousand_inputs() -> None:
     assert not failures, "\n".join(failures[:20])
     for tally in tallies:
         assert tally.inputs == COUNTS[tally.name]
-    # broken inputs that are all refused at once, or none, would be a weak test
+    # a test whose broken inputs are all refused at once, or not at all, would be weak
     refused = {t.name: t.refused / t.inputs for t in tallies}
     assert all(0.1 < refused[name] < 1 for name in ("document", "record", "osu", "hpl", "hpcg", "log", "sheets"))
 

@@ -275,7 +275,7 @@ RANKED = {
 }
 
 TWO = "--backend cuda --gpus 0,1"
-#: Programs with several GPUs, and what of gpu_double.c is slow in turn.
+#: Programs with several GPUs, and the operations of gpu_double.c that are made slow in turn.
 SLOW = {
     "stream": (Case("stream", f"{TWO} --array-bytes 16Mi"), "gpu1"),
     "memcopy": (Case("memcopy", f"{TWO} --bytes 4Mi --copies kernel,memcpy"), "gpu0 gpu1>gpu1"),
@@ -338,7 +338,7 @@ AT_ONCE = ("both_pinned", "both_ways", "all_to_one", "one_to_all")
 
 
 def contained(program: str, metric: str, subject: Mapping[str, int], slow: str) -> bool:
-    """Whether what is slow takes part in a figure."""
+    """Whether the operation that is made slow is part of a figure."""
     parts = CONTAINS.get(program, {}).get(metric, "{gpu}" if "gpu" in subject else OF_ALL)
     of = {end: f"gpu{gpu}" for end, gpu in subject.items()}
     return any(fnmatch(slow, part) for part in parts.format(**of).split())

@@ -148,7 +148,7 @@ def test_a_map_that_points_at_bad_ways_fails_and_a_good_one_does_not(
     env = bad_disk(build_dir, delay_us="300") if disk == "noisy" else {}
     ways = "posix_4ki_1,posix_256ki_1,posix_128ki_1,posix_64ki_1,direct_4ki_1"
     short = ["--situations", "read_cached", "--candidates", ways, "--min-bytes", "256Ki", "--threads", "1"]
-    # as long as it takes to decide, next to other tests too
+    # as long as it takes to decide, even next to other tests
     rounds = ["--repetitions", "20", "--seconds", "1", "--decide-seconds", "20"]
     file = tmp_path / "a.map"
     for fault in ("none", "slowest-map"):

@@ -82,7 +82,8 @@ def test_a_system_is_solved_counted_and_verified(hpl: Run, algorithm: str) -> No
 
 
 def test_loading_a_blas_leaves_each_thread_its_core(hpl: Run) -> None:
-    """Else the main thread, unbound for the library's sake, is every other time where the second one is."""
+    """Otherwise the main thread, unbound for the library's sake, would share a core with the second one half of the
+    time."""
     for _ in range(5):
         placement = hpl(*SMALL, OMP_PROC_BIND="close", OMP_PLACES="cores").document["placement"]
         assert len(set(placement["thread_cpus"])) == min(2, placement["allowed_cores"])

@@ -600,7 +600,7 @@ def test_reads_and_writes_that_move_nothing_fail(
 
 
 def test_samples_of_every_repetition_are_compared(run: Callable[..., Any], clock_log: Path, tmp_path: Path) -> None:
-    """Not of the first round alone, in which nothing is timed: what the second half does not read is noticed."""
+    """Not only in the first round, in which nothing is timed: skipped reads in the second half are noticed."""
     (place := tmp_path / "place").mkdir()
     command = ("data_loading", *FEW, "--path", str(place), *SAMPLES, "--seconds", "0")
     env = {**os.environ, "LD_PRELOAD": f"{clock_log} {os.environ['LD_PRELOAD']}", "TENKEN_HDF5": hdf5_library()}

@@ -191,7 +191,7 @@ def test_what_is_slow_is_in_every_figure_that_contains_it_and_in_no_other(
     for series in run.document["series"]:
         if "seconds" in series:
             key = series["metric"], *series["subject"].items(), *series.get("at", {}).items()
-            # each slow operation takes 10 s more; the first sample may begin behind it
+            # each slow operation takes 10 s more; the first sample may begin after it
             found[key] = median(series["seconds"]) > 5
             expected[key] = protocol.contained(name, series["metric"], series["subject"], slow)
             assert found[key] or max(series["seconds"]) < 5, key
@@ -291,7 +291,7 @@ def test_the_order_of_measuring_of_ranks(
 def test_a_load_is_sent_beside_the_second_victim_alone(
     mpi_build: Path, mpi: dict[str, str], mpi_recorder: Path, tmp_path: Path
 ) -> None:
-    """Of four ranks 0 and 2 are measured; 1 sends to 3 until these have finished. A barrier is between the parts."""
+    """Of four ranks 0 and 2 are measured; 1 sends to 3 until these have finished. A barrier separates the parts."""
     case = protocol.Case("mpi_p2p", "--tests none --patterns victim --pattern-bytes 4Ki", ranks=4)
     run = protocol.recorded(case, mpi_build / "bin", mpi_recorder, tmp_path, **mpi, OMPI_MCA_mpi_yield_when_idle="1")
     source, target = (" ".join(run.processes[rank].steps).split("barrier") for rank in (1, 3))

@@ -318,7 +318,7 @@ def test_what_reframe_passes_over_is_an_error_of_the_plan(monkeypatch):
 
 
 def test_what_the_other_checks_need_is_told_in_one_line():
-    """A check of another mode lacks the mode, whatever else it needs: three lines named it by its nodes."""
+    """A check of another mode lacks the mode, whatever else it needs; three lines had named it by its nodes."""
     needs = [("2 nodes",), ("2 nodes",), ("4 nodes", "mode published"), ("64 nodes", "mode published"), ("cuda",)]
     others = tuple(plan.NotApplicable(f"Check{n}", "", one) for n, one in enumerate(needs))
     made = plan.Plan("local", "quick", ("Daxpy",), others, ())

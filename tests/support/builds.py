@@ -78,7 +78,7 @@ def configure(folder: Path, *options: str, source: Path = ROOT / "src") -> None:
 
 def build(folder: Path, *targets: str) -> str:
     """Builds all, or some targets, and refuses every warning, also one that ccache replays from a build in which it was
-    no error."""
+    not an error."""
     only = ["--target", *targets] if targets else []
     output = checked([tool("cmake"), "--build", str(folder), "-j", "2", *only])
     if "warning:" in output:

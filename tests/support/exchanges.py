@@ -15,7 +15,7 @@ FRAME: dict[str, Any] = {
 
 
 def series(metric: str, size: int, seconds: float, ranks: int, moved: int | None = None) -> dict[str, Any]:
-    """`moved`: bytes of a sample of a rate; a time without it."""
+    """`moved`: bytes of a sample if the metric is a rate; without it, a time."""
     counts = {} if moved is None else {"counts": {"bytes": moved}}
     at = {"buffers": "host", "bytes": size}
     return {

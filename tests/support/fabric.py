@@ -29,7 +29,7 @@ from pathlib import Path
 #: A healthy link: Mbit/s, and the delay of its relay in ms.
 HEALTHY, DELAY_MS = 8, 3.0
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-#: Everybody joins the user namespace of the first; root needs none.
+#: Every node joins the user namespace of the first; root needs none.
 _ROOT = os.geteuid() == 0
 
 
@@ -79,7 +79,7 @@ class Fabric:
         assert self.relays[node].stdout.readline() == b"relays\n"  # type: ignore[union-attr]
 
     def heal(self, node: str) -> None:
-        """The node's link as it was."""
+        """Restores the node's link."""
         self.relay(node)
         self.rate(node, self.healthy)
 

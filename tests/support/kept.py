@@ -44,7 +44,7 @@ OPENACC = ROOT / "tests" / "data" / "h200-openacc.tar.xz"
 ONE_USER = ROOT / "tests" / "data" / "h200-one-user.tar.xz"
 #: A GPU that no system file describes: `make run` of an H100, as an ordinary user and as root.
 H100 = ROOT / "tests" / "data" / "h100-one-user.tar.xz"
-#: The same of another H100, after transfer's sources were written by the GPU.
+#: The same for another H100, after the GPU began to write transfer's sources.
 H100_AGAIN = ROOT / "tests" / "data" / "h100-two-runs.tar.xz"
 #: One H200 then: `make run` as an ordinary user and as root, and the system file's own run in mode quick.
 WRITTEN_BY_GPU = ROOT / "tests" / "data" / "h200-written-by-gpu.tar.xz"

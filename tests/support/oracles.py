@@ -1,8 +1,8 @@
 """Oracles: the correct values of a program, from the raw readings of its clock and numbers written by hand.
 
-The documents hold rates. `recorder.c`, preloaded into a program, records every clock reading that the program got; a
-rate is right if the amount of work that a person counted, divided by it, is the span between two of those readings, to
-the nanosecond. A program that counts another amount, or another unit, gives spans that were never measured.
+The documents hold rates. `recorder.c`, preloaded into a program, records every clock reading that the program got. A
+person counts the work: that amount divided by the rate must be the span between two of those readings, to the
+nanosecond. A program that counts another amount, or another unit, gives spans that were never measured.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class Part:
     end: int
     first: int
     last: int
-    #: For one between two events: their GPU, and the subject of its series.
+    #: For a part between two events: their GPU, and the subject of its series.
     timed_on: int | None = None
     subject: int | None = None
     ends: tuple[int, int] | None = None
@@ -208,7 +208,7 @@ class Trace:
         ]
         for part in (part for part in self.every() if part.process == process):
             marks.append((part.begin, 1, part.first, part.name + "{"))
-            # one with steps ends before another begins; one without, after its own begin
+            # a part with steps ends before another begins; one without steps, after its own begin
             close = (0, part.last) if part.end > part.begin else (1, part.last - 0.5)
             marks.append((part.end, *close, "}"))
         tokens = [text for *_, text in sorted(marks)]

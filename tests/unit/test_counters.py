@@ -272,7 +272,7 @@ GB = 10**9
         ([port("a", "mlx5_0/1", 9 * GB + 1)], "", None, ""),
         ([port("a", "mlx5_0/1", 11 * GB)], "", None, ""),
         ([port("a", "mlx5_0/1", 4 * GB), port("a", "mlx5_1/1", 6 * GB)], "", None, ""),
-        # staged through Ethernet: the adapters of the fabric saw a part
+        # staged through Ethernet: the adapters of the fabric saw only a part
         ([port("a", "mlx5_0/1", GB), port("a", "eth0", 9 * GB, "ethernet")], "", True, "the rest took another path"),
         # without any adapter for RDMA, Ethernet is the path
         ([port("a", "eth0", 10 * GB, "ethernet")], "", None, ""),

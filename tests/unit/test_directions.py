@@ -122,7 +122,7 @@ def held(direction: str) -> tuple[str, float | None, list[str]]:
 
 
 def drafted(direction: str) -> tuple[float, float | None]:
-    """Of equal points the worst counts for the clause; of a reference, the bound on the worse side."""
+    """Among equal points the worst counts for the clause; of a reference, the bound on the worse side."""
     points: Any = [contracts.Drafted("p.m", "gpu", target, "", "", "") for target in (100.0, 99.0)]
     (one,) = contracts._as_one(points, 2, direction)
     reference: Any = SimpleNamespace(program="p", metric="m", bounds=(95.0, 105.0), subject="gpu", unit="", source="",
@@ -266,7 +266,7 @@ def drift(direction: str) -> bool:
 
 
 def closest(direction: str) -> int:
-    """Of two requirements on one part each, the one that is missed."""
+    """Of two requirements, each on one part, the one that is missed."""
     asked = [requirement(direction) for _ in (WORST, BEST)]
     for one, n in zip(asked, (WORST, BEST), strict=True):
         one.parts = [one.parts[n]]

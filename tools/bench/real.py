@@ -63,7 +63,7 @@ def clean_steps(costs: np.ndarray) -> list[Step]:
         last = -BEFORE
         for at in range(LEARNING, len(own) - SINCE + 1):
             before, after = own[at - BEFORE : at], own[at : at + SINCE]
-            # the level before a step that follows another one is that since the other
+            # the level before a step is taken from the previous step on
             size = float(np.expm1(np.median(after) - np.median(before[max(BEFORE - (at - last), 0) :])))
             if at - last >= SIDE and after.min() > before.max() and size > PLAIN:
                 out.append(Step(series, int(columns[at]), size))
@@ -85,7 +85,7 @@ def _losses(found: Findings) -> list[Told]:
 
 
 def from_rule(alarms: np.ndarray) -> list[Told]:
-    """A rule's alarms where they begin."""
+    """The beginnings of a rule's alarms."""
     out = []
     for series, row in enumerate(alarms):
         on = np.flatnonzero(row & ~np.concatenate([[False], row[:-1]]))
@@ -159,7 +159,7 @@ def hits(costs: np.ndarray, steps: list[Step], told: list[Told], within: int) ->
 
 
 def score(costs: np.ndarray, steps: list[Step], told: list[Told]) -> Score:
-    """What was reported for clean steps, and without one."""
+    """Reports for clean steps, and reports without one."""
     rows = [dense(row) for row in costs]
     soon, late, told_at_all = (hits(costs, steps, told, within) for within in (SOON, LATE, SIDE))
     noise = short = 0

@@ -11,7 +11,7 @@ namespace data_loading {
 class Consumer {
   public:
     virtual ~Consumer() = default;
-    /// One step: the checksums of `count` samples, sample i of words[i] words at memory + i x stride; then as
+    /// One step: the checksums of `count` samples, sample i of words[i] words at memory + i x stride; then
     /// the set number of passes over its own arrays. Returns when it is complete.
     virtual void step(const char* memory, std::uint64_t stride, const std::vector<std::uint64_t>& words,
                       std::vector<std::uint64_t>& sums) = 0;

@@ -164,8 +164,8 @@ class Gemm : public tenken::Program {
         left_out_ += (left_out_.empty() ? "" : "; ") + one.text() + ": " + why;
     }
 
-    /// A worker that omits a case still joins the barriers: the GPUs of a run may differ. It holds no lock
-    /// then, which another one needs before it joins.
+    /// A worker that omits a case still joins the barriers: the GPUs of a run may differ. It holds no lock at
+    /// that point, since another worker needs it before it joins.
     static void wait_with_others(tenken::DeviceWorker& worker) {
         for (int i = 0; i < 3; ++i) worker.synchronize();
     }

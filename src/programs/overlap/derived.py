@@ -6,8 +6,8 @@ ABOVE, BELOW = 1.10, 0.85
 
 
 def steps(run, one):
-    """The loop without snapshots takes as long as its steps, which consist of whole passes over the state: one loop of
-    many steps is shorter or longer by half a pass, and a single one may take longer than any step."""
+    """The loop without snapshots takes as long as its steps, which consist of whole passes over the state: each is off
+    by at most half a pass; a step of a single pass has no upper limit."""
     count, step_ms = run.parameters.get("steps"), run.parameters.get("step_ms")
     if one.at.get("mode") != "none" or not count or not step_ms:
         return None

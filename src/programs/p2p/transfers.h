@@ -33,7 +33,7 @@ struct Transfer {
     std::vector<Leg> legs;
     int lead = 0;           ///< the GPU whose stream is timed
     bool waits = false;     ///< whether launch() returns only after completion: then the host clock times it
-    long in_a_row = 1;      ///< number of transfers per launch(), whose time is that of one
+    long in_a_row = 1;      ///< number of transfers per launch(); the time is per transfer
     std::string note = {};  ///< for the document's path: how a kernel is launched
     std::function<void(const tenken::cuda::Stream&)> launch;
 

@@ -67,7 +67,7 @@ NODE_WORKS = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}
 class Pbs(Batch):
     """Tolerates the answers of a busy server; chunks add up; nodes from pbsnodes."""
 
-    #: Whether the server lists jobs that have ended; if not, it is unknown how a job ended that is no longer listed.
+    #: Whether the server lists jobs that have ended; if not, it is unknown how a job that is no longer listed ended.
     keeps_history = True
     array = r"-J"
 

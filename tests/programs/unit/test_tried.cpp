@@ -30,8 +30,8 @@ TEST(the_product_tried_with_the_closest_rows_speaks_for_another) {
 TEST(nothing_tried_speaks_for_another_depth_format_place_or_size) {
     CHECK(closest(tried, {Low::fp16, 160000, 2048, 124}) == tried.size());
     CHECK(closest(tried, {Low::bf16, 160000, 4096, 124}) == tried.size());
-    CHECK(closest(tried, {Low::fp16, 80000, 4096, 0}) == 1);    // beside no panel
-    CHECK(closest(tried, {Low::fp16, 80000, 4096, 100}) == 2);  // next to one, whatever it leaves
+    CHECK(closest(tried, {Low::fp16, 80000, 4096, 0}) == 1);    // without a panel
+    CHECK(closest(tried, {Low::fp16, 80000, 4096, 100}) == 2);  // next to a panel, whatever it leaves
     CHECK(closest(tried, {Low::fp16, 10000, 4096, 124}) == 3);  // by 4 exactly
     CHECK(closest(tried, {Low::fp16, 9984, 4096, 124}) == tried.size());
     CHECK(closest(tried, {Low::fp16, 2048, 1024, 124}) == 4);

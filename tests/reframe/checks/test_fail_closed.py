@@ -161,7 +161,7 @@ OTHER = {
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
-    """Every case in one session, since ReFrame's start takes the time."""
+    """Every case in one session, since starting ReFrame takes most of the time."""
     folder = tmp_path_factory.mktemp("doctored")
     for name, (document, command, *more) in {**{k: v[:2] for k, v in SPOILED.items()}, **OTHER}.items():
         case = write_case(folder / "cases" / name.replace(" ", "_"), document, command, *more)

@@ -36,7 +36,7 @@ class IsLate(TenkenCheck):
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
-    """Both in one run, since the common build takes the time."""
+    """Both in one run, since the common build takes most of the time."""
     folder = tmp_path_factory.mktemp("waive")
     probe = folder / "probe.py"
     probe.write_text(PROBE)

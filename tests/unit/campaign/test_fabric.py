@@ -81,7 +81,7 @@ def decided(tmp_path: Path, answers: list[Answer], changes: list[Change]) -> dic
         # three in three days: one in 24 h
         (told(), ports(72, n07=3), "", ""),
         (told(), ports(2), "", "E"),
-        # an unknown counter proves nothing of its port, and voids no other's
+        # an unknown counter proves nothing about its port, and does not void the others
         (told(), ports(24.5, n07=None, n08=9), "E", ""),
     ],
 )

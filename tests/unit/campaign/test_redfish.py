@@ -374,7 +374,7 @@ def supply(name, **status):
         ([supply(f"PSU {i}", State="Enabled", Health="OK") for i in range(4)], 4, []),
         ([supply("PSU 0", State="Enabled", Health="OK"), member("/psu9"), supply("PSU 2", Health="Critical")], 3,
          ["power supply PSU 2: health Critical"]),
-        # of those that wait, are spare, or state half of it or nothing
+        # supplies on standby, spares, and those that report half of their state or nothing
         ([supply("A", State="StandbySpare", Health="OK"), supply("B", State="StandbyOffline")], 2, []),
         ([supply("A", State="Enabled"), supply("B", State="Absent"), supply("C", State="Absent", Health="OK")], 1, []),
         ([supply("A"), supply("B", Health=None, State=None), supply("C", Health="OK")], 3, []),

@@ -451,7 +451,7 @@ def test_the_trays_of_one_unit_repeat_the_same_checks(tmp_path):
 
 @pytest.mark.parametrize("hours", [-1, 0, 3])
 def test_a_clock_that_is_set_anew_neither_stops_a_campaign_nor_loses_a_node(tmp_path, monkeypatch, hours):
-    """While the queue is full and a job has left nothing yet; 0: the honest twin."""
+    """While the queue is full and no job has left anything yet; 0: the honest twin."""
     there, slept = world(most=3, dies=0.2, seed=3), [0]
     monkeypatch.setattr(there, "limits", lambda: Limits())  # so that the queue refuses
     one = make(tmp_path, there, campaign(attempts=9))

@@ -92,7 +92,7 @@ def test_version_1_called_a_value_without_a_criterion_pass() -> None:
     assert verdict(verdict="FAIL") == "FAIL"
     assert verdict(basis="reference", reference=reference) == "PASS"
     assert verdict(basis="limit floor") == "PASS"
-    # a floor without a limit is none
+    # a floor without a limit is not a floor
     assert verdict(basis="limit floor", limit={"unknown": "x"}) == "RECORDED"
     assert verdict(basis="reference") == "RECORDED"
 
@@ -102,7 +102,7 @@ def test_version_1s_reference_becomes_a_criterion() -> None:
     one = of_1({"m.gpu0": judged_of_1(basis="reference", reference=reference)}).judgement.judged["m.gpu0"]
     assert one.criterion is not None and vars(one.criterion) == {**reference, "kind": "reference"}
     assert (one.bounds, one.efficiency, one.limit.value) == ((None, 4910.6), 0.9, 4814.3)
-    # earlier ones left out what equals the value's own
+    # earlier ones omitted what equals the value's own
     reference = {"value": 4400.0, "unit": "GB/s", "source": "s"}
     short = judged_of_1(basis="reference", reference=reference, bounds=[4200.0, 4700.0], statistic="p5")
     criterion = of_1({"m.gpu0": short}).judgement.judged["m.gpu0"].criterion

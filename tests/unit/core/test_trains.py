@@ -12,7 +12,7 @@ from tenken.model.verdicts import INVALID
 RATES = tuple(5.0 + 0.1 * i for i in range(conditions.TRAIN))
 
 
-#: Five events of a kernel of 5.952 us on an H100, in steps of 32 ns: two metrics had the same.
+#: Five events of a kernel of 5.952 us on an H100, in steps of 32 ns: two metrics had the same ones.
 STEPS = (5.952, 5.952, 5.952, 5.92, 5.952)
 
 

@@ -25,7 +25,7 @@ OLD = json.loads((KEPT[0].parent / "result-0.2.0.json").read_text(encoding="utf-
 @pytest.mark.parametrize("kept", KEPT, ids=lambda kept: kept.stem)
 def test_documents_of_a_release_are_read_by_all_of_its_major_version(kept: Path) -> None:
     old = json.loads(kept.read_text(encoding="utf-8"))
-    if old.get("$id") == "urn:tenken:result:1":  # FIRST, read by an adapter; tests/data has documents of it
+    if old.get("$id") == "urn:tenken:result:1":  # FIRST, read by an adapter; tests/data has documents in it
         assert old["properties"]["schema"]["const"] == FIRST
         return
     broken = narrowed(old, NOW)

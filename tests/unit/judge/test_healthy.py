@@ -175,7 +175,7 @@ def test_each_note_is_on_the_page(tmp_path: Path) -> None:
 
 
 def test_a_gpu_of_a_device_that_is_none_of_these_is_refused() -> None:
-    """The rows do not pass because nothing is checked: the same ones with a fault do not."""
+    """The rows do not pass merely because nothing is checked: with a fault they fail."""
     record = kept_runs()["StreamCuda"]
     assert record.result is not None
     busy = health("worst", other_processes=2, utilization_percent=90)

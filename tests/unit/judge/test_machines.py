@@ -188,7 +188,7 @@ def test_two_models_in_one_node_are_no_siblings() -> None:
 
 
 def test_pairs_by_one_link_and_by_two_are_no_outliers_of_each_other() -> None:
-    """A DGX-1V: of six NVLinks per GPU two lead to some others, one to the rest."""
+    """A DGX-1V: each GPU has six NVLinks, two to some of the others and one to each of the rest."""
     one = next(gpu for gpu in MACHINES if gpu.name == "Tesla V100-SXM2-16GB")
     raw = raw_of(one, "p2p", {"peer": 1.0}, 4)
     raw["metrics"], raw["path"] = [], {}

@@ -356,7 +356,7 @@ def test_what_is_unsure_is_really_off_or_cannot_be_computed():
 
 
 def wrong_of_host(sheet: hardware.HostSheet) -> list[str]:
-    """Figures of a CPU that do not agree with their second ones."""
+    """Figures of a CPU that disagree with their independent counterparts."""
     name = sheet.name
     bits, mega_transfers, share = HOSTS[name]
     told = re.search(r"(\d+)-Core", sheet.cpu_names[0])
@@ -386,7 +386,7 @@ def without_a_second_one(name: str, key: str, raw: Any) -> bool:
     """Whether no second figure was found, which the lists above state, or the sheet itself calls it unsure."""
     chip = {"gib": name in GIB_ALONE, "power_w": name in POWER_ALONE, "l2_mib": name.startswith(tuple(L2_ALONE)),
             "last_level_cache_mib": name in CACHE_ALONE}  # fmt: skip
-    # above how much memory a processor has the other of two sheets is a rule of this suite
+    # the threshold of memory that selects between two sheets of a processor is a rule of this suite
     return chip.get(key, key == "memory_above_gib") or key in raw.get("unsure", {})
 
 

@@ -1,4 +1,4 @@
-"""What is kept of a YAML file is what the file says."""
+"""The cached content of a YAML file equals the file's."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_no_probe_is_waited_for_past_its_deadline() -> None:
         {"hangs": stopped, "sleeps": stubborn, "reads": lambda say: 7, "fails": lambda say: 1 // 0,
          "none": lambda say: None, "dies": lambda say: os._exit(3)}, 2.0,
     )  # fmt: skip
-    assert time.monotonic() - began < 30, "waited for one that sleeps"  # a busy machine is late, not by that much
+    assert time.monotonic() - began < 30, "waited for one that sleeps"  # a busy machine is late, but not by that much
     assert answers["hangs"].hung and answers["hangs"].at == "gpu 3" and answers["hangs"].parts == {
         "gpu 2": {"index": 2}
     }  # fmt: skip
@@ -722,7 +722,9 @@ def back(node: Node, slurm: Slurm) -> int:
     return cli.run_return(parser.parse_args(["return", "n001", "--expect", str(folder / "node.json")]), machine)
 
 
-def test_a_repaired_node_comes_back_and_a_repeater_is_named(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_repaired_node_comes_back_and_a_recurring_fault_is_named(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
     slurm = Slurm(4, time.time())
     node.expect["drain"] = {"scheduler": "slurm"}
     with pytest.raises(StateError, match="no good state to compare with"):
@@ -743,7 +745,7 @@ def test_a_repaired_node_comes_back_and_a_repeater_is_named(node: Node, capsys: 
         assert back(node, slurm) == 0
         said = capsys.readouterr().out
         assert "good 3 times: resume with: scontrol update NodeName=n001 State=RESUME" in said
-        assert ("repeater: 3 times back" in said) == (times == 3)
+        assert ("recurring fault: returned 3 times after" in said) == (times == 3)
     node.nvml.gpus[3]["links"][4] = 0  # its configuration must still be as before
     assert back(node, slurm) == 1
     assert "gpu 3: NVLink 4 down, was up" in capsys.readouterr().out

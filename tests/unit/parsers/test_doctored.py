@@ -158,7 +158,7 @@ def test_an_output_that_a_wrapper_indented_is_read(program: str, margin: str) ->
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_an_output_with_a_hole_is_refused(program: str) -> None:
-    """A file system that lost blocks leaves zero bytes; a single one is a printed end of a word."""
+    """A file system that lost blocks leaves zero bytes; a single one is a printed string terminator."""
     text, passes, number, _ = PROGRAMS[program]
     for lost in (text[: len(text) // 2] + "\0" * 4096 + text[len(text) // 2 :], "\0" * 64 + text, text + "\0" * 2):
         with pytest.raises(TenkenError, match="zero bytes in the output: a part of it was lost"):

@@ -309,7 +309,7 @@ def test_nccl_has_columns_of_iterations_and_modes_that_did_not_run() -> None:
     each = "   14.90   16.20   16.10    2.10"
     found = of_nccl(re.sub(OF_NCCL, rf"\1\2{each}\3{each}", FROM_8.replace("busbw", "busbw i_min", 1), flags=re.M))
     assert found.points == whole.points
-    # in place alone: a blank where the other mode would be, or titles of this one only
+    # in-place only: a blank where the other mode would be, or titles of this one only
     blank = with_mean(re.sub(OF_NCCL, rf"\1{' ' * 32}\3", FROM_8, flags=re.M))
     bare = with_mean(re.sub(OF_NCCL, r"\1\3", FROM_8.replace("out-of-place", "            "), flags=re.M))
     for text in (blank, bare):
@@ -460,7 +460,7 @@ def test_the_cause_is_told_apart_from_an_output_that_is_cut_short(
 @pytest.mark.parametrize("program", BARE)
 def test_an_output_that_stops_names_the_line_that_says_why(program: str, line: str, says: str) -> None:
     name, read = BARE[program]
-    # nothing is missing in the text of a sweep itself if only its title is left
+    # with only its title left, nothing is missing in the text of a sweep itself
     lines = kept(name).splitlines()[: 3 if program == "osu" else 12]
     with pytest.raises(TenkenError, match=f"{says}: ['\"]"):
         read("\n".join([*lines, line]))

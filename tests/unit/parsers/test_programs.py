@@ -39,7 +39,7 @@ def test_nvbandwidth_gives_the_slowest_gpu_or_pair() -> None:
     assert found.version == "0.8"
     of_json = nvbandwidth.parse("Build of node1\n" + as_json(NVBANDWIDTH))
     assert (of_json.worst(), of_json.waived) == (found.worst(), ("device_to_device_latency_sm",))
-    # with one GPU nothing is between two
+    # with one GPU there is no pair to measure
     one = NVBANDWIDTH.replace("N/A    720.60", "N/A").replace("720.60       N/A", "N/A")
     with pytest.raises(TenkenError):
         nvbandwidth.parse(one)
@@ -139,7 +139,7 @@ def test_gpu_burn_gives_rates_states_and_errors_of_each_gpu() -> None:
     )
     found = gpu_burn.parse(bad)
     assert (found.states, found.errors) == (("OK", "FAULTY"), (0, 12))
-    # a report counts those since the one before
+    # a report counts the errors since the previous one
     assert gpu_burn.parse(bad.replace("errors: 0 - 0   temps: 55", "errors: 0 - 40  (WARNING!)  temps: 55")).errors == (
         0,
         40,

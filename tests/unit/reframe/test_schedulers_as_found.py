@@ -415,7 +415,7 @@ def sge_entry(number: int, state: str, tasks: str = "", name: str = "a") -> str:
 def test_tasks_of_an_array_are_one_job_of_grid_engine(
     running: list[tuple[str, str]], waiting: list[tuple[str, str]], state: str, name: str
 ) -> None:
-    """As qstat lists them: a running one each, those that wait in groups under another element."""
+    """As qstat lists them: each running job separately, waiting ones in groups under another element."""
     lists = ["".join(sge_entry(9, *one, name=name) for one in part) for part in (running, waiting)]
     text = (
         f"<?xml version='1.0'?>\n<job_info>\n<queue_info><Queue-List><name>all.q@n1</name>{lists[0]}</Queue-List>"
@@ -967,7 +967,7 @@ COMMAND_WAITS = re.compile(
 
 def waiting() -> set[str]:
     """`FILE:FUNCTION` in which something sleeps, waits for another process or for a lock, in Python or in shell lines
-    (of those outside of a function the name of the constant).
+    (for shell lines outside of a function, the name of the constant).
     """
     package = ROOT / "tenken"
     return {f"{path.relative_to(package)}:{name}" for path in package.rglob("*.py") for name in _in_python(path)}
@@ -983,8 +983,8 @@ def _in_python(path: Path) -> Iterator[str]:
 
 
 def waiting_outside() -> set[str]:
-    """As `waiting`, of every other file that is run or shown: checks, programs in Python, toolchains, scripts,
-    examples, and what documentation has in code.
+    """As `waiting`, for every other file that is run or shown: checks, programs in Python, toolchains, scripts,
+    examples, and code in the documentation.
     """
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     found = set()
@@ -1027,7 +1027,7 @@ def _waits(one: ast.AST, within: ast.AST) -> bool:
     names = {getattr(part, "attr", getattr(part, "id", "")) for part in ast.walk(one.func)}
     said = ast.unparse(one)
     if getattr(one.func, "attr", "") == "join":
-        return not one.args  # for a thread; the option of a text has an argument
+        return not one.args  # a thread's, since the one of a text has an argument
     if names & {"flock", "waitpid"}:
         return not re.search(r"LOCK_NB|LOCK_UN|WNOHANG", said)
     if said.startswith("subprocess.") and names & {"run", "call", "check_call", "check_output"}:

@@ -197,7 +197,7 @@ def test_parameters_that_are_equal_but_not_the_same_are_different_conditions(arc
 )
 @pytest.mark.parametrize("none", [False, True])
 def test_rows_are_stored_as_they_are(kind: str, values: list[Any], none: bool, archive: Path, store: Path) -> None:
-    """Columns are converted at once, in another way if one has a None."""
+    """Columns are converted at once, another way if one has a None."""
     kept = [value for value in values if none or value is not None]
     with open_store(store, archive) as opened:
         opened.connection.execute(f"CREATE TEMP TABLE one (number INTEGER, value {kind})")

@@ -35,7 +35,7 @@ def row(metric_id: str, subject: str, value: float, direction: str = "higher", u
 def compared(
     *cases: tuple[str, bool, list[Row]], verdict: str = PASS, version: str = "", **parameters: Any
 ) -> list[side_by_side.Beside]:
-    """The result for cases of (program, whether it is third-party, rows)."""
+    """The result for cases given as (program, whether it is third-party, rows)."""
     made, rows = [], {}
     for program, foreign, some in cases:
         case: Any = SimpleNamespace(
@@ -91,7 +91,7 @@ def test_equal_sizes_may_be_parameters_in_words() -> None:
     assert compared(ours, theirs, n="8192", **on_host) == compared(ours, theirs, **on_host) == []
 
 
-#: Of the six pairs of programs, rows of ours and of theirs, and the version that theirs states.
+#: For the six pairs of programs: rows of ours and of theirs, and the version that theirs states.
 PAIRS: dict[str, tuple[str, str, Row, str, Row, str]] = {
     "triad": ("stream", "host", row("triad", "host", 250.0), "stream_site", row("triad", "host", 260.0), "5.10"),
     "copies": ("p2p", "cuda", row("peer", "GPU 0 → 1", 392.0), "nvbandwidth",
