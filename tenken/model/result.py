@@ -655,10 +655,10 @@ def parse(text: str, where: str, figures_only: bool = False) -> Result:
         raise ResultError(f"{where}: {error}") from None
 
 
-def validate(raw: Any, where: str, text: str | None = None) -> Result:
+def validate(raw: Any, where: str) -> Result:
     """A result from a JSON value. Raises ResultError; its message begins with `where`."""
     try:
-        return typed(raw, text)
+        return typed(raw)
     except ResultError as error:
         raise ResultError(f"{where}: {error}") from None
 

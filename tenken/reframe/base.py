@@ -492,9 +492,9 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         """What the job printed about itself."""
         return self.outcome().told
 
-    def output_text(self, stream: str = "stdout") -> str:
-        """The job's standard output or error; empty if there is none."""
-        return self.outcome().text(stream)
+    def output_text(self) -> str:
+        """The job's standard output; empty if there is none."""
+        return self.outcome().text()
 
     def where(self) -> str:
         """The nodes as printed by the job, otherwise as requested."""
@@ -518,7 +518,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         record = self.record(judgement, self.current_partition, self.current_environ)
         record = replace(record, request=self.request(), result=result, result_error=error, result_text=text)
         try:
-            self.record_path = archive.write(record, archive_root(), captured(Path(self.stagedir), record.job.facts))
+            archive.write(record, archive_root(), captured(Path(self.stagedir), record.job.facts))
         except ArchiveError as raised:
             kept = orphans.keep(record, Path(self.stagedir))
             self.tenken_verdict = verdicts.INVALID

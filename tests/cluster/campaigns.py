@@ -31,7 +31,7 @@ class Probe(HandsOut):
     def case_of_test(self):
         folder = Path("{folder}")
         own = folder / f"{{os.environ.get('TENKEN_ON_NODE')}}.json"
-        return str(own if own.is_file() else folder / "usual.json"), "sleep {seconds}", "1m"
+        return str(own if own.is_file() else folder / "usual.json"), "sleep 0", "1m"
 
 
 @rfm.simple_test
@@ -58,8 +58,6 @@ class Small:
         partition: str,
         nodes: str,
         slow: str,
-        seconds: float = 0,
-        more: str = "",
         factor: float = 0.2,
     ) -> None:
         home = self.folder / "campaigns"
@@ -68,10 +66,10 @@ class Small:
         (self.folder / "usual.json").write_text(json.dumps(usual))
         (self.folder / f"{slow}.json").write_text(json.dumps(scaled(usual, factor)))
         check = self.folder / "probe.py"
-        check.write_text(CHECKS.format(folder=self.folder, seconds=seconds))
+        check.write_text(CHECKS.format(folder=self.folder))
         (home / "small.yaml").write_text(
             f"system: {system}\npartition: {partition}\nnodes: '{nodes}'\nminutes: 5\n"
-            f"checks: {{paths: ['{check}'], environments: [host]}}\nretest: {{runs: 1}}\n{more}"
+            f"checks: {{paths: ['{check}'], environments: [host]}}\nretest: {{runs: 1}}\n"
         )
 
     def env(self) -> dict[str, str]:

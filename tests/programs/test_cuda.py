@@ -101,7 +101,9 @@ def read_the_others(folder: Path, targets: list[str]) -> None:
         words = words[words[0] in ("ccache", UNMEASURED) :]
         output = words.index("-o")
         if one["file"].endswith(".cu"):
+            # what a toolkit refuses, its front end refuses
             words[words.index("-c")], words[output + 1] = "--ptx", f"{words[output + 1]}.ptx"
+            words.append("-Xcicc=-O0")
         else:
             words[output : output + 2], words[words.index("-c")] = [], "-fsyntax-only"
         commands.append(words)

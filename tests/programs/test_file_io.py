@@ -36,7 +36,6 @@ SHORT: dict[str, list[str]] = {
     "data_loading": ["--kinds", "speech,8ki", "--batch", "2", "--batches", "3", "--step-ms", "0", "--seconds", "0"],
 }
 QUICK = ("--repetitions", "3", "--warmup-seconds", "0")
-HDF5_METHODS = ("hdf5_sec2", "hdf5_direct", "hdf5_select", "hdf5_gds")
 
 
 def hdf5_library() -> str:

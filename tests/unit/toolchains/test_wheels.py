@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchains import wheels
+from toolchains import mpi, wheels
 from toolchains.processes import ToolchainError
 from toolchains.wheels import Pin, Target
 
@@ -83,3 +83,14 @@ def test_unpacking_keeps_the_executable_bit(tmp_path: Path) -> None:
     wheels.unpack(archive, tmp_path / "out")
     assert (tmp_path / "out/bin/tool").stat().st_mode & 0o111
     assert not (tmp_path / "out/doc").stat().st_mode & 0o111
+
+
+@pytest.mark.parametrize(("small", "packed"), [(True, zipfile.ZIP_DEFLATED), (False, zipfile.ZIP_STORED)])
+def test_what_is_unpacked_at_once_is_not_packed_again(tmp_path, small, packed):
+    with zipfile.ZipFile(tmp_path / "a.whl", "w", zipfile.ZIP_DEFLATED) as wheel:
+        wheel.writestr("wanted", "x" * 1000)
+        wheel.writestr("left out", "")
+    mpi.repack(tmp_path / "a.whl", tmp_path / "a.zip", lambda name: name == "wanted", small)
+    with zipfile.ZipFile(tmp_path / "a.zip") as copy:
+        assert [(one.filename, one.compress_type) for one in copy.infolist()] == [("wanted", packed)]
+        assert copy.read("wanted") == b"x" * 1000

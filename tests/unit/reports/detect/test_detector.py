@@ -404,10 +404,6 @@ def test_a_state_with_noise_goes_on_as_if_never_put_away(tmp_path):
     assert second.findings().events == whole.events and {e.kind for e in whole.events} == {"noisy", "step"}
 
 
-def _window(kind, length):
-    return next(index for index, one in enumerate(windows.WINDOWS) if one == (kind, length))
-
-
 def test_a_step_is_seen_in_full_by_the_window_of_its_length_and_nearly_between_them():
     ones, none = np.ones(1), np.zeros(1)
     usable = np.full(1, 100)
