@@ -187,6 +187,12 @@ def _clocks(entry: DeviceHealth, device: Device | None) -> Iterator[tuple[str, s
         yield INVALID, f"sm_clock_mhz during the timed part is {clock:g}; minimum: {lowest * top:g} of {top:g}"
 
 
+def _fewest(entry: DeviceHealth) -> int | None:
+    """The fewest active NVLinks of a run, also at its end; None: not reported."""
+    known = [one.nvlinks_active for one in (entry.worst, entry.after) if one.nvlinks_active is not None]
+    return min(known, default=None)
+
+
 def _pcie(entry: DeviceHealth, device: Device | None, by_pcie: bool, virtual: str | None) -> Iterator[tuple[str, str]]:
     """A link slower than both ends support is a fault. A link slower than the driver expects voids the values measured
     over it.
@@ -195,7 +201,7 @@ def _pcie(entry: DeviceHealth, device: Device | None, by_pcie: bool, virtual: st
     """
     if device is None:
         return
-    links, expected = entry.worst.nvlinks_active, device.nvlinks_active
+    links, expected = _fewest(entry), device.nvlinks_active
     if links is not None and expected is not None and links < expected:
         yield FAIL, f"{links} NVLinks were active during the run, {expected} before it"
     if device.integrated:

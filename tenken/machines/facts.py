@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tenken.machines import hardware, interpolation, kinds, limits, loader
@@ -100,7 +101,10 @@ def of_result(result: Result) -> Machine:
     guest = result.host.virtual_machine
     unknown = {("memory", "host"): limits.of_guest(guest)} if guest else {}
     if sheet is None:
-        return Machine(kind=kinds.known, unknown=unknown)
+        of_links = {("gpu_link", "pair"): _of_links(result)}
+        return Machine(
+            kind=kinds.known, unknown=unknown, attained={key: one for key, one in of_links.items() if one is not None}
+        )
     name = f"data sheet: {sheet.name}, {sheet.source}"
     links = {one.count for one in result.links}
     joined = links.pop() if len(links) == 1 else None  # else each pair has its own limit
@@ -114,7 +118,7 @@ def of_result(result: Result) -> Machine:
         **_of_host_link(sheet.host_link),
         ("gpu_link", "pair"): hardware.attained(sheet.gpu_links.kind)
         if joined and sheet.gpu_links
-        else hardware.attained(PEERS),
+        else _of_links(result) or hardware.attained(PEERS),
     }
     return Machine(
         limits={key: Limit(peak, "GB/s", name, DATA_SHEET) for key, peak in peaks.items() if peak},
@@ -123,6 +127,15 @@ def of_result(result: Result) -> Machine:
         attained={key: known for key, known in reached.items() if known is not None}, gpu_power_w=sheet.power_w,
         kind=kinds.known, unknown=unknown,
     )  # fmt: skip
+
+
+def _of_links(result: Result) -> tuple[float, str] | None:
+    """Where every pair has NVLinks of an unknown generation or of different counts: the least that any generation
+    reaches."""
+    if not result.links or any("NVLink" not in one.kind for one in result.links):
+        return None
+    return min((known for kind, known in hardware.load().attained.items() if re.fullmatch(r"NVLink\d", kind)),
+               default=None)  # fmt: skip
 
 
 def _of_host_link(link: Link | None) -> dict[tuple[str, str], tuple[float, str] | None]:

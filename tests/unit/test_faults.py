@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
-from tools import faults
+from tenken.model.verdicts import FAIL
+from tools import faults, sensitivity
 
 
 @cache
@@ -25,6 +27,27 @@ def test_of_a_gpu_every_fault_is_seen() -> None:
     found = {name for (check, name), one in seen().items() if check == "StreamCuda" and not one}
     assert found == set()
     assert len([1 for check, _ in seen() if check == "StreamCuda"]) == 16
+
+
+@pytest.mark.parametrize("check", ["HpcgCuda", "HpcgGpus", "HpcgHost", "Himeno", "HimenoHost"])
+def test_operations_counted_almost_twice_are_seen(check: str) -> None:
+    """Within what the memory of the same run allows: HPCG at half of its floor, Himeno on a host."""
+    record = next(one for one in faults.runs() if one.base_check == check)
+    assert record.result is not None
+    for counts in (1.9, 0.95):
+        result = faults.scaled("operations", counts=counts)(record.result)
+        assert result is not None
+        found = sensitivity.judgement(record, result)
+        assert found.verdict == FAIL and "the program miscounts" in found.message()
+    assert sensitivity.judgement(record, record.result).verdict != FAIL
+
+
+def test_an_nvlink_that_fails_as_the_run_ends_is_seen() -> None:
+    record = next(one for one in faults.runs() if one.base_check == "P2P")
+    assert record.result is not None
+    lost = faults.health(record.result, lambda one: replace(one, after=replace(one.after, nvlinks_active=17)))
+    found = sensitivity.judgement(record, lost)
+    assert found.verdict == FAIL and "17 NVLinks were active during the run, 18 before it" in found.message()
 
 
 def test_faults_of_links_and_files_are_seen() -> None:

@@ -114,6 +114,7 @@ CHIPS = {
     "RTX-4090-24GB": Chip(384, 21000, 128, 2.52, cores=GEFORCE),
     "Jetson-AGX-Orin": Chip(256, 6400, 16, 1.3),
     "Jetson-AGX-Thor": Chip(256, 8533, shares={"fp4": 2070 / 2}),
+    "GB10-128GB": Chip(256, 8533, shares={"fp4": 1000 / 2}),
     "Jetson-AGX-Xavier": Chip(256, 2 * 2133),
     "Jetson-TX2": Chip(128, 2 * 1866),
 }  # fmt: skip
@@ -317,7 +318,7 @@ def test_a_gpu_has_the_figures_that_its_chip_can_have_and_that_others_tell(name)
         alone = [chip for chip in L2_ALONE if name.startswith(f"{chip}-")]
         assert len(of_chip(name)) + len(alone) == 1, "each L2 has a second figure, or is listed as without"
     assert bool(re.search(r"-\d+GB$", name)) + (name in MEMORY_MIB) + (name in GIB_ALONE) == 1
-    assert (sheet.host_link is None) == name.startswith("Jetson")
+    assert (sheet.host_link is None) == name.startswith(("Jetson", "GB10")), "one memory with the CPU"
 
 
 def bent(raw: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
