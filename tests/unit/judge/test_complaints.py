@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tenken import counters
-from tenken.judge import bounds, verdict
-from tenken.model import pages
+from tenken.judge import bounds, conditions, verdict
+from tenken.model import catalogue, judgement, kinds, numbers, pages
 from tests.support import honest
 from tests.support.planted import Fault, put, seen, without
 from tests.unit.judge.test_planted import of_metric
@@ -109,3 +109,126 @@ def test_no_gpu_reads_pages_on_the_host_faster_than_its_link_there_and_back() ->
     device.pageable_uses_host_page_tables = False
     path["pages.x.source"] = "host 100 % -> host 99 %, device 1 %"
     assert pages.pages_of(run, one, "x") is None
+
+
+def health(**fields: tuple[Any, Any, Any]) -> Any:
+    """What a GPU said before, during and after a run; all other readings are unknown."""
+    known = {"remapping_failed": False, "remapping_pending": False, **dict.fromkeys(ERRORS)}
+    parts = [SimpleNamespace(**known, **{}) for _ in range(3)]
+    for name, values in fields.items():
+        for part, one in zip(parts, values, strict=True):
+            setattr(part, name, one)
+    return SimpleNamespace(before=parts[0], worst=parts[1], after=parts[2])
+
+
+ERRORS = ("ecc_corrected", "ecc_uncorrected", "remapped_rows_uncorrectable", "remapped_rows_correctable")
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_a_count_that_stood_before_the_run_is_no_error_of_it(name: str) -> None:
+    """Not the count, but its rise; a corrected error may be one of the rate that is usual."""
+    told = list(conditions._errors(health(**{name: (90, 90, 90)}), 3600.0))
+    assert not told
+    usual = 4 if name == "ecc_corrected" else 0
+    assert not list(conditions._errors(health(**{name: (90, 90 + usual, 90 + usual)}), 3600.0))
+    ((kind, text),) = conditions._errors(health(**{name: (90, 91 + usual, 91 + usual)}), 3600.0)
+    assert text.startswith(f"{1 + usual} ") and (kind == "FAIL") is ("un" in name)
+    ((kind, text),) = conditions._errors(health(**{name: (90, 90, 89)}), 3600.0)
+    assert kind == "INVALID" and "back to 89" in text
+
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("others", "busy", "used", "quiet"),
+    [
+        ((0, 0, 0), 5, 2 * GIB, None),
+        ((1, 1, 1), 5, 2 * GIB, True),  # 5 % busy and 2 GiB held: nothing was done
+        ((1, 1, 1), 6, 2 * GIB, False),
+        ((1, 1, 1), 5, 4 * GIB, True),  # a twentieth of 80 GiB
+        ((1, 1, 1), 5, 4 * GIB + 1, False),
+        ((1, 2, 1), 0, 0, False),  # one more came
+        ((1, 1, 2), 0, 0, False),
+        ((1, 1, 1), None, 0, False),
+        ((1, 1, 1), 0, None, False),
+    ],
+)
+@pytest.mark.parametrize("mig", [False, True])
+def test_another_process_is_quiet_by_what_it_did_before(
+    others: tuple[int, int, int], busy: int | None, used: int | None, quiet: bool | None, mig: bool
+) -> None:
+    parts = [SimpleNamespace(other_processes=n, utilization_percent=busy, memory_used_bytes=used) for n in others]
+    entry: Any = SimpleNamespace(before=parts[0], worst=parts[1], after=parts[2])
+    device: Any = SimpleNamespace(memory_bytes=80 * GIB, mig_enabled=mig)
+    told = list(conditions._others(entry, device))
+    assert [kind for kind, _ in told] == ([] if quiet is None else ["RECORDED" if quiet or mig else "INVALID"])
+    assert all(text.startswith(f"shared with {max(others)} other") for _, text in told)
+
+
+@pytest.mark.parametrize(
+    ("known", "ceiling", "higher", "expected"),
+    [
+        ((90.0, 110.0), 102.0, True, (90.0, 102.0)),
+        ((90.0, 100.0), 102.0, True, (90.0, 100.0)),
+        ((90.0, None), 102.0, True, (90.0, 102.0)),
+        (None, 102.0, True, (None, 102.0)),
+        ((90.0, 110.0), 95.0, False, (95.0, 110.0)),
+        ((98.0, 110.0), 95.0, False, (98.0, 110.0)),
+        ((None, 110.0), 95.0, False, (95.0, 110.0)),
+        ((90.0, 110.0), None, False, (90.0, 110.0)),
+    ],
+)
+def test_bounds_that_are_shown_end_at_what_is_possible(
+    known: tuple[float | None, float | None] | None, ceiling: float | None, higher: bool, expected: tuple[Any, Any]
+) -> None:
+    metric: Any = SimpleNamespace(direction="higher" if higher else "lower", value=50.0, unit="GB/s")
+    criterion: Any = SimpleNamespace(low=known[0], high=known[1]) if known else None
+    limit = judgement.Limit(100.0, "GB/s")
+    judged = bounds._judged("PASS", metric, 50.0, "median", criterion, limit, ceiling)
+    assert judged.bounds == expected and judged.efficiency == (0.5 if higher else 2.0)
+
+
+def test_how_far_a_value_is_below_the_devices_that_are_known() -> None:
+    known: Any = SimpleNamespace(decides=False, values=(100.0, 104.0), middle=102.0)
+    run: Any = SimpleNamespace(node="n1")
+    for value, told in (
+        (97.9, "4.0 % below the 2 H100 known, whose median is 102 and whose lowest is 100"),
+        (98.1, ""),
+    ):
+        metric: Any = SimpleNamespace(id="copy.gpu0", value=value, unit="GB/s", subject=None, place="gpu0")
+        said = " ".join(f.message for f in bounds.below_kind(known, run, metric, "H100"))
+        assert told in said and bool(said) == bool(told)
+
+
+@pytest.mark.parametrize(
+    ("rates", "rate"),
+    [((1.0, 3.0), 1.5), ((2.0,), 2.0), ((), 7.0), ((0.0, 3.0), 7.0), ((-1.0, 3.0), 7.0), ((3.0, 0.0), 7.0)],
+)
+def test_the_rate_of_the_median_time(rates: tuple[float, ...], rate: float) -> None:
+    assert numbers.rate_of_times(rates, 7.0) == pytest.approx(rate)
+
+
+def test_a_rate_of_the_device_alone() -> None:
+    """Of a GPU, by its own clock, and nothing of its host."""
+    found: dict[str, set[str]] = {}
+    for name, program in catalogue.of_suite().items():
+        for metric in program.metrics.values():
+            one: Any = SimpleNamespace(name=metric.name, derived=metric.derive is not None, direction=metric.direction,
+                                       clock="device", unit=metric.unit)  # fmt: skip
+            if kinds.of_device(program, one):
+                found.setdefault(name, set()).add(metric.name)
+    assert found["transfer"] == {"dtod", "dtod_sm"} and "storage_map" not in found
+    assert {"copy", "scale", "add", "triad", "dot"} == found["stream"]
+    for field, value in (
+        ("derived", True),
+        ("clock", "host"),
+        ("direction", "lower"),
+        ("unit", "s"),
+        ("name", "memcpy"),
+    ):
+        stream = catalogue.of_suite()["stream"]
+        changed: Any = SimpleNamespace(name="triad", derived=False, direction="higher", clock="device", unit="GB/s")
+        assert kinds.of_device(stream, changed)
+        setattr(changed, field, value)
+        assert not kinds.of_device(stream, changed)
