@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tenken.parsers import hpcg, hpl, osu
+from tenken.parsers import hpcg, hpl, nccl_tests, osu
 from tests.reframe.checks.test_hpcg import REPORT
 from tests.reframe.checks.test_osu import BANDWIDTH, FULL, LATENCY, RATE
 from tests.reframe.checks.test_xhpl import NETLIB
@@ -108,3 +108,23 @@ def test_a_report_that_is_not_valid_fails() -> None:
     made = of_hpcg(REPORT.replace(f"{hpcg.VALID}=210", "Final Summary::HPCG result is=INVALID."))
     assert made["status"] == "failed" and made["verification"]["passed"] is False
     assert "rating" not in {m["name"] for m in made["metrics"]}
+
+
+#: Of 8 ranks with 7/8 of the data: by NCCL's own document, an all-reduce moves it twice, a broadcast all of it once.
+BUS = {
+    "all_reduce_perf": 1.75, "all_gather_perf": 0.875, "reduce_scatter_perf": 0.875, "alltoall_perf": 0.875,
+    "broadcast_perf": 1, "reduce_perf": 1, "gather_perf": 0.875, "scatter_perf": 0.875, "hypercube_perf": 1,
+    "sendrecv_perf": 1,
+}  # fmt: skip
+
+
+def test_bus_bandwidth_over_that_of_the_algorithm() -> None:
+    assert {name: factor(8) for name, (_, factor) in nccl_tests.BENCHMARKS.items()} == BUS
+    assert {name: factor(8) for name, factor in nccl_tests._MOVED.items()} == {"hypercube_perf": 0.875}
+
+
+def test_wrong_values_of_all_sizes_add_up() -> None:
+    points = tuple(nccl_tests.Point(size, "out", 1.0, 1.0, wrong) for size, wrong in ((8, 2), (16, 3)))
+    output = nccl_tests.Output("all_reduce_perf", "2.17", 2, ("n1",), (), 0, points)
+    (check,) = nccl_tests.document([output], "n1", ["n1"], 2)["verification"]["checks"]
+    assert (check["error"], check["passed"]) == (5.0, False)

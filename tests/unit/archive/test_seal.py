@@ -516,3 +516,15 @@ def test_a_session_with_an_odd_name_is_sealed_too(tmp_path):
     archive.write(replace(record("none"), check="x" * 200), tmp_path)
     found = verify.check(tmp_path, ["my run/№ 1"])
     assert (found.sealed, found.faults, faults(tmp_path)) == (1, [], [])
+
+
+@pytest.mark.parametrize("name", ["../outside.json", "a/../../outside.json", "inside.json"])
+def test_a_name_that_leaves_the_archive_is_never_given(name, tmp_path):
+    """A manifest names the file that a kill left unnamed; one that was forged could name any."""
+    root = tmp_path / "perflogs"
+    (root / "a").mkdir(parents=True)
+    target = root / name
+    left = target.parent / f"{durable.TEMPORARY}{target.name}.1.ab"
+    left.write_bytes(b"x")
+    line = f"# seal\n{seal.sha256(b'x')}  {name}\n".encode()
+    assert list(seal.pending(root, line)) == ([(left, target)] if name == "inside.json" else [])

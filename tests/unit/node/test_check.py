@@ -831,3 +831,15 @@ def test_a_refused_file_is_said_before_a_note(node: Node, capsys: pytest.Capture
     capsys.readouterr()
     assert run(node, "check", "--no-measure") == 2
     assert capsys.readouterr().out.startswith("tenken: state file: ")
+
+
+@pytest.mark.parametrize(
+    ("found", "accept", "kept"), [(0, False, True), (2, False, False), (2, True, True), (0, True, True)]
+)
+def test_readings_are_remembered_if_they_are_good_or_accepted(
+    found: int, accept: bool, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = checks.Outcome("n1", [], readings={"x": 1})
+    monkeypatch.setattr(checks.Outcome, "status", property(lambda self: found))
+    assert checks.remember(tmp_path / "state.json", outcome, accept) is None
+    assert (tmp_path / "state.json").exists() is kept

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -73,3 +75,13 @@ def test_nodes_that_take_turns_are_judged_together() -> None:
     (one,) = [t for t in pool.found if t.event.worse]
     assert one.event.change_night in (179, 180, 181) and one.event.found_night <= 184
     assert -0.13 < one.event.size < -0.07
+
+
+def test_what_moved_by_half_of_a_change_moved_with_it() -> None:
+    """Costs as logarithms, 10 nights before and after a change of 10 %: all of it, half, less, none, and unknown."""
+    size = np.log(1.1)
+    after = (size, 0.51 * size, 0.49 * size, 0.0, np.nan, -size)
+    off = np.array([[0.0] * 10 + [one] * 10 for one in after])
+    event: Any = SimpleNamespace(size=0.1, change_night=10)
+    assert siblings._moved(off, tuple(range(6)), event) == (0, 1)
+    assert siblings._moved(off, (5, 1, 3), event) == (1,)
