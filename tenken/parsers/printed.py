@@ -2,8 +2,10 @@
 functions of this module.
 
 Labels at the beginning of every line: `[1,0]<stdout>:` (Open MPI --tag-output, with a time too), `0: ` (srun -l, flux),
-`[0] ` (Intel MPI -l), `node1: ` (pdsh, clush, mpi-operator), `(head, rank=0, pid=77) ` (Ray, SkyPilot), a time of ISO
-8601 (kubectl, docker); also several, where one launcher starts another. Causes of an early end: lines of HPL, CUDA, MPI
+`[0] ` (Intel MPI -l), `[0@node1] ` (its pattern), `node1: ` (pdsh, clush, mpi-operator), `nid1 0: ` (PALS), `1,0: `
+(jsrun), `[rank0]: ` (torchrun), `[pod/name/part] ` (kubectl --prefix), `name  | ` (compose), `(head, rank=0, pid=77) `
+(Ray, SkyPilot), a time of ISO 8601 (kubectl, docker), of `ts` or of a journal, `> ` of a quotation; also several, where
+one launcher starts another. Causes of an early end: lines of HPL, CUDA, MPI
 libraries, the kernel and the schedulers.
 """
 
@@ -20,11 +22,21 @@ from tenken.errors import TenkenError
 _LABELS = tuple(
     re.compile(form)
     for form in (
-        r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4})?\[[^\]\s]{1,40}\]<std(?:out|err|diag)>: ?",
-        r" {0,6}\d{1,6}: ?",
+        r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4})?(?:\[\S{1,80}\])?<std(?:out|err|diag)>: ?",
+        r" {0,6}\d{1,6}(?:,\d{1,6})?: ?",
         r"\[\d{1,6}\](?: |$)",
+        r"\[(?:\d{1,6}@[\w.-]{1,63}|(?:rank|default)\d{1,6}|pod/[\w./-]{1,200})\](?:: ?| |$)",
+        r"\[\d{1,6}\][\w.-]{1,63}>",
         r"\((?:[^\s(),]{1,63}, )?(?:rank=\d{1,6}, )?pid=\d{1,9}(?:, ip=[\d.]{7,15})?\) ?",
-        r"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[-+]\d\d:?\d\d) ?",
+        r"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[-+]\d\d:?\d\d)(?: \d\d[OE]\b)? ?",
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})? (?:INFO|STDOUT|WARNING|DEBUG)\b:? ?",
+        r"\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]? ?",
+        # a journal's line has the node and the program, that of `ts` neither; of both, the form that all lines have
+        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,63} [\w./-]{1,63}\[\d{1,9}\]: ?",
+        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ?",
+        r"[A-Za-z][\w.-]{0,62} \d{1,6}: ?",
+        r"[\w.-]{1,63} {1,20}\|(?: |$)",
+        r">(?: |$)",
     )
 )
 #: A word before the colon is a label only if it is the same on every line.
@@ -59,7 +71,8 @@ def plain(text: str) -> str:
     """
     if _HOLE in text:
         raise TenkenError(f"{text.count(chr(0))} zero bytes in the output: a part of it was lost; expected: text")
-    text = text.replace("\0", "")
+    # a pasted text may have a mark of byte order and blanks that do not break
+    text = text.replace("\0", "").replace("\ufeff", "").replace("\u00a0", " ")
     lines = _COLOUR.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
     for _ in range(_MOST_LABELS):
         if not _without_label(lines):

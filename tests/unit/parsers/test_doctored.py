@@ -156,6 +156,33 @@ def test_an_output_that_a_wrapper_indented_is_read(program: str, margin: str) ->
     assert passes(f"TENKEN-RUN begin node=n time=1\n{indented}TENKEN-RUN end node=n time=2\n")
 
 
+#: What launchers and logs write before every line.
+LABELS = (
+    "[1,0]<stdout>:", "[prterun-node1-12345@1,0]<stdout>: ", "[[12345,1],0][node1:777]<stdout>: ",
+    "Thu Nov  5 22:00:01 2026<stdout>:", "Thu Nov  5 22:00:01 2026[1,0]<stdout>: ", "0: ", "1,0: ", "[0] ",
+    "[0@node1] ", "[0]node1>", "node1: ", "nid000001 0: ", "[rank0]: ", "[default0]:", "[pod/launcher-x7x/launcher] ",
+    "launcher-1  | ", "(pid=1234) ", "2026-11-05T22:00:01.1234567Z ", "2026-11-05T22:00:01.123456Z 01O ",
+    "2026-11-05 22:00:01 ", "2026-11-05 22:00:01,123 INFO ", "[2026-11-05 22:00:01] ", "Nov  5 22:00:01 ",
+    "Nov  5 22:00:01 node1 run.sh[123]: ", "> ", "2026-11-05T22:00:01Z 0: ",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_what_is_before_every_line_is_removed(label: str) -> None:
+    for program, (text, passes, number, _) in PROGRAMS.items():
+        labelled = "".join(f"{label}{line}\n" for line in text.replace("\r", "\n").rstrip("\n").split("\n"))
+        assert passes(labelled), program
+        # a label with a value of its own is no excuse for a wrong one
+        with pytest.raises(TenkenError):
+            assert not passes(labelled.replace(number, "12x4"))
+            raise TenkenError
+
+
+def test_a_text_that_was_pasted_is_read() -> None:
+    for program, (text, passes, _, _) in PROGRAMS.items():
+        assert passes("\ufeff" + text.replace("  ", "\u00a0 ")), program
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_an_output_with_a_hole_is_refused(program: str) -> None:
     """A file system that lost blocks leaves zero bytes; a single one is a printed string terminator."""
