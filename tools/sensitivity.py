@@ -209,7 +209,7 @@ def left_out(found: Margins) -> list[str]:
 
 # ---- values that a loss misses ---------------------------------------------------------------------------------------
 
-#: A value that alone is slower by 30 % should fail a criterion.
+#: A single value that is 30 % slower should fail a criterion.
 LOSS = 0.7
 #: Programs of files: the link to the host caps their rates, but is not their limit.
 FILES = ("data_loading", "snapshot_io", "storage_map")

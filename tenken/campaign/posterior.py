@@ -162,7 +162,7 @@ class Level:
         logs = self._logs = np.sort(np.log(np.maximum(self.answers, 1e-300)))
         half = -math.log(1 - EFFECT) / 2
         counts = np.searchsorted(logs, logs + half, "right") - np.searchsorted(logs, logs - half)
-        # the highest level that many results share: bad groups may be as many, but a lucky answer is alone
+        # the highest level that many results share: there may be as many bad groups, but a lucky answer is isolated
         centre = float(logs[np.flatnonzero(counts >= 0.45 * counts.max())[-1]])
         for _ in range(4):
             near = logs[np.abs(logs - centre) <= half]

@@ -24,7 +24,7 @@ LINK_APART = 0.07
 OF_ANOTHER = 0.25
 #: The key of a data sheet's link to the host.
 HOST_LINK = "host_link"
-#: Floors of metrics that these figures of a data sheet bound do not depend on the clock.
+#: Figures of a data sheet that do not depend on the clock, nor do the floors of metrics that they bound.
 LINKS = (HOST_LINK, "gpu_link")
 #: Kinds of findings: one that decides nothing; one after which a run cannot pass.
 NOTE, LIMITED_BY_OPERATOR = "note", "limited"

@@ -51,7 +51,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One figure or table of a publication: its lines of one unit."""
+    """One figure or table of a publication: its lines that share a unit."""
 
     publication: str
     place: str

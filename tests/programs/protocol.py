@@ -56,16 +56,16 @@ HOST = {
     "stream": Case("stream", "--array-bytes 1Mi", warmup=2.5),
     "memcopy": Case("memcopy", "--bytes 1Mi"),
     "transfer": Case("transfer", "--sweep-max-bytes 16Ki"),
-    # how a repeated access becomes faster is what is measured
+    # what is measured is how a repeated access becomes faster
     "access_patterns": Case("access_patterns", "--bytes 80k", but={COLD: {"host_by_cpu"}}),
-    # and what is touched in three phases are the same pages
+    # the same, and three phases touch the same pages
     "migration": Case(
         "migration",
         "--bytes 80k",
         but={COLD: {"cpu_first", "cpu", "cpu_last"}, LOST: {"cpu_first", "cpu", "cpu_last"}},
     ),
     "transpose": Case("transpose", "--sizes 64"),
-    # as published, without a trial run; the classic timing has one, and its verification iterations of its own
+    # as published, without a trial run; the classic timing has one, and verifies other iterations than it times
     "himeno": Case("himeno", "--size XS", but={COLD: {"iteration", "total"}}),
     "himeno_classic": Case(
         "himeno", "--size XS --timing classic --target-seconds 2", but={LOST: {"iteration", "total"}}
@@ -204,7 +204,7 @@ GPU = {
         f"{ONE} --matrices poisson27:8 --variants csr_row,sell",
         but={UNSEEN: {"prepare"}, COLD: {"prepare", "spmv"}},
     ),
-    # what files give to a GPU: as on the host; the page cache alone is read next to it
+    # files to a GPU: the steps are those of the host; the page cache alone is read next to them
     "storage_map_gpu": Case(
         "storage_map",
         f"{ONE} --path . --min-bytes 256Ki --max-bytes 256Ki {FILES} --candidates posix_256ki_1 "
@@ -361,7 +361,7 @@ def recorded(case: Case, programs: Path, library: Path, folder: Path, **environm
 
 
 def noticed(case: Case, programs: Path, library: Path, folder: Path, **environment: str) -> bool:
-    """Whether it says that its results are wrong, or ends without any: what is prepared may be what it follows."""
+    """Whether the run reports wrong results, or ends without any, since later steps may need the skipped ones."""
     done = _run(case, programs, library, folder, environment)
     result = folder / "result.json"
     assert (done.returncode == 0) == (result.is_file() and json.loads(result.read_text())["status"] == "ok")

@@ -234,7 +234,7 @@ def test_a_request_that_cannot_be_read_ends_the_run_with_one_line(
     assert outcome.stderr.startswith(f"daxpy: --request '{request}': {says}") and outcome.stderr.count("\n") == 1
 
 
-#: Of caches of so many KiB: the least size of an array in bytes, and that without an option.
+#: Program, option, KiB of cache; then the minimum size of an array in bytes, and its default.
 SIZES = [
     ("memcopy", "--bytes", 24576, 4 * 24 * 2**20, None),
     ("stream", "--array-bytes", 24576, 4 * 24 * 2**20, 4 * 24 * 2**20),

@@ -97,7 +97,7 @@ def held(name: str, trace: Trace) -> None:
 
 
 def rates_of_tries(provenance: Mapping[str, Any], prefix: str) -> dict[str, dict[int, float]]:
-    """Of each choice the rates of its candidates, which are numbers: tried.host.temporal_block=2."""
+    """Rates of the numbered candidates of each choice, such as tried.host.temporal_block=2."""
     found: dict[str, dict[int, float]] = {}
     for key, rate in provenance.items():
         if one := re.fullmatch(rf"{re.escape(prefix)}(.*?)=?(\d+)", key):
@@ -106,7 +106,7 @@ def rates_of_tries(provenance: Mapping[str, Any], prefix: str) -> dict[str, dict
 
 
 def chosen(document: Mapping[str, Any], what: str) -> set[int]:
-    """The candidate that the measurement took, by the words of its tries: a coordinate, or told of each exchange."""
+    """The candidate that the measurement used: a coordinate named like the trials, or a key for each exchange."""
     exchange, _, block = what.rpartition(".")
     if exchange:
         return {document["provenance"][f"{block}.{exchange}"]}
@@ -131,7 +131,7 @@ def test_the_order_of_measuring(name: str, build_dir: Path, clock_log: Path, bla
     case = protocol.HOST[name]
     run = protocol.recorded(case, build_dir / "bin", clock_log, tmp_path, **libraries)
     held(name, run)
-    # without the steps that are timed the results are wrong: they, and not what was done before, are verified
+    # without the timed steps the results are wrong: the verification is of these steps, not of earlier ones
     lost = set()
     for number, parts in enumerate(run.parts):
         if steps := run.numbers(parts):
@@ -376,7 +376,7 @@ def test_a_step_has_a_short_name(symbol: str, name: str) -> None:
 
 
 def test_a_copied_text_is_no_step_however_long_it_is(clock_log: Path, tmp_path: Path) -> None:
-    """The mounts of a machine, which storage programs read, may be a whole number of KiB long."""
+    """The list of mounts, which storage programs read, may happen to be a whole number of KiB long."""
     source, program, log = tmp_path / "copies.c", tmp_path / "copies", tmp_path / "log"
     source.write_text(
         "#include <string.h>\nstatic char from[4096], to[4096];\n"

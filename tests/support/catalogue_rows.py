@@ -1,4 +1,4 @@
-"""What the catalogue says of each figure in short rows, with inherited keys and without words for readers:
+"""The declarations of the catalogue in short rows, with inherited keys and without texts for readers:
 tests/data/catalogue.txt."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tenken.model.catalogue import Metric, Program
 from tenken.model.formula import Formula
 from tenken.reframe.foreign import Figure
 
-#: For readers, or in rows of their own; and what nearly all have.
+#: Left out: texts for readers, fields with separate rows, and what nearly all have.
 _BUT = {
     Program: {"name", "title", "section", "metrics", "tables", "contract"},
     Metric: {"name", "title", "unit", "direction", "statistic", "plot", "group", "published", "limit", "no_limit"},
@@ -21,7 +21,7 @@ _WORDS = {"basis", "unknown", "source", "what", "verifications", "said_by"}
 
 
 def of_program(program: Program) -> Iterator[str]:
-    """What identifies a quantity, what must come back, each metric, each verification."""
+    """The identity of quantities, the contract of results, each metric, each verification."""
     yield f"[{program.name}] {_parts(program)}".strip()
     yield f"contract {_parts(program.contract)}".strip()
     for one in program.metrics.values():
@@ -31,7 +31,7 @@ def of_program(program: Program) -> Iterator[str]:
 
 
 def figure(one: Figure) -> str:
-    """What a check of another program declares of a figure."""
+    """What the check of a third-party program declares about a figure."""
     return f"{one.unit} {one.direction} {one.statistic} {_parts(one)}".strip()
 
 

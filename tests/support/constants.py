@@ -9,19 +9,19 @@ from pathlib import Path
 
 from tenken.paths import ROOT
 
-#: Up to three words, as they are printed or asked for: what is longer may be reworded.
+#: Up to three words, as they are printed or requested; longer texts may be reworded.
 _WORD = re.compile(r"(?:[\w.+*/:=,%()-]+(?: [\w.+*/:=,%()-]+){0,2})?")
 _OF_CPP = re.compile(
     r"constexpr\s+(?:const\s+)?[\w:]+(?:\s+(?:int|long))*\s+(\w+)(?:\[\w*\])?\s*(?:=\s*([^;]+);|\{([^;]+)\};)"
 )
-#: A member with a number or a word to begin with, and an option with its permitted range.
+#: A member with an initial number or word, and an option with its permitted range.
 _MEMBER = re.compile(r'^ {4}[\w:<>]+ (\w+_?) = (-?[\d.][\w.+-]*|true|"\w+");$', re.MULTILINE)
 _OPTION = re.compile(r'arguments\.(?:integer|real|bytes)\("([\w-]+)", ([^";]+)(?:"s", ([^";]+))?')
 _SOURCES = (".h", ".cpp", ".cu", ".cuh")
 
 
 def of_python(file: Path) -> Iterator[str]:
-    """Of the module and of its classes: fields with a default too."""
+    """Constants of the module and its classes, including fields with a default."""
     place = file.relative_to(ROOT)
     yield from (f"{place} {row}" for row in _of_body(ast.parse(file.read_text()).body, ""))
 
@@ -37,7 +37,7 @@ def _of_body(body: list[ast.stmt], owner: str) -> Iterator[str]:
 
 
 class _Sentences(ast.NodeTransformer):
-    """Texts for readers and patterns are left out, but not that there is one."""
+    """Replaces texts for readers and patterns by `...`."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
         word = not isinstance(node.value, str) or _WORD.fullmatch(node.value)
@@ -48,7 +48,7 @@ class _Sentences(ast.NodeTransformer):
 
 
 def _is_constant(value: ast.expr) -> bool:
-    """A table, or a number; a text alone is none."""
+    """Whether it is a table or a number; a text by itself does not count."""
     if isinstance(value, ast.Constant):
         return not isinstance(value.value, str) and value.value not in (None, False, True, 0, b"")
     known = (
@@ -70,7 +70,7 @@ _TABLES = ("frozenset", "MappingProxyType", "dict", "float", "dict.fromkeys")
 
 
 def of_cpp(file: Path) -> Iterator[str]:
-    """`constexpr`, members and options, with a number."""
+    """`constexpr`, members and options that have a number."""
     place, text = file.relative_to(ROOT), re.sub(r"//[^\n]*", "", file.read_text())
     rows = [(name, value or braced) for name, value, braced in _OF_CPP.findall(text)]
     rows += [one for one in _MEMBER.findall(re.sub(r" +$", "", text, flags=re.MULTILINE)) if one[1] not in ("0", "0.0")]

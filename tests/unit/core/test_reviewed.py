@@ -1,8 +1,8 @@
-"""Each unit, direction, statistic, tolerance, limit, floor and formula of the catalogue is stated a second time, in
-tests/data/catalogue.txt, and each constant of the sources in tests/data/constants.txt, so that what is changed by
-mistake fails, whatever it is. The direction of a figure follows from its unit.
+"""The catalogue and the constants of the sources are stated a second time, so that any accidental change fails.
 
-TENKEN_WRITE_REVIEWED=1 rewrites the files; whoever does so reads the difference."""
+tests/data/catalogue.txt has each unit, direction, statistic, tolerance, limit, floor and formula,
+tests/data/constants.txt each constant. The direction of a figure follows from its unit. TENKEN_WRITE_REVIEWED=1
+rewrites the files; review the difference."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tenken.paths import PROGRAMS, ROOT
 from tenken.reframe.foreign import Figure
 from tests.support import catalogue_rows, constants
 
-#: A rate: the more the better, but how far one rate is behind another.
+#: Units of rates, where higher is better, except for the distance of one rate from another.
 RATES = {"GB/s", "GFLOP/s", "TFLOP/s", "Gcell/s", "messages/s", "samples/s", "tokens/s", "MHz"}
-#: Times, heat and energy: the less the better, but what a load reaches (its power) and how long it was without errors.
+#: Units of times, heat and energy, where lower is better, except for the power of a load and the time without errors.
 COSTS = {"s", "ms", "us", "ns", "W", "J", "mJ", "kJ", "degC"}
 OTHERWISE = {"himeno.behind_explicit", "himeno.behind_managed", "burn.power", "burn.clean"}
-#: Of shares and ratios: iterations, errors, waits, ramps and what is lost; one time over another.
+#: Counts, shares and ratios where lower is better: iterations, errors, waits, ramps, losses; one time over another.
 LESS = {
     "access_patterns.ramp", "burn.masked", "dali.waits", "data_loading.waits", "dcgm.failed", "dcgm.skipped",
     "dcgm.warned", "gpu_burn.errors", "hpcg.iterations", "hpl.difference", "hpl.residual",

@@ -1,5 +1,4 @@
-"""What the judge says of a result where no fault of hardware brings it about, and its small functions at both sides of
-their bounds."""
+"""Messages of the judge that no hardware fault causes, and its small functions on both sides of their bounds."""
 
 from __future__ import annotations
 
