@@ -134,6 +134,13 @@ void write_process(const std::string& root, int pid, const std::string& name, in
                                     << " 0 0 0 20 0 1 0 " << start << " 1 1\n";
 }
 
+/// /proc/stat of a whole machine in seconds: user, idle, steal; the other fields are 0.
+void write_stat(const std::string& root, long user, long idle, long steal) {
+    const long ticks = sysconf(_SC_CLK_TCK);
+    std::ofstream(root + "/proc/stat")
+        << "cpu " << user * ticks << " 0 0 " << idle * ticks << " 0 0 0 " << steal * ticks << "\n";
+}
+
 }  // namespace
 
 TEST(a_process_that_changes_its_name_is_one_and_a_pid_used_again_is_another) {
@@ -151,6 +158,28 @@ TEST(a_process_that_changes_its_name_is_one_and_a_pid_used_again_is_another) {
         found.end());
     CHECK(found.find("mm_percpu_wq\",\"cpu_seconds\":1}") != std::string::npos);
     CHECK(found.find("\"ended\",\"cpu_seconds\":3}") != std::string::npos);
+    const std::string command = "rm -r '" + root + "'";
+    CHECK(std::system(command.c_str()) == 0);
+}
+
+TEST(time_of_others_and_of_the_hypervisor_is_that_since_the_program_began) {
+    char folder[] = "/tmp/tenken-load-XXXXXX";
+    const std::string root = mkdtemp(folder);
+    const auto ticks = static_cast<int>(sysconf(_SC_CLK_TCK));
+    CHECK(mkdir((root + "/proc").c_str(), 0700) == 0);
+    write_stat(root, 100, 50, 7);
+    write_process(root, 1000, "self", 10 * ticks, 3);
+    const tenken::LoadWatch watch(root, 1000, false);
+    write_stat(root, 120, 90, 9);
+    write_process(root, 1000, "self", 15 * ticks, 3);
+    std::string found = watch.json().dump();
+    found.erase(
+        std::remove_if(found.begin(), found.end(), [](unsigned char one) { return std::isspace(one); }),
+        found.end());
+    // of 20 s that were not idle 5 are its own; 2 s more went to other machines
+    CHECK(found.find("\"own_cpu_seconds\":5,") != std::string::npos);
+    CHECK(found.find("\"others_cpu_seconds\":15,") != std::string::npos);
+    CHECK(found.find("\"steal_cpu_seconds\":2,") != std::string::npos);
     const std::string command = "rm -r '" + root + "'";
     CHECK(std::system(command.c_str()) == 0);
 }
