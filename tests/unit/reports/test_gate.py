@@ -7,6 +7,7 @@ import random
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -522,3 +523,17 @@ def test_nights_replace_what_is_provisional(tmp_path: Path, capsys: Any) -> None
     assert proposed(tmp_path / "a", "m", "--file", str(file)) == 0
     out = capsys.readouterr().out
     assert "provisional" not in out and "+  - metric: stream.triad" in out
+
+
+def test_alarms_come_first_and_of_these_the_new_ones() -> None:
+    """Ten nights; a finding is new on the last one, and stands after three."""
+    told = {"old": (True, 6, None), "over": (False, 3, 6), "known": (False, 9, None), "recent": (True, 7, None),
+            "new": (True, 9, None), "just over": (False, 3, 7)}  # fmt: skip
+    findings: Any = [SimpleNamespace(name=name, alarming=a, found=f, recovered=r) for name, (a, f, r) in told.items()]
+    history: Any = SimpleNamespace(nights=list(range(10)))
+    judged = gate.Judged(history, SimpleNamespace(), findings)  # type: ignore[arg-type]
+    assert [one.name for one in judged.in_order()] == ["new", "recent", "old", "known", "over", "just over"]
+    assert {one.name for one in judged.alarms} == {"old", "recent", "new"}
+    assert {one.name for one in findings if judged.is_new(one)} == {"new", "known"}
+    assert {one.name for one in findings if judged.is_standing(one)} == {"old"}
+    assert {one.name for one in findings if judged.is_past(one)} == {"over"}
