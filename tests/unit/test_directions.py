@@ -435,3 +435,26 @@ def test_every_comparison_of_directions_is_here() -> None:
     assert sorted(set(ELSEWHERE) - comparing()) == []
     for where in ELSEWHERE.values():
         assert not where.startswith("tests/") or (ROOT / where).is_file()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "answer"),
+    [
+        (0.985, 1.015, "same"),
+        (0.984, 1.0, "undecided"),
+        (1.0, 1.016, "undecided"),
+        (1.001, 1.016, "faster"),
+        (1.001, 1.014, "same"),
+        (1.2, 1.3, "faster"),
+        (0.984, 0.999, "slower"),
+        (0.7, 0.8, "slower"),
+        (0.5, float("inf"), "undecided"),
+        (float("nan"), 1.3, "undecided"),
+        (1.2, float("nan"), "undecided"),
+        (float("-inf"), 0.9, "undecided"),
+    ],
+)
+def test_an_answer_by_the_interval_of_a_ratio(low: float, high: float, answer: str) -> None:
+    """All of it within 1.5 %: the same; all of it on one side of 1 and not within: decided."""
+    other = {"faster": "slower", "slower": "faster"}.get(answer, answer)
+    assert (compare.answer(low, high, True, 0.015), compare.answer(low, high, False, 0.015)) == (answer, other)

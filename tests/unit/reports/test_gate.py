@@ -531,7 +531,7 @@ def test_alarms_come_first_and_of_these_the_new_ones() -> None:
             "new": (True, 9, None), "just over": (False, 3, 7)}  # fmt: skip
     findings: Any = [SimpleNamespace(name=name, alarming=a, found=f, recovered=r) for name, (a, f, r) in told.items()]
     history: Any = SimpleNamespace(nights=list(range(10)))
-    judged = gate.Judged(history, SimpleNamespace(), findings)  # type: ignore[arg-type]
+    judged: Any = gate.Judged(history, history, findings)
     assert [one.name for one in judged.in_order()] == ["new", "recent", "old", "known", "over", "just over"]
     assert {one.name for one in judged.alarms} == {"old", "recent", "new"}
     assert {one.name for one in findings if judged.is_new(one)} == {"new", "known"}
