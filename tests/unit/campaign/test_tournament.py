@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from tenken.campaign.tournament import ACROSS, LOADED, WITHIN, Answer, accuse, better, plan, repeated
+from tenken.campaign.tournament import ACROSS, LOADED, WITHIN, Answer, accuse, better, plan, repeated, slow
 
 
 def leaves(count: int, each: int = 32) -> dict[str, str]:
@@ -143,3 +143,14 @@ def test_a_clean_fabric_names_nobody(seed: int) -> None:
     of = leaves(64, 16)
     found = accuse(answers(of, seed, {}), of)
     assert not found.nodes and not found.pairs and not found.leaves
+
+
+@pytest.mark.parametrize(("good", "bad"), [((100.0, 2.0), (80.0, 2.0)), ((100.0, 2.0), (100.0, 3.0))])
+def test_pairs_are_held_against_the_better_half_of_their_kind(
+    good: tuple[float, float], bad: tuple[float, float]
+) -> None:
+    """With a bad node in half of the pairs, whether it lacks bandwidth or answers late."""
+    fine = [Answer(WITHIN, (f"n{i}", f"n{i + 1}"), *good) for i in range(0, 10, 2)]
+    poor = [Answer(WITHIN, ("bad", f"m{i}"), *bad) for i in range(5)]
+    assert set(slow([*poor, *fine])) == set(poor)
+    assert not slow(fine)
