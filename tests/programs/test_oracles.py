@@ -455,6 +455,23 @@ def test_stencil_of_several_steps(clocked: Clocked) -> None:
     assert [first for _, first, _ in computed] == [first for _, first, _ in blocks]
 
 
+def test_the_slower_of_two_slabs_counts(clocked: Clocked) -> None:
+    """Both read the clock after each repetition in turn; the first reading may be of either sample."""
+    two = ("--bt", "1", "--parts", "2", "--repetitions", "16", "--warmup-seconds", "0")
+    document, clock = clocked("stencil", *STENCIL, *two)
+    places = clock.places(spans(figure(document, "cells"), STENCIL_CELLS), next_to=False)
+    times = clock.told[0]
+    assert {last - first for _, first, last in places} == {2}
+    earliest = min(first - 2 * i for i, (_, first, _) in enumerate(places))
+
+    def slower(begin: int) -> bool:
+        """Whether each sample is the larger of both spans, if the readings begin there."""
+        both = [[times[at + 2] - times[at] for at in (begin + 2 * i, begin + 2 * i + 1)] for i in range(len(places))]
+        return all(times[last] - times[first] == max(two) for two, (_, first, last) in zip(both, places, strict=True))
+
+    assert slower(earliest) or slower(earliest - 1)
+
+
 @pytest.mark.parametrize("form", ["sequential", "openmp", "shared", "openacc"])
 def test_stencil_forms(clocked: Clocked, form: str) -> None:
     document, clock = clocked(

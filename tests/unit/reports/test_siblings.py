@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tenken.history import causes, siblings
 from tenken.history.detect import Settings, detect
@@ -85,3 +86,19 @@ def test_what_moved_by_half_of_a_change_moved_with_it() -> None:
     event: Any = SimpleNamespace(size=0.1, change_night=10)
     assert siblings._moved(off, tuple(range(6)), event) == (0, 1)
     assert siblings._moved(off, (5, 1, 3), event) == (1,)
+
+
+@pytest.mark.parametrize(
+    ("newest", "base", "known"), [(10, 60, True), (5, 60, True), (4, 60, False), (5, 10, True), (5, 9, False)]
+)
+def test_five_of_ten_nights_and_ten_before_make_a_level_known(newest: int, base: int, known: bool) -> None:
+    """The newest 10 nights against the 60 that end 25 nights earlier: 0.03 behind."""
+    own = np.full((1, 85), np.nan)
+    own[0, 60 - base : 60] = 0.0
+    own[0, 85 - newest :] = 0.03
+    behind, error = siblings._behind(own)
+    assert np.isfinite(behind[0, -1]) == known
+    assert not known or behind[0, -1] == pytest.approx(0.03)
+    # the standard error of both means by the least deviation that is assumed, 0.001
+    expected = 0.001 * (1 / newest + 1 / (base - 1)) ** 0.5
+    assert not known or error[0, -1] == pytest.approx(expected)
