@@ -18,7 +18,6 @@ from tenken.model.numbers import quantile
 from tenken.parsers import foreign
 from tenken.parsers.printed import naming_the_cause, plain
 
-_REPORT = re.compile(r"^.*proc'd: .*temps: ", re.M)
 _BURNING = re.compile(r"[Bb]urning for (\d{1,7}) sec")
 _PROGRESS = re.compile(r"^\s*(\d{1,3}(?:\.\d)?)%\s+proc'd: (.{1,20000}?)\s+errors: (.{1,20000}?)\s+temps: ", re.M)
 _RATE = re.compile(r"(-?\d{1,18}) \((-?\d{1,12}|-?nan|-?inf) Gflop/s\)")
@@ -68,8 +67,9 @@ def parse(text: str) -> Output:
     reports = list(_PROGRESS.finditer(text))
     if not reports:
         raise GpuBurnFormatError(f"no line of progress (%  proc'd: ... errors: ... temps: ...){_short(text, 0, 0.0)}")
-    if len(reports) != len(_REPORT.findall(text)):
-        raise GpuBurnFormatError(f"{len(_REPORT.findall(text))} lines of progress, {len(reports)} can be read")
+    printed = text.count("proc'd:")
+    if len(reports) != printed:
+        raise GpuBurnFormatError(f"{printed} reports of progress, {len(reports)} can be read")
     seconds = _BURNING.search(text)
     bytes_of = {int(size) for size, _ in _BATCH.findall(text)}
     rows = [n for n in _ROWS if not bytes_of or bytes_of & {4 * n * n, 8 * n * n}]

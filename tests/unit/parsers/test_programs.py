@@ -158,7 +158,8 @@ def test_gpu_burn_gives_rates_states_and_errors_of_each_gpu() -> None:
     ("Tested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: OK", "Tested 1 GPUs:\n\tGPU 0: OK", "a line of progress of 2 GPUs"),
     ("Tested 2 GPUs", "Tested 0 GPUs", "of 0 GPUs"),
     ("100.0%", "50.0%", "50 % follows 55 %"),
-    ("100.0%", "100000.0%", "lines of progress, 2 can be read"),
+    ("100.0%", "100000.0%", "3 reports of progress, 2 can be read"),
+    ("54 C\n", "54 C 60.0%  proc'd: 562 (0 Gflop/s) - 1 (0 Gflop/s)", "4 reports of progress, 3 can be read"),
     ("100.0%", "101.0%", "101 %; allowed: 0 to 100"),
     ("1124 (49900", "-1124 (49900", "GPU 0: -1124 products after 562"),
     # rates in another unit, or of a GPU that claims twice its work: the products do not take the time that passed
