@@ -2,7 +2,7 @@
 
 An excursion is a run of values at a distance of one or more; its peak is the largest distance. The peaks of all series,
 by window and direction, determine the distance at which the fleet would raise false alarms at the permitted rate.
-Lasting changes are no excursions: they are removed when they are found.
+Lasting changes are not excursions: they are removed when they are found.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def distances(
         fits = (usable >= span(index)) & (held - length >= SETTLED)
         worse[:, index] = np.where(fits, (up - mean * deviation) / scale, -np.inf)
         better[:, index] = np.where(fits, (-down - mean * deviation) / scale, -np.inf)
-        if length >= RECENT:  # most of the newest values must confirm it: a spike or two are no change of level
+        if length >= RECENT:  # most of the newest values must confirm it: a spike or two are not a change of level
             gone = (halfway - level) * np.sign(middle)
             middle = np.where(2 * gone >= np.abs(middle), middle, 0.0)
         shift_worse[:, index] = np.minimum(middle, up - mean * deviation)
