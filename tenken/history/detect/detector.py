@@ -27,7 +27,6 @@ from tenken.history.detect.windows import (
     spread_of_mean,
 )
 
-_IN_LEARNING = 6.0  # distance at which a level that is still being learned is reset
 _UNSURE = volatility.WINDOWS[0] // 2  # values: nine of ten series became noisy at most this long before it is detected
 _SLOW_LAG = SLOW_KEPT - 10  # entry of the slow levels, 10 strides ago: whether a series wandered
 
@@ -198,10 +197,6 @@ class Detector(Model):
             bound = float(limits[side][row, window])
             found.append(self._open_event(row, side, window, float(loudest[row]), bound, int(plain[row])))
         found += self._noises(rows, cost)
-        young = np.flatnonzero(known & ~judged & (np.maximum(away.worse, away.better).max(axis=1) > _IN_LEARNING))
-        for row in young:
-            window = int(np.maximum(away.worse[row], away.better[row]).argmax())
-            self._move(int(row), WINDOWS[window][1])
         self._follow(rows, cost)
         for row in [row for row in rows[self._number[rows] % STRIDE == 0].tolist() if row in self._standing]:
             self._mended(row)
@@ -213,7 +208,14 @@ class Detector(Model):
         for window in range(len(WINDOWS)):
             rows = np.flatnonzero(part[:, window] > 1)
             if len(rows):
-                part[rows, window] *= order.unreached(sign * self._long[rows], WINDOWS[window][1])
+                level, deviation = sign * self._before_window(rows, window), self._past_deviation[rows, 0]
+                part[rows, window] *= order.unreached(sign * self._long[rows], level, deviation, WINDOWS[window][1])
+
+    def _before_window(self, rows: np.ndarray, window: int) -> np.ndarray:
+        """The level that a window is compared with."""
+        kind, length = WINDOWS[window]
+        slow = kind == "slow"
+        return self._slow[rows, SLOW_KEPT - length // STRIDE] if slow else self._levels[rows, KEPT - length - 1]
 
     def _plain(self, judged: np.ndarray) -> np.ndarray:
         """Number of values of an obvious and lasting change of each series; 0 if there is none."""
@@ -224,7 +226,7 @@ class Detector(Model):
             found = judged & (shift >= settings.plain) & (plain == 0)
             change[found], plain[found] = shift[found], order.LASTED
         # an improvement is not urgent
-        shift = order.ratio(self._long, self._told[0])
+        shift = order.gap(self._long, self._told[0])
         found = judged & (shift >= settings.large) & (plain == 0)
         change[found], plain[found] = shift[found], 2
         # autocorrelated noise stays on one side for long: if it has grown, the order of values is weak evidence of a
@@ -264,8 +266,6 @@ class Detector(Model):
             new, former, sudden = dating.slow(own, former, self.settings.clip * self._deviation[row])
             began = int(self._long_nights[row, LONG - new])
             length = min(new, KEPT - 2) if sudden else dating.RECENT
-        elif plain and self._hidden(row, plain):
-            former, began = self._before(row, plain), int(self._nights[row, KEPT - plain])
         else:
             length = self._begun(row, length, plain or 2)
             former, began = self._levels[row, KEPT - length - 1], int(self._nights[row, KEPT - length])
@@ -369,16 +369,6 @@ class Detector(Model):
             self._anchor[row] = self._former_anchor[row]
             self._since[row] = min(count, KEPT)
             self._place(row, KEPT)
-
-    def _before(self, row: int, length: int) -> float:
-        """Median of the values before the newest `length`."""
-        return float(np.median(self._kept[row, KEPT - length - order.BEFORE : KEPT - length]))
-
-    def _hidden(self, row: int, length: int) -> bool:
-        """Whether a level that still follows an improvement hides a large loss: it is no change of that level."""
-        new = float(np.median(self._kept[row, KEPT - length :]))
-        far = new - self._before(row, length) >= self.settings.certain
-        return far and new - self._levels[row, KEPT - length - 1] < self.settings.smallest
 
     def _begun(self, row: int, length: int, least: int = 2) -> int:
         """Number of values since a change that the newest `length` revealed."""

@@ -7,8 +7,9 @@ from statistics import NormalDist
 
 import numpy as np
 
+from tenken.history.detect import order
 from tenken.history.detect.dating import SCATTER_CLIP
-from tenken.history.detect.order import MAD
+from tenken.history.detect.order import MAD, RECENT
 from tenken.history.detect.settings import Settings
 from tenken.history.detect.windows import KEPT, LONG, SETTLED, SLOW_KEPT, STRIDE
 
@@ -18,7 +19,7 @@ _FORGIVES = 0.1  # factor by which the usual level follows nights of fewer sampl
 #: Variance of a normal variable of deviation 1 that is clipped.
 _BEYOND, _AT = 2 * NormalDist().cdf(-Settings.clip), exp(-(Settings.clip**2) / 2) / (2 * pi) ** 0.5
 _CLIPPED = 1 - _BEYOND - 2 * Settings.clip * _AT + Settings.clip**2 * _BEYOND
-_LAG = 6  # delay of the noise estimate relative to the level, in values
+_LAG = RECENT  # delay of the noise estimate relative to the level, in values
 
 
 class Model:
@@ -70,7 +71,8 @@ class Model:
         typical = np.median(np.abs(first), axis=1)
         middle = np.median(first, axis=1)
         self._reference[rows] = np.where(self._linear[rows], np.where(typical > 0, typical, 1.0), middle)
-        cost = self._costs(first.T, rows).T
+        raw = self._costs(first.T, rows).T
+        cost = order.unstepped(raw)
         level = np.median(cost, axis=1)
         floor = self._floor(rows)
         near = MAD * np.median(np.abs(cost - level[:, None]), axis=1)
@@ -85,8 +87,8 @@ class Model:
         self._product[rows] = (drawn[:, 1:] * drawn[:, :-1]).mean(axis=1)
         self._anchor[rows] = cost.shape[1]
         self._since[rows] = cost.shape[1]
-        self._kept[rows] = cost[:, -KEPT:]
-        self._long[rows, -cost.shape[1] :] = cost
+        self._kept[rows] = raw[:, -KEPT:]
+        self._long[rows, -cost.shape[1] :] = raw
         self._tracks[:, rows] = level
         self._track_levels[:, rows] = level[:, None]
         self._track_deviation[:, rows] = self._deviation[rows]

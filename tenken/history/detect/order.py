@@ -1,7 +1,7 @@
 """Tests on the order of values, which depend on no other series and on no model of the noise.
 
-Two are for changes of a size that any reader would recognise: `precedence` for lasting changes, `ratio` for values far
-outside the range of three weeks. `unreached` is required of every change of level.
+Two are for changes of a size that any reader would recognise: `precedence` for lasting changes, `gap` for values far
+outside the range of three weeks. `unreached` is required of every change of level. `unstepped` is for the first values.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from tenken.history.detect.settings import Settings
 MAD, Z_95 = 1 / NormalDist().inv_cdf(0.75), NormalDist().inv_cdf(0.975)
 #: Number of newest values that must all be beyond all but one of this many before them.
 LASTED, BEFORE = 7, 10
-#: The newest two values are compared with this many before them; minimum ratio of their distance from the median to
-#: that of the farthest of these.
-WEEKS, TIMES = 21, 2
+#: Number of values before the newest two that they are compared with.
+WEEKS = 21
 #: Number of values within three weeks that may be as bad as the new ones: spikes; one more for windows of MANY values
 #: (table in docs/statistics.md).
 SPARED, MANY = 2, 10
@@ -48,37 +47,65 @@ def precedence(values: np.ndarray, since: np.ndarray) -> np.ndarray:
     return out
 
 
-def ratio(values: np.ndarray, since: np.ndarray) -> np.ndarray:
-    """Change of level of series whose newest two values are far beyond the WEEKS before them, (series,); else 0.
+def gap(values: np.ndarray, since: np.ndarray) -> np.ndarray:
+    """Change of level of series whose newest two values are apart from the WEEKS before them, (series,); else 0.
 
-    `values` (series, at least WEEKS + 2) and `since` as for `precedence`. The nearer of the two must be TIMES as far
-    from the median of the others as the farthest of these, as in the ratio tests of Dixon (1950), and `threshold` of
-    their deviations (MAD); the farther at most TIMES as far as the nearer, which holds for values of one level but not
-    for disturbances. For independent values of any distribution the probability that both are beyond all others is 1 in
-    C(23, 2) = 253.
+    `values` (series, at least WEEKS + 2) and `since` as for `precedence`. As in the tests of Dixon (1950) the gap
+    between the two and the farthest of the others is compared with a range: it must be larger than the distance of the
+    two from each other plus a deviation (MAD) of the others, since values of one level are alike and those of a
+    disturbance are not. None of the others may be nearer to the two than to their median. For independent values of any
+    distribution the probability that both are beyond all others is 1 in C(23, 2) = 253.
     """
     out = np.zeros(len(values))
     old, near = values[:, -WEEKS - 2 : -2], values[:, -2:].min(axis=1)
     rows = np.flatnonzero((near > old.max(axis=1)) & (since >= WEEKS + 2))
     if len(rows):
-        own = old[rows] - np.median(old[rows], axis=1)[:, None]
-        far = near[rows] - np.median(old[rows], axis=1)
-        spread = MAD * np.median(np.abs(own), axis=1)
-        alike = values[rows, -2:].max(axis=1) - values[rows, -2:].min(axis=1) <= (TIMES - 1) * far
-        clear = (far > TIMES * own.max(axis=1)) & (far > Settings.threshold * spread)
-        out[rows] = np.where(clear & alike, far, 0)
+        level, spread = _level(old[rows])
+        new, farthest = near[rows], old[rows].max(axis=1)
+        apart = values[rows, -2:].max(axis=1) - new
+        clear = (farthest < _nearer(new, level, spread)) & (new - farthest > apart + spread)
+        out[rows] = np.where(clear, new - level, 0)
     return out
 
 
-def unreached(values: np.ndarray, length: int) -> np.ndarray:
+def unstepped(values: np.ndarray) -> np.ndarray:
+    """Values (series, values) on the level of the newest: where all since one of them are beyond all before it, on
+    either side, those before are moved by the difference of the medians.
+
+    At least RECENT are on each side. For 20 independent values the probability is at most 5 in 10,000.
+    """
+    out = values.copy()
+    count = values.shape[1]
+    for length in range(count - RECENT, RECENT - 1, -1):
+        old, new = values[:, : count - length], values[:, count - length :]
+        apart = (new.min(axis=1) > old.max(axis=1)) | (new.max(axis=1) < old.min(axis=1))
+        shift = np.median(new, axis=1) - np.median(old, axis=1)
+        out[apart] = values[apart]
+        out[apart, : count - length] += shift[apart, None]
+    return out
+
+
+def _level(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Median, and deviation by the median absolute deviation, of each row."""
+    level = np.median(values, axis=1)
+    return level, MAD * np.median(np.abs(values - level[:, None]), axis=1)
+
+
+def unreached(values: np.ndarray, level: np.ndarray, deviation: np.ndarray, length: int) -> np.ndarray:
     """Whether the newest values lie beyond all but a few of the WEEKS before them, (series,).
 
-    `values` (series, at least WEEKS + length) are costs, the newest last. In a window of two or three values all are
-    compared; in a longer one the median of the newest RECENT. A level that a series had within three weeks, such as
-    that of a mode or of a recurring disturbance, is not new because the newest values are at it. For independent values
-    the probability is 6 / C(23, 2) = 1 in 42 for two values, 10 / C(24, 3) = 1 in 202 for three, and 2206 / C(26, 5) =
-    1 in 30 for a median of five, or 4106 = 1 in 16 with three spared.
+    `values` (series, at least WEEKS + length) are costs, the newest last; the newest `length` are compared with
+    `level`, and `deviation` is the usual one, both (series,). In a window of two or three values all are compared; in a
+    longer one the median of the newest RECENT. A level that a series had within three weeks, such as that of a mode or
+    of a recurring disturbance, is not new because the newest values are at it. A value beyond the noise that is nearer
+    to the new level than to the former one had reached it.
     """
     new = values[:, -length:].min(axis=1) if length < RECENT else np.median(values[:, -RECENT:], axis=1)
     end = values.shape[1] - length
-    return np.asarray((values[:, end - WEEKS : end] >= new[:, None]).sum(axis=1) <= SPARED + (length >= MANY))
+    bad = values[:, end - WEEKS : end] >= _nearer(new, level, deviation)[:, None]
+    return np.asarray(bad.sum(axis=1) <= SPARED + (length >= MANY))
+
+
+def _nearer(new: np.ndarray, level: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """The value from which others are nearer to a new level than to a former one, and beyond the threshold of noise."""
+    return np.minimum(new, level + np.maximum((new - level) / 2, Settings.threshold * deviation))

@@ -26,7 +26,7 @@ from tenken.history.detect.findings import Event
 from tenken.history.detect.volatility import Volatility
 from tenken.model import files
 
-FORMAT = "tenken-state/10"
+FORMAT = "tenken-state/11"
 #: Maximum length of the first line in bytes.
 _HEAD = 4096
 #: Maximum of a number: beyond it JSON is not exact.
