@@ -99,8 +99,6 @@ def test_a_run_on_the_host_is_whole(go: Run, program: str) -> None:
     assert document is not None and document["verification"]["passed"]
     declared = catalogue(program).metrics
     for metric in document["metrics"]:
-        for key in ("unit", "direction", "statistic"):
-            assert metric[key] == getattr(declared[metric["name"]], key), metric["id"]
         assert metric["count"] >= declared[metric["name"]].min_count["host"]
         assert "unknown" in document["limits"][metric["id"]]
     for key in ("file_system", "mount_options", "device", "file_system_free_bytes", "o_direct"):

@@ -3,13 +3,11 @@ length."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tenken.model.catalogue import program as catalogue
 from tests.programs.conftest import Outcome
 
 pytestmark = pytest.mark.build
@@ -30,10 +28,6 @@ def ok(outcome: Outcome) -> dict[str, Any]:
 
 def test_a_run_is_whole(run: Run) -> None:
     document = ok(run("stencil", *SMALL, "--nz", "41", "--parts", "3", "--bt", "3"))
-    declared = catalogue("stencil").metrics
-    for metric in document["metrics"]:
-        for key in ("unit", "direction", "statistic"):
-            assert metric[key] == getattr(declared[metric["name"]], key), metric["id"]
     names = [metric["name"] for metric in document["metrics"]]
     assert names == ["alone", "cells", "total", *PHASES, "efficiency", *["share"] * len(PHASES)]
     values = {metric["id"]: metric["value"] for metric in document["metrics"]}
@@ -127,31 +121,3 @@ def test_a_launcher_that_starts_fewer_ranks_fails(run_ranks: Run) -> None:
     assert outcome.document["reason"] == "requested 4 ranks, started 2"
     nodes = run_ranks("stencil", 2, *SMALL, "--nz", "25", "--exchange", "mpi", "--nodes", "2")
     assert nodes.document is not None and nodes.document["reason"] == "requested 2 nodes, the ranks run on 1"
-
-
-@pytest.mark.parametrize("how", ["exception", "kill", "stop"])
-def test_the_others_end_when_a_rank_dies(run_ranks: Run, how: str) -> None:
-    begun = time.monotonic()
-    outcome = run_ranks(
-        "stencil",
-        3,
-        *SMALL,
-        "--nz",
-        "25",
-        "--exchange",
-        "mpi",
-        "--inject-fault",
-        f"rank-{how}",
-        "--patience-seconds",
-        "2",
-    )
-    assert time.monotonic() - begun < 30
-    assert outcome.code not in (0, 3)
-    said = outcome.stdout + outcome.stderr
-    if how == "exception":
-        assert "stencil: rank 2 on " in said and "ended by --inject-fault rank-exception" in said
-    elif how == "kill":
-        assert "signal 9" in said or "Killed" in said or "another rank has died or hangs" in said
-    else:
-        assert "no progress for 2 s in: warming up mpi" in said
-        assert outcome.document is not None and "another rank has died or hangs" in outcome.document["reason"]

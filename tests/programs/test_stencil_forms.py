@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tenken.model.catalogue import program as catalogue
 from tests.programs.conftest import ROOT, Outcome
 from tools import formulations
 
@@ -28,8 +27,6 @@ def test_a_formulation_computes_the_same_cells_as_one_step_at_a_time(run: Run, f
     outcome = run("stencil_forms", "--form", form, *SMALL)
     assert outcome.code == 0 and outcome.document is not None, outcome.stdout + outcome.stderr
     (cells,) = outcome.document["metrics"]
-    declared = catalogue("stencil_forms").metrics["cells"]
-    assert all(cells[key] == getattr(declared, key) for key in ("unit", "direction", "statistic"))
     parts = outcome.document["parameters"]["parts"]
     assert cells["subject"] == {"ranks": parts} and (parts == 1 or form in ("openmp", "shared"))
     small, large = outcome.document["verification"]["checks"]

@@ -171,7 +171,10 @@ def completed(text: str) -> dict[str, Any]:
     raw = json.loads(text)
     result = results.parse(text, "result")
     if catalogue.has(result.program):
-        result = engine.completed(result, catalogue.program(result.program))
+        program = catalogue.program(result.program)
+        # a series that is not declared has no unit, and is left out
+        assert {one["metric"] for one in raw.get("series", ())} <= set(program.metrics)
+        result = engine.completed(result, program)
     values = [
         {
             "id": one.id, "name": one.name, "subject": one.subject.as_json(),
