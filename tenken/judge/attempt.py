@@ -47,10 +47,10 @@ def ended(result: Result, exit_status: int | None) -> list[str]:
 
 
 def injected(result: Result, program: Program, request: Request) -> Iterator[str]:
-    """A fault was injected that was not requested."""
+    """A fault that was not requested was injected."""
     fault = program.parameters_today(result.parameters).get(INJECTED)
     if fault not in NOTHING and INJECTED not in request.parameters:
-        yield f"parameter {INJECTED} is {fault!r}: a fault was injected that was not requested"
+        yield f"parameter {INJECTED} is {fault!r}: a fault that was not requested was injected"
 
 
 def wrong(result: Result, request: Request, machine: Machine, job: JobAccount | None) -> list[str]:

@@ -188,8 +188,8 @@ class Contract:
     points: tuple[Points, ...] = ()
     verifications: tuple[Verified, ...] = ()
     paths: Mapping[str, Choice] = field(default_factory=dict)
-    #: Parameters with which the compiler generates the GPU kernels. Their metrics have no floor, since floors were
-    #: measured with this suite's kernels, and the maximum spread of a host.
+    #: Parameters with which the compiler generates the GPU kernels. Their metrics have the maximum spread of a host
+    #: and no floor, since floors were measured with this suite's kernels.
     by_compiler: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     #: Parameters that give the number of ranks for the subject `ranks`.
     counts: tuple[str, ...] = ()

@@ -835,7 +835,7 @@ def test_a_second_attempt_says_so_although_the_first_output_is_gone(tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name != joblines.ATTEMPTS_FILE] == ["keep"]
     again = joblines.report(run_lines(lines(tmp_path), tmp_path).stdout, "t1")
     assert again.ran_again and len(again.attempts) == 2
-    # an output that is appended to contains the first attempt twice: it is one
+    # appended output contains the first attempt twice; it counts as one attempt
     both = joblines.report(run_lines(lines(tmp_path), tmp_path).stdout * 2, "t1")
     assert len(both.attempts) == 3
 

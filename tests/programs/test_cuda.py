@@ -28,8 +28,8 @@ pytestmark = [pytest.mark.cuda, pytest.mark.build, pytest.mark.slow, pytest.mark
 #: toolkit and the newest of the other compile every branch. `make architectures` compiles for every GPU from P100 and
 #: Jetson TX2 to B200, with 11.8 too: no wheel has an older nvcc.
 ARCHITECTURES = {"12.4": "60", "13.0": "100"}
-#: Nothing of it runs on a GPU, so one toolkit may compile without optimization. With the other nvcc optimizes device
-#: code as for a user.
+#: Nothing of it runs on a GPU, so one toolkit may compile without optimization. With the other one, nvcc optimizes
+#: device code as for a user.
 OPTIMIZATION = {"12.4": "-O0 -Xcicc=-O0 -Xptxas=-O0", "13.0": "-O1"}
 if asked := os.environ.get("TENKEN_TEST_CUDA_ARCHITECTURES"):
     every = {"11.8": "60;62;70;72;80;90", "12.4": "60;62;70;72;80;90", "13.0": "80;90;100"}

@@ -256,7 +256,7 @@ def test_without_a_blas_the_run_is_waived(hpl: Run, tmp_path: Path) -> None:
 
 
 def children_of(parent: int) -> list[int]:
-    """Processes whose parent it is, oldest first, by /proc."""
+    """Its child processes, oldest first, from /proc."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

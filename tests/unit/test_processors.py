@@ -45,7 +45,7 @@ NOT_ROUNDED = {
     "tests/unit/reports/test_slim.py": "samples of records",
     "tests/unit/reports/test_third_party.py": "results of a program",
 }
-#: Those of them that take long and show nothing more, and those that compare roundings themselves.
+#: The slow tests among them that show nothing more, and those that compare roundings themselves.
 LEFT_OUT = "not thirty_nodes and not healthy_fleets_accuse and not whatever_rounding"
 
 

@@ -118,7 +118,7 @@ def counted() -> tuple[sensitivity.Counts, sensitivity.Counts]:
 def test_nine_of_ten_values_with_a_limit_are_held_alone() -> None:
     values, held = sensitivity.share(counted()[0])
     assert values > 250 and held >= 0.9 * values
-    # the link to the host caps the rates of files and bounds none
+    # the link to the host caps the rates of files, but is the limit of none
     assert sensitivity.share({k: v for k, v in counted()[0].items() if k[0] in sensitivity.FILES}, files=True)[1] == 0
 
 

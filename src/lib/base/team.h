@@ -26,7 +26,7 @@ class Team {
     /// This process cannot continue while others may be waiting for it: ends all of them, with a line on
     /// stderr.
     virtual void abandon(const std::string& what) { (void)what; }
-    /// Called before a run is abandoned in which this process has waited for others in vain; writes the
+    /// Called before this process abandons a run in which it waited for the others in vain; writes the
     /// document. Set in the process that prints.
     virtual void set_last_will(std::function<void(const std::string&)> will) { (void)will; }
     /// Ends orderly. The exit code of processes that do not print is then 0.

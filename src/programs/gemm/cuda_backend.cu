@@ -41,7 +41,7 @@ constexpr double heat_seconds = 0.3;
 constexpr double batch_seconds = 0.02;
 /// Batches of a period: the timed units, of at least 0.02 s each.
 constexpr std::size_t max_batches = 65536;
-/// Of the reference, at a time.
+/// Size of the part of the reference that is computed at a time.
 constexpr std::size_t reference_bytes = std::size_t{1} << 30;
 /// The content of every byte of C before it is computed: a number that no product produces, in any format.
 constexpr int poison = 0x7f;

@@ -234,7 +234,7 @@ class PeerExchange : public StreamExchange {
         return what + ": " + cudaGetErrorString(result);
     }
 
-    /// Whether no rank has a reason against it.
+    /// Whether all ranks can use peer stores.
     bool agree(std::string& why_not) {
         const bool all = ranks_.largest({why_not.empty() ? 0.0 : 1.0}).front() == 0;
         if (!all && why_not.empty()) why_not = "another rank cannot";

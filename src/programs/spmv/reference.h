@@ -9,8 +9,8 @@
 
 namespace spmv {
 
-/// y = A x of a problem, to about 2^-100, rounded to double; and by row the largest error that a sum of its
-/// products may have in the problem's precision, in any order.
+/// y = A x of a problem, to about 2^-100, rounded to double; and for each row the largest error that a sum of
+/// its products may have in the problem's precision, in any order.
 class Reference {
   public:
     explicit Reference(const Problem& problem);

@@ -169,8 +169,8 @@ class Trainer:
     def timed(
         self, seconds: float, least: int, plain: bool = False, joules: Callable[[], float | None] | None = None
     ) -> Timed:
-        """Steps for this many seconds, at least `least`; all ranks agree when they end. `plain`: as many again without
-        events in between, in turns."""
+        """Steps for this many seconds, at least `least`; all ranks agree when they end. `plain`: as many steps again
+        without events in between, alternating with the others."""
         found = Timed()
         self._wait()
         self._barrier()

@@ -618,7 +618,7 @@ class Patient(JobScheduler):
     """The part of a back end that polls; it precedes a ReFrame back end in the list of bases."""
 
     cancel_command = "qdel"
-    #: How an option begins that makes an array of a job.
+    #: Prefix of the options that turn a job into an array.
     array = r"-t\b"
     #: Number of jobs assigned to tonight's nodes so far.
     dealt = 0
