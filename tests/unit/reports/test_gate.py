@@ -537,3 +537,17 @@ def test_alarms_come_first_and_of_these_the_new_ones() -> None:
     assert {one.name for one in findings if judged.is_new(one)} == {"new", "known"}
     assert {one.name for one in findings if judged.is_standing(one)} == {"old"}
     assert {one.name for one in findings if judged.is_past(one)} == {"over"}
+
+
+@pytest.mark.parametrize(("night", "near"), [(2, False), (3, True), (5, True), (7, True), (8, False)])
+def test_a_change_is_near_within_two_nights(night: int, near: bool) -> None:
+    h = history()
+    h.fingerprints[0, 5:] = 1
+    assert causes.changes(h, 0, night) == ({("driver", "580.1", "580.2")} if near else set())
+
+
+@pytest.mark.parametrize(("changed", "cause"), [(5, True), (4, True), (3, False)])
+def test_four_of_five_that_moved_must_have_the_change(changed: int, cause: bool) -> None:
+    h = history(nodes=5)
+    h.fingerprints[:changed, 5:] = 1
+    assert [c.field for c in causes.causes(h, range(5), 6)] == (["driver"] if cause else [])
