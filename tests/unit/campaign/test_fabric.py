@@ -105,3 +105,12 @@ def test_readings_of_several_tournaments_are_added_up_and_a_reset_is_unknown() -
     (reset,) = counters.since([*first, line("before", 86400, 0, 20), line("after", 86461, 4, 90)])
     assert reset.errors["link_downed"] is None and fabric.errors_in_a_day(reset) is None
     assert counters.since(first[:2]) == []
+
+
+@pytest.mark.parametrize(
+    ("hours", "count", "expected"), [(1, 3, 3.0), (24, 3, 3.0), (48, 6, 3.0), (96, 3, 0.75), (1, None, None)]
+)
+def test_errors_of_a_shorter_time_are_not_multiplied(hours: int, count: int | None, expected: float | None) -> None:
+    name = next(one for one, counter in counters.COUNTERS.items() if counter.rise != counters.NOTED)
+    change = Change("n1", "mlx5_0", "infiniband", 400.0, 3600.0 * hours, {name: count}, {})
+    assert fabric.errors_in_a_day(change) == expected

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -369,3 +372,16 @@ def test_a_check_that_is_invalid_on_some_nodes_still_counts_for_the_others():
 def test_of_healthy_small_fleets_none_is_slow_in_general():
     found = [slow_in_general(seed, np.zeros(n), nodes=n) for n in (3, 4, 12) for seed in range(8)]
     assert found == [([], [])] * 24
+
+
+@pytest.mark.parametrize(("beside", "wider"), [(0.061, True), (0.059, False)])
+def test_a_wider_group_is_the_cause_if_its_other_members_deviate_by_more_than_half(beside: float, wider: bool) -> None:
+    """A rack that lacks 10 %, and the switch of this rack and of another one: the limit is 6 %."""
+
+    def group(offset: float, *members: int) -> Any:
+        of = SimpleNamespace(offsets=[offset], sizes=[len(members)], members=lambda at, rest: np.array(members))
+        return of, 0, 0.01
+
+    rack, switch = group(0.10, 0, 1), group(0.08, 0, 1, 2, 3)
+    rest = np.array([0.1, 0.1, beside, beside])
+    assert screening._cause([rack, switch], rest) is (switch if wider else rack)
