@@ -42,6 +42,14 @@ def test_operations_counted_almost_twice_are_seen(check: str) -> None:
     assert sensitivity.judgement(record, record.result).verdict != FAIL
 
 
+def test_a_set_of_hpcg_has_fifty_iterations_at_least() -> None:
+    """In the kept run 48 reach the residual of the reference's 50."""
+    (record,) = [one for one in sensitivity.runs(("h100-one-acceptance",), hosts=True) if one.base_check == "HpcgHost"]
+    assert record.result is not None
+    assert next(one for one in record.result.metrics if one.name == "iterations").value < 50
+    assert "miscounts" not in sensitivity.judgement(record, record.result).message()
+
+
 def test_an_nvlink_that_fails_as_the_run_ends_is_seen() -> None:
     record = next(one for one in faults.runs() if one.base_check == "P2P")
     assert record.result is not None
