@@ -37,6 +37,8 @@ SHIFTS = ("step", "drift")
 UNSURE = 5
 #: A sibling is reported if it was an outlier on this many of the last nights on which it ran.
 OUTLIER_NIGHTS, OUTLIER_OF = 2, 3
+#: Number of last nights that show how often siblings of a group are outliers and return.
+OUTLIER_PAST = 30
 
 
 @dataclass(frozen=True)
@@ -515,8 +517,9 @@ def outliers(history: History, false_chance: float = 0.01) -> list[Finding]:
     """Nodes and GPUs behind their siblings in the last campaign, worst first; one finding per node or GPU.
 
     `false_chance` is divided among all groups of siblings. A single occurrence does not count: the sibling must have
-    been an outlier on OUTLIER_NIGHTS of the last OUTLIER_OF nights. The finding starts with the first of those nights
-    and was detected on the second.
+    been an outlier on OUTLIER_NIGHTS of the last OUTLIER_OF nights. If siblings often are and return, as those with two
+    modes, it must have been one on as many nights in a row as chance seldom reaches. The finding starts with the first
+    of those nights and was detected on the second.
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, series in enumerate(history.series):
@@ -538,6 +541,11 @@ def outliers(history: History, false_chance: float = 0.01) -> list[Finding]:
             for row in rows
             if sum(row in one for one in seen) >= OUTLIER_NIGHTS and not np.isnan(history.values[row, last])
         ]
+        if slow:
+            nights = range(last - len(seen), max(-1, last - OUTLIER_PAST), -1)
+            past = [*seen, *(of(rows, night) for night in nights)]
+            least = _in_a_row(past, len(rows), false_chance)
+            slow = [row for row in slow if least <= OUTLIER_NIGHTS or _newest(history, past, row) >= least]
         for row in slow:
             while len(seen) <= last and any(row in one for one in seen[-OUTLIER_NIGHTS:]):
                 seen.append(of(rows, last - len(seen)))
@@ -561,6 +569,21 @@ def outliers(history: History, false_chance: float = 0.01) -> list[Finding]:
             )
         )  # fmt: skip
     return sorted(out, key=lambda f: -abs(f.size))
+
+
+def _in_a_row(past: list[dict[int, tuple[float, float]]], siblings: int, false_chance: float) -> int:
+    """Number of nights in a row on which any of the siblings is an outlier with at most this chance, by the share of
+    those that returned; `past` are the outliers by night, the newest first."""
+    returned = sum(len(set(older) - set(newer)) for newer, older in itertools.pairwise(past))
+    share = returned / (siblings * max(len(past) - 1, 1))
+    return math.ceil(math.log(false_chance / siblings) / math.log(min(share, 0.5))) if share else OUTLIER_NIGHTS
+
+
+def _newest(history: History, past: list[dict[int, tuple[float, float]]], row: int) -> int:
+    """Number of the newest nights in a row on which a sibling was an outlier, of those on which it ran."""
+    last = len(history.nights) - 1
+    ran = [one for back, one in enumerate(past) if not np.isnan(history.values[row, last - back])]
+    return next((nights for nights, one in enumerate(ran) if row not in one), len(ran))
 
 
 def _whole_nodes(history: History, by_place: dict[tuple[str, str], list[int]]) -> list[list[int]]:

@@ -102,3 +102,24 @@ def test_five_of_ten_nights_and_ten_before_make_a_level_known(newest: int, base:
     # the standard error of both means by the least deviation that is assumed, 0.001
     expected = 0.001 * (1 / newest + 1 / (base - 1)) ** 0.5
     assert not known or error[0, -1] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("bad", [0, 8])
+def test_siblings_with_two_modes_are_no_outliers_and_those_that_stay_behind_are(bad: int) -> None:
+    """A quarter of the values of 48 siblings is 6 % lower: every night had about seven outliers on two of three nights.
+    `bad` siblings are 6 % behind since ten nights, as those of a leaf may be."""
+    h = made(48, slice(0, 0), 0.0, nights=60)
+    rng = np.random.default_rng(5)
+    values = 400 * np.exp(rng.normal(0, 0.004, (48, 60)))
+    if not bad:
+        values *= np.where(rng.random((48, 60)) < 0.25, 0.94, 1)
+    values[:bad, 50:] *= 0.94
+
+    def named(until: int) -> list[int]:
+        seen = replace(h, values=values[:, :until], nights=h.nights[:until])
+        return sorted(row for finding in causes.outliers(seen) for row in finding.rows)
+
+    if bad:
+        assert named(51) == [] and named(52) == list(range(bad)) == named(60)
+    else:
+        assert sum(len(named(until)) for until in range(40, 60)) <= 1
