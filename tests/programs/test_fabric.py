@@ -79,22 +79,28 @@ Play = Callable[..., tuple[tournament.Verdict, groupjobs.PairJobs]]
 @pytest.fixture
 def play(fabric: Fabric, mpi_build: Path, mpi: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
     """One tournament: who is named, and the jobs that ran."""
+    return player(fabric, mpi_build, mpi, tmp_path, monkeypatch)
+
+
+def player(
+    fabric: Fabric, mpi_build: Path, mpi: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Play:
     environment = {**mpi, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1"}
     environment["OMPI_MCA_mpi_yield_when_idle"] = "1"  # there are fewer cores than ranks
-    launch, launch_pair = fabric.launchers()
-    monkeypatch.setattr(groupjobs, "PAIR_BYTES", "16Ki")
-    monkeypatch.setattr(groupjobs, "WINDOW_BYTES", "32Ki")
+    monkeypatch.setattr(groupjobs, "PAIR_BYTES", "16Ki" if not fabric.rails else "256Ki")
+    monkeypatch.setattr(groupjobs, "WINDOW_BYTES", "32Ki" if not fabric.rails else "512Ki")
     # on a host with a load of 12, healthy links of this emulation differ by 40 % in bandwidth, and twice in latency;
-    # what is planted is a fifth, and twenty times
-    monkeypatch.setattr(tournament, "SLOW", {"bandwidth": 0.6, "latency": 6.0})
+    # what is planted is a fifth, and twenty times; rails have no relay, so the host's scheduling is their latency
+    monkeypatch.setattr(tournament, "SLOW", {"bandwidth": 0.6, "latency": 6.0 if not fabric.rails else 1e3})
     monkeypatch.setattr(tournament, "SIGMAS", 0.0)
 
-    def run(repetitions: int = 10) -> tuple[tournament.Verdict, groupjobs.PairJobs]:
+    def run(repetitions: int = 10, rail: str = "", ucx: bool = False) -> tuple[tournament.Verdict, groupjobs.PairJobs]:
+        launch, launch_pair = fabric.launchers(ucx)
         between = Between("leaf", program=str(mpi_build / "bin/mpi_p2p"), repetitions=repetitions)
         campaign = Campaign("c", "local", "gpu", tuple(LEAVES), 60.0, between=between)
         jobs = groupjobs.PairJobs(
             campaign, tmp_path / str(time.monotonic_ns()), Here(environment), launch, print, late=0.0,
-            sleep=lambda s: None, launch_pair=launch_pair,
+            sleep=lambda s: None, launch_pair=launch_pair, rail=rail,
         )  # fmt: skip
         # the round of all nodes at once names no node, and is left out
         isolated = [one for one in tournament.plan(LEAVES) if one[0].kind != tournament.LOADED]
@@ -172,3 +178,42 @@ def test_a_killed_and_a_stopped_rank_cost_their_pairs_alone(
     assert set(found.pairs) == {("n1", "n2"), ("n3", "n4")}
     assert "ended with status" in found.pairs["n1", "n2"] and "hung: no answer in 6 s" in found.pairs["n3", "n4"]
     assert found.levels["across"][1] == 4
+
+
+@pytest.mark.parametrize("planted", [{"delay_ms": 60}, {"loss": 0.3}], ids=["delay", "loss"])
+def test_a_late_link_and_one_that_loses_packets_are_named(
+    planted: dict[str, float], play: Play, fabric: Fabric
+) -> None:
+    fabric.relay("n2", **planted)
+    try:
+        found, _ = play(repetitions=5)
+    finally:
+        fabric.heal("n2")
+    # what is lost differs by pair: on a loaded host some are not slow enough for the whole node to be named
+    assert found.nodes or found.pairs
+    assert set(found.nodes) <= {"n2"} and all("n2" in pair for pair in found.pairs), (found.nodes, found.pairs)
+    assert "loss" in planted or found.nodes
+
+
+def test_each_rail_is_measured_alone_and_the_ports_prove_which_one(
+    mpi_build: Path, mpi: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two interfaces of each node, chosen by UCX_NET_DEVICES."""
+    with Fabric(tmp_path, LEAVES, rate=40, rails=["eth1", "eth2"]) as fabric:
+        run = player(fabric, mpi_build, mpi, tmp_path, monkeypatch)
+        fabric.rate("n3", 8, "eth2")
+        for rail, named in (("eth1", set()), ("eth2", {"n3"})):
+            found, jobs = run(repetitions=3, rail=rail, ucx=True)
+            assert set(found.nodes) == named and not found.pairs, (rail, found.nodes, found.pairs)
+            assert not jobs.carried(), [one.text for one in jobs.carried()]
+            on = {one.port: one.traffic["sent_bytes"] for one in jobs.changes() if one.node == "n1"}
+            assert on[rail] > 9 * sum(size for port, size in on.items() if port != rail), on
+        fabric.heal("n3")
+        # an MPI without UCX ignores the choice
+        monkeypatch.setattr(
+            tournament, "plan", lambda _: [[tournament.Meeting("within", ("leaf1",), ("n1", "n2"), ((("n1", "n2"),),))]]
+        )
+        _, jobs = run(repetitions=3, rail="eth1", ucx=False)
+        wrong = {one.node: one.text for one in jobs.carried()}
+        assert set(wrong) == {"n1", "n2"}, wrong
+        assert all("rail eth1 was chosen; it carried 0 GB; eth0" in text for text in wrong.values()), wrong

@@ -34,10 +34,14 @@ _ROOT = os.geteuid() == 0
 
 
 class Fabric:
-    """`leaf_of`: leaf switch by node; all leaves are joined by one spine."""
+    """`leaf_of`: leaf switch by node; all leaves are joined by one spine. `rails`: further interfaces of each node,
+    each with a switch of its own and this rate; the counters of the nodes are then those of their interfaces."""
 
-    def __init__(self, folder: Path, leaf_of: Mapping[str, str], rate: int = HEALTHY) -> None:
-        self.folder, self.leaf_of, self.healthy = folder, dict(leaf_of), rate
+    def __init__(
+        self, folder: Path, leaf_of: Mapping[str, str], rate: int = HEALTHY, rails: Sequence[str] = ()
+    ) -> None:
+        self.folder, self.leaf_of, self.healthy, self.rails = folder, dict(leaf_of), rate, tuple(rails)
+        self._mounts = ["-m"] if rails else []
         self.processes: list[subprocess.Popen[bytes]] = []
         self.pids: dict[str, int] = {}
         self.relays: dict[str, subprocess.Popen[bytes]] = {}
@@ -61,15 +65,17 @@ class Fabric:
 
     # -- what is planted --
 
-    def rate(self, node: str, mbit: float) -> None:
+    def rate(self, node: str, mbit: float, device: str = "eth0") -> None:
         """The rate of a node's link, in both directions."""
-        for where, device in ((node, "eth0"), ("switch", f"p-{node}")):
+        burst = "4kb" if device == "eth0" else "64kb"
+        for where, end in ((node, device), ("switch", f"p-{node}" if device == "eth0" else f"{device}-{node}")):
             self._run(
-                where, f"tc qdisc replace dev {device} root tbf rate {1000 * mbit:.0f}kbit burst 4kb latency 200ms"
+                where, f"tc qdisc replace dev {end} root tbf rate {1000 * mbit:.0f}kbit burst {burst} latency 200ms"
             )
 
     def relay(self, node: str, delay_ms: float = DELAY_MS, loss: float = 0) -> None:
-        """Frames between a node and its switch are delayed, and this share of them is lost."""
+        """Frames between a node and its switch are delayed. `loss`: share of the frames of 1,500 bytes that are lost;
+        of smaller ones accordingly fewer, as with a rate of bit errors."""
         if before := self.relays.pop(node, None):
             before.kill()
             before.wait()
@@ -81,7 +87,8 @@ class Fabric:
     def heal(self, node: str) -> None:
         """Restores the node's link."""
         self.relay(node)
-        self.rate(node, self.healthy)
+        for device in ("eth0", *self.rails):
+            self.rate(node, self.healthy, device)
 
     # -- who runs where --
 
@@ -90,7 +97,7 @@ class Fabric:
         user = [] if _ROOT else ["-U", "--preserve-credentials"]
         # each node has its own locks
         own = ["env", f"TENKEN_LOCKS={self.folder / 'locks' / node}"]
-        return ["nsenter", "-t", str(self.pids[node]), *user, "-n", "-u", "--", *own, *command]
+        return ["nsenter", "-t", str(self.pids[node]), *user, "-n", "-u", *self._mounts, "--", *own, *command]
 
     def ranks(self, node: str, program: str) -> list[int]:
         """Processes of a program on a node."""
@@ -109,8 +116,9 @@ class Fabric:
                     found.append(int(one.name))
         return found
 
-    def launchers(self) -> tuple[str, str]:
-        """Commands that start a rank on each of {ranks} nodes, and on the two {nodes} of a pair."""
+    def launchers(self, ucx: bool = False) -> tuple[str, str]:
+        """Commands that start a rank on each of {ranks} nodes, and on the two {nodes} of a pair. `ucx`: UCX over TCP,
+        with the interfaces of UCX_NET_DEVICES; otherwise eth0."""
         agent, each, pair = (self.folder / name for name in ("agent", "each", "pair"))
         known = "".join(
             f'{node}|{self.address[node]}) set -- {shlex.join(self.on(node, ["env"]))} "$@";;\n'
@@ -119,13 +127,17 @@ class Fabric:
         # HOST COMMAND: in place of ssh
         start = '#!/bin/sh\nh=$1; shift\nset -- sh -c "$*"\n'
         agent.write_text(f'{start}case $h in\n{known}esac\nexec "$@"\n')
-        options = f"--prtemca plm_ssh_agent {agent} --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include eth0"
-        options += " --prtemca prte_if_include eth0 --bind-to none --map-by ppr:1:node"
+        by = "--mca pml ucx -x UCX_TLS=tcp,self"
+        if not ucx:
+            by = "--mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include eth0"
+        options = f"--prtemca plm_ssh_agent {agent} {by} --prtemca prte_if_include eth0 --bind-to none"
+        options += " --map-by ppr:1:node"
         first = next(iter(self.leaf_of))
         hosts = ",".join(self.address.values())
         # a script of a reader of ports runs on each node by itself, with the tree of that node's /sys
         reads = "".join(
-            f'{shlex.join(self.on(node, []))} "$@" {shlex.quote(str(self.sysfs(node)))} &\n' for node in self.leaf_of
+            f'{shlex.join(self.on(node, self._counted(node)))} "$@" {shlex.quote(str(self.sysfs(node)))} &\n'
+            for node in self.leaf_of
         )
         each.write_text(
             f'#!/bin/sh\nn=$1; shift\ncase "$*" in *counters.py*)\n{reads}wait; exit;; esac\n'
@@ -145,6 +157,13 @@ class Fabric:
         """Where the counters of a node are read: a tree that the test writes."""
         return self.folder / "sysfs" / node
 
+    def _counted(self, node: str) -> list[str]:
+        """What runs a reader of counters: with rails, after writing those of the node's interfaces into its tree."""
+        if not self.rails:
+            return []
+        write = f"awk -v d={shlex.quote(str(self.sysfs(node)))}/sys/class/net {shlex.quote(_COUNTED)} /proc/net/dev"
+        return ["sh", "-c", f'{write}; exec "$@"', "sh"]
+
     # -- how it is made --
 
     def _build(self) -> None:
@@ -156,6 +175,9 @@ class Fabric:
             self._run("switch", f"ip link add u-{leaf} type veth peer name d-{leaf}")
             self._run("switch", f"ip link set u-{leaf} up master {leaf}")
             self._run("switch", f"ip link set d-{leaf} up master spine")
+        for rail in self.rails:
+            self._run("switch", f"ip link add s-{rail} type bridge")
+            self._run("switch", f"ip link set s-{rail} up")
         for node, leaf in self.leaf_of.items():
             self._hold(node)
             self._run("switch", f"ip link add p-{node} type veth peer name eth0 netns {self.pids[node]}")
@@ -169,12 +191,19 @@ class Fabric:
             # frames of a wire's size, with their checksums: a relay passes them on as they are
             for where, device in ((node, "eth0"), ("switch", f"p-{node}")):
                 self._run(where, f"{sys.executable} -c {shlex.quote(_PLAIN.replace('DEVICE', device))}")
+            for number, rail in enumerate(self.rails, 1):
+                self._run("switch", f"ip link add {rail}-{node} type veth peer name {rail} netns {self.pids[node]}")
+                self._run("switch", f"ip link set {rail}-{node} up master s-{rail}")
+                self._run(node, f"ip addr add {self.address[node].replace('.0.', f'.{number}.')}/24 dev {rail}")
+                self._run(node, f"ip link set {rail} up")
             self.heal(node)
 
     def _hold(self, name: str) -> None:
         """A process that keeps the namespaces of a node."""
         user = [] if _ROOT or self.pids else ["-U", "-r"]
-        keep = ["unshare", *user, "-n", "-u", "sh", "-c", f"hostname {name} && echo up && exec sleep 1d"]
+        # UCX looks for interfaces in /sys, which shows those of the namespace that mounted it
+        start = f"{'mount -t sysfs sysfs /sys && ' if self.rails else ''}hostname {name} && echo up && exec sleep 1d"
+        keep = ["unshare", *user, "-n", "-u", *self._mounts, "sh", "-c", start]
         if self.pids and not _ROOT:
             keep = self.on("switch", keep)
         process = subprocess.Popen(keep, stdout=subprocess.PIPE, env={**os.environ, "PATH": _PATH})
@@ -190,6 +219,13 @@ class Fabric:
         if done.returncode:
             raise RuntimeError(f"{node}: {command}: {done.stderr.strip()}")
 
+
+#: The interfaces of /proc/net/dev as /sys/class/net shows those of a device.
+_COUNTED = """
+NR > 2 { sub(":", " "); if ($1 !~ /^eth/) next; at = d "/" $1; system("mkdir -p " at "/statistics " at "/device");
+  print 1 > (at "/type"); print "up" > (at "/operstate"); print 100 > (at "/speed");
+  print $2 > (at "/statistics/rx_bytes"); print $10 > (at "/statistics/tx_bytes") }
+"""
 
 #: Off: segmentation by the device (TSO, GSO), joining (GRO) and its checksums (linux/ethtool.h).
 _PLAIN = """
@@ -220,7 +256,7 @@ def relay(one: str, other: str, delay_s: float, loss: float) -> None:
             with contextlib.suppress(BlockingIOError):
                 while True:
                     frame = end.recv(65536)
-                    if rng.random() >= loss:
+                    if rng.random() >= loss * len(frame) / 1500:
                         waiting.append((time.monotonic() + delay_s, to[end], frame))
         while waiting and waiting[0][0] <= time.monotonic():
             _, end, frame = waiting.popleft()
