@@ -16,7 +16,7 @@ class Settings:
     smallest: float = 0.015
     #: a lasting change of this size (order.precedence) is a finding, regardless of the fleet's excursions
     plain: float = 0.04
-    #: ... and one of this size of two values far outside the range of three weeks (order.ratio)
+    #: ... and one of this size of two values far outside the range of three weeks (order.gap)
     large: float = 0.05
     #: ... and one of this size, in cost, however large the noise of the series has become
     certain: float = log(1.20)
