@@ -11,7 +11,7 @@ RFMARGS ?=
 VENV    := .venv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test test-all architectures bench lint format golden mutants fuzz venv dev lock kit image-source site pictures dist clean uninstall help
+.PHONY: run test test-all architectures bench lint format golden reviewed mutants fuzz venv dev lock kit image-source site pictures dist clean uninstall help
 .DEFAULT_GOAL := help
 
 help: ## list of targets
@@ -61,6 +61,9 @@ format: $(VENV)/.stamp-dev ## format all sources with ruff and clang-format
 
 golden: $(VENV)/.stamp-dev ## ONLY=h200: update the expected job scripts of all checks; review the diff
 	@. $(VENV)/bin/activate && python -m tests.reframe.config.golden $(ONLY)
+
+reviewed: $(VENV)/.stamp-dev ## write the catalogue and the constants of the sources once more; review the diff
+	@. $(VENV)/bin/activate && TENKEN_WRITE_REVIEWED=1 pytest -q -p no:cacheprovider tests/unit/core/test_reviewed.py
 
 mutants: $(VENV)/.stamp-dev ## ONLY='stream-*': insert small mistakes into a copy of the sources; the tests must detect each
 	@. $(VENV)/bin/activate && python -m tools.mutants $(foreach pattern,$(ONLY),--only '$(pattern)')

@@ -1,8 +1,8 @@
 """The catalogue and the constants of the sources are stated a second time, so that any accidental change fails.
 
 tests/data/catalogue.txt has each unit, direction, statistic, tolerance, limit, floor and formula,
-tests/data/constants.txt each constant. The direction of a figure follows from its unit. TENKEN_WRITE_REVIEWED=1
-rewrites the files; review the difference."""
+tests/data/constants.txt each constant. The direction of a figure follows from its unit. `make reviewed` rewrites the
+files; review the difference."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def test_nothing_has_changed_since_it_was_reviewed(name: str, found: Callable[[]
     if "TENKEN_WRITE_REVIEWED" in os.environ:
         file.write_text("\n".join(rows) + "\n")
     kept = file.read_text().splitlines()
-    assert rows == kept, "\n".join(difflib.unified_diff(kept, rows, "reviewed", "found", lineterm="", n=0))
+    changes = difflib.unified_diff(kept, rows, f"{file.name} as reviewed", "as found", lineterm="", n=0)
+    assert rows == kept, "\n".join(["if this was meant: make reviewed, and review the difference", *changes])
 
 
 @pytest.mark.parametrize(
