@@ -89,8 +89,6 @@ def parse(text: str) -> Output:
                 raise GpuBurnFormatError(f"GPU {gpu}: {rate} Gflop/s; allowed: whole numbers, 0 or above")
             if int(number) > last[gpu] and int(rate) == 0:
                 raise GpuBurnFormatError(f"GPU {gpu}: {number} products after {last[gpu]} at 0 Gflop/s")
-            if why := foreign.beyond(float(rate), foreign.LOW_PRECISION, "Gflop/s"):
-                raise GpuBurnFormatError(f"GPU {gpu}: {why}")
             if int(number) < last[gpu] and int(number) != -1:
                 raise GpuBurnFormatError(f"GPU {gpu}: {number} products after {last[gpu]}")
             if int(number) > last[gpu] and int(rate):
@@ -108,6 +106,11 @@ def parse(text: str) -> Output:
         raise GpuBurnFormatError(
             f"GPU {idle} is OK, but no report has a rate of it above 0{why or ': it computed nothing'}"
         )
+    medians = tuple(quantile(sorted(of), 0.5) if of else 0.0 for of in rates)
+    for gpu, rate in enumerate(medians):
+        # a single one may be: of two batches read at once, the second seems to have taken no time
+        if why := foreign.beyond(rate, foreign.LOW_PRECISION, "Gflop/s"):
+            raise GpuBurnFormatError(f"GPU {gpu}: {why}")
     for gpu, (times, elapsed) in enumerate(zip(busy, until, strict=True)):
         if elapsed and times and not any(abs(one - elapsed) <= _SECONDS + _AGREE * elapsed for one in times):
             raise GpuBurnFormatError(
@@ -115,7 +118,7 @@ def parse(text: str) -> Output:
                 f"reported after {elapsed:.3g} s"
             )
     return Output(
-        tuple(word for _, word in states), tuple(quantile(sorted(of), 0.5) if of else 0.0 for of in rates),
+        tuple(word for _, word in states), medians,
         tuple(errors),
     )  # fmt: skip
 

@@ -131,6 +131,13 @@ Tested 2 GPUs:
 """
 
 
+def test_two_batches_of_gpu_burn_read_at_once_are_no_impossible_rate() -> None:
+    """gpu_burn-drv.cpp divides by the time since the previous read, which may be a few us."""
+    late = "\r70.0%  proc'd: 843 (98000000000 Gflop/s) - 843 (50200 Gflop/s)   errors: 0 - 0   temps: 56 C - 55 C \n"
+    found = gpu_burn.parse(GPU_BURN.replace("\r100.0%", f"{late}\r100.0%"))
+    assert found.rates == (49900, 50200)
+
+
 def test_gpu_burn_gives_rates_states_and_errors_of_each_gpu() -> None:
     found = gpu_burn.parse(GPU_BURN)
     assert (found.states, found.rates, found.errors) == (("OK", "OK"), (49850.0, 50200.0), (0, 0))
