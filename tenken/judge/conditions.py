@@ -142,7 +142,8 @@ def _idle(entry: DeviceHealth) -> bool:
 
 
 def _others(entry: DeviceHealth, device: Device | None) -> Iterator[tuple[str, str]]:
-    """Other processes on a GPU: a note if it was quiet before the run; MIG instances have neighbours."""
+    """Other processes on a GPU: a note if it was quiet before the run and again after it; MIG instances have neighbours.
+    """
     before, *later = [sample.other_processes or 0 for sample in (entry.before, entry.worst, entry.after)]
     others = max(before, *later)
     if not others:
@@ -152,8 +153,10 @@ def _others(entry: DeviceHealth, device: Device | None) -> Iterator[tuple[str, s
         quiet = False
     else:
         quiet = busy <= IDLE_PERCENT and used <= max(HELD_BYTES, HELD_SHARE * device.memory_bytes)
-    quiet = quiet or (device is not None and bool(device.mig_enabled))
-    done = ", which did nothing on it before the run" if quiet else ""
+    began = quiet and (entry.others_percent or 0.0) > IDLE_PERCENT
+    quiet = (quiet and not began) or (device is not None and bool(device.mig_enabled))
+    done = ", which did nothing on it before the run" if quiet or began else ""
+    done += f" and kept it {entry.others_percent:.0f} % busy after it" if began and not quiet else ""
     yield RECORDED if quiet else INVALID, f"shared with {others} other processes{done}"
 
 

@@ -237,6 +237,20 @@ def test_a_gpu_is_read_in_the_units_of_results(monkeypatch: pytest.MonkeyPatch) 
     assert "not NVML" in watch.why and watch.health(0) is None
 
 
+def test_work_of_others_is_read_once_own_work_has_left_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = module("nvml")
+    monkeypatch.setattr(nvml.ctypes, "CDLL", lambda _: Library())
+    monkeypatch.setattr(nvml.time, "sleep", lambda _: None)
+    watch = nvml.Watch("GPU-1")
+    readings = iter([(0, 100), (1, 100), (1, 3), (1, 40), (1, 2)])
+    monkeypatch.setattr(
+        watch._gpu, "read",
+        lambda own: dict(zip(("other_processes", "utilization_percent"), next(readings), strict=True)),
+    )  # fmt: skip
+    assert "others_percent" not in watch.health(0)
+    assert watch.health(0)["others_percent"] == 40
+
+
 def test_health_is_the_worst_of_all_readings() -> None:
     folded = module("nvml").folded
     first = {"sm_clock_mhz": 1900, "power_w": 500.0, "reasons": ["gpu_idle"], "ecc_corrected": None}

@@ -46,6 +46,7 @@ Json DeviceHealth::json() const {
     Json json = Json::object();
     json.set("index", index).set("before", before.json()).set("after", after.json());
     json.set("worst", worst.json()).set("samples", samples).set("seconds", seconds);
+    if (others_percent) json.set("others_percent", *others_percent);
     if (xids) json.set("xids", *xids);
     return json;
 }

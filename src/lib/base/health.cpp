@@ -1,6 +1,8 @@
 #include "lib/base/health.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "lib/base/clock.h"
 
@@ -11,6 +13,14 @@ namespace {
 /// The state of a link does not change within a second, and querying all links dominates the time of a
 /// reading.
 constexpr std::int64_t readings_per_look_at_links = 20;
+
+/// The driver's utilisation is that of the last second at most (NVML, nvmlUtilization_t).
+constexpr double utilisation_window_seconds = 1.0;
+/// Percent up to which a GPU is idle; it then no longer shows this run's work.
+constexpr double idle_percent = 5;
+/// Readings without own work, and the time between them: work of others may pause.
+constexpr int readings_of_others = 3;
+constexpr std::chrono::milliseconds between_readings(100);
 
 template <typename T>
 void lower(Optional<T>& worst, const Optional<T>& reading) {
@@ -101,9 +111,27 @@ DeviceHealth HealthMonitor::finish() {
     stop();
     if (device_ == nullptr) return health_;
     health_.after = nvml_->read(device_);
+    health_.others_percent = utilisation_by_others();
     fetch_xids();
     if (xid_watch_->readable()) health_.xids = xids_;
     return health_;
+}
+
+Optional<double> HealthMonitor::utilisation_by_others() const {
+    Optional<double> busiest;
+    if (health_.after.other_processes.value_or(0) == 0) return busiest;
+    Optional<double> busy = health_.after.utilization_percent;
+    const double end = now_seconds() + utilisation_window_seconds;
+    while (busy && *busy > idle_percent && now_seconds() < end) {
+        std::this_thread::sleep_for(between_readings);
+        busy = nvml_->read(device_, false).utilization_percent;
+    }
+    for (int i = 0; i < readings_of_others; ++i) {
+        higher(busiest, busy);
+        std::this_thread::sleep_for(between_readings);
+        busy = nvml_->read(device_, false).utilization_percent;
+    }
+    return busiest;
 }
 
 double HealthMonitor::reading_seconds() const {

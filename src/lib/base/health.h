@@ -28,7 +28,8 @@ class HealthMonitor {
     void start();
     /// The timed part ends: waits for a reading in progress.
     void stop();
-    /// Reads `after` and returns everything.
+    /// Reads `after` and returns everything. Where other processes are on the GPU it waits until the driver's
+    /// utilisation no longer contains this run's work, 1.3 s at most.
     DeviceHealth finish();
 
     /// Absent if the GPU can be read, otherwise the reason why not.
@@ -39,6 +40,7 @@ class HealthMonitor {
   private:
     void read();
     void fetch_xids();
+    Optional<double> utilisation_by_others() const;
 
     std::shared_ptr<const Nvml> nvml_;
     Nvml::Device device_ = nullptr;

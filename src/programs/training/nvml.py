@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import os
 import threading
+import time
 from typing import Any
 
 REASONS = (
@@ -210,7 +211,16 @@ class Watch:
         if self._gpu is None:
             return None
         after = self._gpu.read(self._own)
-        return {
+        entry = {
             "index": index, "before": self._before, "after": after, "worst": self._worst or after,
             "samples": self.samples,
         }  # fmt: skip
+        if after.get("other_processes"):
+            # once the driver's utilisation, of the last second at most, no longer contains this run's work
+            time.sleep(1.0)
+            busy = []
+            for _ in range(3):
+                busy.append(self._gpu.read(self._own).get("utilization_percent"))
+                time.sleep(0.1)
+            entry["others_percent"] = max((one for one in busy if one is not None), default=None)
+        return entry

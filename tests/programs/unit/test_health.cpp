@@ -170,6 +170,27 @@ TEST(many_processes_are_all_counted) {
     CHECK(*nvml->read(nvml->find(pci, why_not)).other_processes == 100);
 }
 
+TEST(work_of_others_is_read_after_that_of_this_run) {
+    say("pids=" + own_pid());
+    tenken::HealthMonitor alone(fake(), pci, 0);
+    CHECK(!alone.finish().others_percent);
+    say("pids=" + own_pid() + ",17 utilization=100");
+    tenken::HealthMonitor monitor(fake(), pci, 0);
+    std::thread idle_later([] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        say("pids=" + own_pid() + ",17 utilization=4");
+    });
+    const tenken::DeviceHealth quiet = monitor.finish();
+    idle_later.join();
+    CHECK(*quiet.after.utilization_percent == 100);
+    CHECK(*quiet.others_percent == 4);
+    CHECK(quiet.json().dump().find("\"others_percent\":4") != std::string::npos);
+    say("pids=" + own_pid() + ",17 utilization=100");
+    CHECK(*tenken::HealthMonitor(fake(), pci, 0).finish().others_percent == 100);
+    say_only("pci=0000:01:00.0 pids=" + own_pid() + ",17");
+    CHECK(!tenken::HealthMonitor(fake(), pci, 0).finish().others_percent);
+}
+
 TEST(the_worst_of_two_readings_is_told_field_by_field) {
     tenken::HealthSample one;
     one.sm_clock_mhz = 1900;

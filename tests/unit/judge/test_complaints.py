@@ -158,11 +158,19 @@ def test_another_process_is_quiet_by_what_it_did_before(
     others: tuple[int, int, int], busy: int | None, used: int | None, quiet: bool | None, mig: bool
 ) -> None:
     parts = [SimpleNamespace(other_processes=n, utilization_percent=busy, memory_used_bytes=used) for n in others]
-    entry: Any = SimpleNamespace(before=parts[0], worst=parts[1], after=parts[2])
+    entry: Any = SimpleNamespace(before=parts[0], worst=parts[1], after=parts[2], others_percent=None)
     device: Any = SimpleNamespace(memory_bytes=80 * GIB, mig_enabled=mig)
     told = list(conditions._others(entry, device))
     assert [kind for kind, _ in told] == ([] if quiet is None else ["RECORDED" if quiet or mig else "INVALID"])
     assert all(text.startswith(f"shared with {max(others)} other") for _, text in told)
+
+
+@pytest.mark.parametrize(("left", "kind"), [(None, "RECORDED"), (5.0, "RECORDED"), (6.0, "INVALID")])
+def test_another_process_that_begins_to_work_during_the_run_is_no_note(left: float | None, kind: str) -> None:
+    part = SimpleNamespace(other_processes=1, utilization_percent=3, memory_used_bytes=GIB)
+    entry: Any = SimpleNamespace(before=part, worst=part, after=part, others_percent=left)
+    ((found, text),) = conditions._others(entry, SimpleNamespace(memory_bytes=80 * GIB, mig_enabled=False))  # type: ignore[arg-type]
+    assert found == kind and (kind == "RECORDED" or "kept it 6 % busy after it" in text)
 
 
 @pytest.mark.parametrize(
