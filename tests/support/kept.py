@@ -25,10 +25,6 @@ TWO_QUICK = ROOT / "tests" / "data" / "h200-two-quick.tar.xz"
 #: Launches of DGEMM on two GPUs, before and after algorithms were compared one at a time.
 LAUNCHES = ROOT / "tests" / "data" / "h200-gemm-launches.tar.xz"
 VERSION_2 = ROOT / "tests" / "data" / "h100-two-v2.tar.xz"
-#: Four H100, used only for the floors of training and of NCCL from four ranks on.
-FOUR = ROOT / "tests" / "data" / "h100-four-quick.tar.xz"
-#: Two H100, and one that was accepted.
-QUICK = (ROOT / "tests" / "data" / "h100-two-quick.tar.xz", ROOT / "tests" / "data" / "h100-one-accepted.tar.xz")
 #: Third-party programs on two H100, and ours next to them.
 FIELD = ROOT / "tests" / "data" / "h100-field.tar.xz"
 
@@ -46,8 +42,6 @@ ONE_USER = ROOT / "tests" / "data" / "h200-one-user.tar.xz"
 H100 = ROOT / "tests" / "data" / "h100-one-user.tar.xz"
 #: The same for another H100, after the GPU began to write transfer's sources.
 H100_AGAIN = ROOT / "tests" / "data" / "h100-two-runs.tar.xz"
-#: One H200 then: `make run` as an ordinary user and as root, and the system file's own run in mode quick.
-WRITTEN_BY_GPU = ROOT / "tests" / "data" / "h200-written-by-gpu.tar.xz"
 #: A user whose PATH lacks CUDA: `make run` and the system file's own run in mode quick.
 PATH_USER = ROOT / "tests" / "data" / "h200-path-user.tar.xz"
 
@@ -100,16 +94,6 @@ def h100() -> list[records.Record]:
     return list(_of(H100, H100_AGAIN))
 
 
-def written_by_gpu() -> list[records.Record]:
-    """Three sessions of one H200, after sources of copies were written by the GPU."""
-    return list(_of(WRITTEN_BY_GPU))
-
-
-def path_user() -> list[records.Record]:
-    """Three sessions of an ordinary user whose PATH lacks CUDA."""
-    return list(_of(PATH_USER))
-
-
 def modes() -> list[records.Record]:
     """The records of many modes; three were judged FAIL by rules that have been corrected since."""
     return list(_of(MODES))
@@ -143,16 +127,6 @@ def one_card() -> list[records.Record]:
 def two_clean() -> list[records.Record]:
     """The records of two newcomers' sessions on two GPUs."""
     return list(_of(TWO_CLEAN))
-
-
-def quick() -> list[records.Record]:
-    """The records of `make run` on two H100, and of an acceptance of one in six rounds."""
-    return list(_of(*QUICK))
-
-
-def four() -> list[records.Record]:
-    """The records of `make run` on four H100, and of Nccl in mode acceptance."""
-    return list(_of(FOUR))
 
 
 def version_2() -> list[records.Record]:
