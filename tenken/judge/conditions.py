@@ -142,8 +142,7 @@ def _idle(entry: DeviceHealth) -> bool:
 
 
 def _others(entry: DeviceHealth, device: Device | None) -> Iterator[tuple[str, str]]:
-    """Other processes on a GPU: a note if it was quiet before the run and again after it; MIG instances have neighbours.
-    """
+    """Other processes on a GPU: a note if it was quiet before and after the run; MIG instances have neighbours."""
     before, *later = [sample.other_processes or 0 for sample in (entry.before, entry.worst, entry.after)]
     others = max(before, *later)
     if not others:

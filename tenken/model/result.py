@@ -180,8 +180,8 @@ class HealthSample:
 @dataclass(frozen=True)
 class DeviceHealth:
     """A GPU's health before the timed part, after it, and at its worst during it, read `samples` times in `seconds` of
-    wall time (None: not stated). `others_percent`: its utilisation once the run's own work had left it, only where other
-    processes are on it."""
+    wall time (None: not stated). `others_percent`: its utilisation once the run's own work had left it, only where
+    other processes are on it."""
 
     index: int
     before: HealthSample
