@@ -84,7 +84,7 @@ struct DeviceHealth {
     HealthSample after;
     HealthSample worst;  ///< during the timed part
     std::int64_t samples = 0;
-    double seconds = 0;               ///< wall time of the timed part
+    double seconds = 0;  ///< wall time of the timed part
     /// Utilisation once it no longer contains work of this run; only where other processes are on the GPU.
     Optional<double> others_percent;
     Optional<std::vector<int>> xids;  ///< absent if they cannot be read
