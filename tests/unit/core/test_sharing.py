@@ -13,6 +13,7 @@ import pytest
 from tenken.judge.verdict import judge
 from tenken.model import result as results
 from tenken.model.catalogue import program
+from tenken.model.judgement import REFERENCE, Criterion
 from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.verdicts import FAIL, INVALID
@@ -32,13 +33,13 @@ BUSY = {
 }
 
 
-def verdict(document: dict[str, Any], exit_status: int = 0, **asked: Any) -> tuple[str, str]:
+def verdict(document: dict[str, Any], exit_status: int = 0, machine: Machine | None = None, **asked: Any) -> tuple[str, str]:
     """Verdict and message of a document of daxpy or stream by its statement on sharing."""
     parsed = results.validate({**document, "finished": "2026-11-20T01:02:14Z"}, "test")
     declared = values_of(program(document["program"]))
     subjects = ("gpu",) if document["devices"] else ("host",)
     request = Request(program=document["program"], subjects=subjects, **{"token": None, **asked})
-    judged = judge(parsed, declared, request, Machine(), exit_status)
+    judged = judge(parsed, declared, request, machine or Machine(), exit_status)
     return judged.verdict, judged.message()
 
 
@@ -86,7 +87,17 @@ def test_load_from_elsewhere_is_named_in_what_is_invalid():
         in message
     )
     assert "load from elsewhere" not in verdict(host_document(locks=shared, load=QUIET))[1]
-    assert "load from elsewhere" not in verdict(host_document(locks=HELD, load=BUSY))[1], "by itself it voids nothing"
+
+
+def test_load_from_elsewhere_is_a_note_beside_a_value_of_the_host_and_excuses_its_miss():
+    quiet, busy = (host_document(locks=HELD, load=load) for load in (QUIET, BUSY))
+    assert verdict(busy)[0] == verdict(quiet)[0] and "load from elsewhere" not in verdict(quiet)[1]
+    assert "load from elsewhere" in verdict(busy)[1]
+    many = {**BUSY, "others": [{"pid": pid, "name": "daemon", "cpu_seconds": 1.9} for pid in range(4)]}
+    assert "load from elsewhere" not in verdict(host_document(locks=HELD, load=many))[1], "a fifth of a CPU each"
+    missed = Machine(criterion=lambda _, one: Criterion(REFERENCE, one.value * 2, one.value * 2, None, "GB/s", "median", "x"))
+    assert verdict(quiet, machine=missed)[0] == FAIL
+    assert verdict(busy, machine=missed)[0] == INVALID
 
 
 # -- third-party programs: the job script's own lines --
