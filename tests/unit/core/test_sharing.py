@@ -33,7 +33,9 @@ BUSY = {
 }
 
 
-def verdict(document: dict[str, Any], exit_status: int = 0, machine: Machine | None = None, **asked: Any) -> tuple[str, str]:
+def verdict(
+    document: dict[str, Any], exit_status: int = 0, machine: Machine | None = None, **asked: Any
+) -> tuple[str, str]:
     """Verdict and message of a document of daxpy or stream by its statement on sharing."""
     parsed = results.validate({**document, "finished": "2026-11-20T01:02:14Z"}, "test")
     declared = values_of(program(document["program"]))
@@ -95,7 +97,9 @@ def test_load_from_elsewhere_is_a_note_beside_a_value_of_the_host_and_excuses_it
     assert "load from elsewhere" in verdict(busy)[1]
     many = {**BUSY, "others": [{"pid": pid, "name": "daemon", "cpu_seconds": 1.9} for pid in range(4)]}
     assert "load from elsewhere" not in verdict(host_document(locks=HELD, load=many))[1], "a fifth of a CPU each"
-    missed = Machine(criterion=lambda _, one: Criterion(REFERENCE, one.value * 2, one.value * 2, None, "GB/s", "median", "x"))
+    missed = Machine(
+        criterion=lambda _, one: Criterion(REFERENCE, one.value * 2, one.value * 2, None, "GB/s", "median", "x")
+    )
     assert verdict(quiet, machine=missed)[0] == FAIL
     assert verdict(busy, machine=missed)[0] == INVALID
 
