@@ -112,6 +112,26 @@ def test_samples_are_cut_to_what_the_judgement_requires() -> None:
     assert program("stream").most_required == 100 and program("data_loading").most_required == 3
 
 
+@pytest.mark.parametrize(
+    ("mode", "minutes", "seconds"),
+    [
+        ("acceptance", 0, 2.1),
+        ("acceptance", 12.0, 0),
+        ("acceptance", 45.0, 2.1),
+        ("quick", 0, 0),
+        ("published", 0, 2.1),
+    ],
+)
+def test_a_shorter_run_has_no_time_for_the_energy_of_products(mode: str, minutes: float, seconds: float) -> None:
+    gemm = next(cls for cls in classes() if cls.__name__ == "Gemm")
+    check = SimpleNamespace(
+        tenken_mode=mode, tenken_minutes=minutes, machine=SimpleNamespace(gpus=2), gemm_cases="fp16", arguments={},
+        expected_parameters={}, one_of_two=lambda: False, shortened=lambda: gemm.shortened(check),
+    )  # fmt: skip
+    gemm.choose_cases(check)
+    assert check.arguments["energy-seconds"] == seconds
+
+
 @pytest.mark.parametrize(("cores", "waived"), [(16, True), (20, False), (None, False)])
 def test_threads_without_a_core_are_not_measured(cores: int | None, waived: bool) -> None:
     check = next(cls for cls in classes() if cls.__name__ == "OverlapRanksPublished")
