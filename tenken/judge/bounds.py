@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tenken.model.catalogue import Metric, Program
 from tenken.model.engine import Run
-from tenken.model.judgement import CEILING, DEVICE, FLOOR, REFERENCE, Criterion, Finding, JudgedMetric, Limit
+from tenken.model.judgement import CEILING, DEVICE, FLOOR, REFERENCE, SAME_RUN, Criterion, Finding, JudgedMetric, Limit
 from tenken.model.kinds import NEAREST, Known
 from tenken.model.machine import Machine
 from tenken.model.result import Device, DeviceHealth, MetricValue, Result
@@ -91,19 +91,35 @@ def notes(run: Run, machine: Machine, judged: Mapping[str, JudgedMetric]) -> lis
             found.setdefault(f"{metric.place}: {text}", say(RECORDED, run.result, text, metric.subject))
         if unknown and judged[metric.id].criterion is None:
             found.setdefault(unknown, say(RECORDED, run.result, f"no limit: {unknown}", metric.subject))
-        if text := limited(run.result, metric, declared, machine):
-            no_floor = Finding(RECORDED, f"{run.result.node} {text}: no floor applies", node=run.result.node)
-            found.setdefault(text, replace(no_floor, kind=LIMITED_BY_OPERATOR))
+        if cap := limited(run, metric, declared, machine):
+            no_floor = Finding(RECORDED, f"{run.result.node} {cap.text}: no floor applies", node=run.result.node)
+            found.setdefault(cap.text, replace(no_floor, kind=LIMITED_BY_OPERATOR))
     return list(found.values())
 
 
 def floor_of(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -> tuple[float, str] | None:
-    """The minimum efficiency of a value and the source of that share; None if there is none."""
+    """The minimum efficiency of a value and the source of that share; None if there is none. Of a limited GPU only what
+    its limit does not explain."""
+    known, cap = _share(run, metric, declared, machine), limited(run, metric, declared, machine)
+    if known is None or cap is None:
+        return known
+    share, source = cap.scale * known[0], f"{known[1]}; {cap.text}"
+    reached = _reached(run.result, metric, declared, machine)
+    return (share, source) if reached is not None and reached < share else None
+
+
+def _reached(result: Result, metric: MetricValue, declared: Metric, machine: Machine) -> float | None:
+    limit = _limits(result, metric, declared, machine.limits)[0].value
+    if not limit or not metric.value:
+        return None
+    return metric.value / limit if metric.direction == "higher" else limit / metric.value
+
+
+def _share(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -> tuple[float, str] | None:
+    """The minimum efficiency of a value on a GPU that nothing limits."""
     rule = declared.floors.get(metric.kind)
     if any(device.mig_enabled for gpu in metric.subject.gpus if (device := run.result.device(gpu))):
         return None  # a MIG instance with busy neighbours: the attributes are those of the whole GPU
-    if limited(run.result, metric, declared, machine):
-        return None
     if rule is None:
         share = declared.floor.get(metric.kind)
         return (share, "") if share else None
@@ -112,30 +128,66 @@ def floor_of(run: Run, metric: MetricValue, declared: Metric, machine: Machine) 
         return (times, "") if times else None
     kind = "pair" if rule.of == "gpu_link" else "gpu"
     device = run.result.device(metric.subject.first) if rule.of == HOST_LINK else None
-    generation = f"PCIe Gen{device.pcie_generation_max}" if device is not None else ""
-    known = machine.attained.get((rule.of, generation)) or machine.attained.get((rule.of, kind))
+    which = f"PCIe Gen{device.pcie_generation_max}" if device is not None else ""
+    if kind == "pair":
+        ends = {metric.subject.first, metric.subject.second}
+        joined = [one.kind for one in run.result.links if {one.first, one.second} == ends]
+        which = "NVLink" if joined and all("NVLink" in one for one in joined) else ""
+    known = machine.attained.get((rule.of, which)) or machine.attained.get((rule.of, kind))
     attained, source = known or (run.program.tables["attained"][rule.of], "")
     return times * attained, f"; {source}" if source else ""
 
 
-def limited(result: Result, metric: MetricValue, declared: Metric, machine: Machine) -> str:
-    """Why a GPU's power or clock is limited below what was delivered; empty if it is not, or if no floor of the value
+@dataclass(frozen=True)
+class Cap:
+    """What limits a GPU below what was delivered, and the share of its rate that remains at least (0: not known)."""
+
+    text: str
+    scale: float
+
+
+def limited(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -> Cap | None:
+    """How a GPU's power or clock is limited below what was delivered; None if it is not, or if no floor of the value
     depends on it (links).
+
+    Products take all the power that is permitted, and at a lower limit at least the same share of their rate remains:
+    0.5 of the power left 0.7 (H100 PCIe over SXM). Clocks that an application set are a limit only if the value misses
+    its floor: they are the default of P100 and V100.
     """
-    rule = declared.floors.get(metric.kind)
+    result, rule = run.result, declared.floors.get(metric.kind)
     floored = rule is not None or bool(declared.floor.get(metric.kind))
     if not (result.devices and floored) or declared.crosses_pcie or (rule is not None and rule.of in LINKS):
-        return ""
+        return None
     for gpu in metric.subject.gpus or tuple(device.index for device in result.devices):
         device, entry = result.device(gpu), next((one for one in result.health.devices if one.index == gpu), None)
         if device is None:
             continue
-        power, delivered = device.power_limit_w, machine.gpu_power_w
+        power, delivered, what = device.power_limit_w, machine.gpu_power_w, "W"
+        if not delivered and declared.by_power:
+            per_unit = run.program.tables["board_w"].get(device.compute_capability)
+            delivered = per_unit * device.multiprocessors if per_unit and device.multiprocessors else None
+            what = "W that the largest board with this chip takes; no data sheet states that of this one"
         if power and delivered and power < LIMITED * delivered:
-            return f"GPU {gpu}: the power is limited to {power:g} of {delivered:g} W"
+            scale = power / delivered if declared.by_power else 0.0
+            return Cap(f"GPU {gpu}: the power is limited to {power:g} of {round(delivered)} {what}", scale)
+        top = device.sm_clock_max_mhz or 0.0
         if entry is not None and (clock := locked(entry, device)):
-            return f"GPU {gpu}: the clock is locked at {clock:g} of {device.sm_clock_max_mhz:g} MHz"
-    return ""
+            text = f"GPU {gpu}: the clock is locked at {clock:g} of {top:g} MHz"
+            return Cap(text, clock / top if declared.by_power else 0.0)
+        of_run = run.result.limits[metric.id].said_by == SAME_RUN
+        if entry is not None and not of_run and (clock := _set(entry, top)):
+            share, reached = _share(run, metric, declared, machine), _reached(result, metric, declared, machine)
+            if share is not None and reached is not None and reached < share[0]:
+                return Cap(f"GPU {gpu}: an application set the clock, {clock:g} of {top:g} MHz", clock / top)
+    return None
+
+
+def _set(entry: DeviceHealth, top: float) -> float | None:
+    """The clock of a GPU under load whose driver reports that nothing but a setting lowers it."""
+    worst = entry.worst
+    alone = set(worst.reasons or ()) - {"gpu_idle"} == {"applications_clocks_setting"}
+    clock = worst.sm_clock_mhz or 0.0
+    return clock if alone and top and CLOCK_SET < clock / top < LIMITED else None
 
 
 def locked(entry: DeviceHealth, device: Device) -> float | None:

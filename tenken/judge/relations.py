@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from tenken.errors import ResultError
-from tenken.judge.bounds import NOTE, miss, say
+from tenken.judge.bounds import LIMITED, NOTE, locked, miss, say
 from tenken.model.engine import Run
 from tenken.model.expectation import BEST, Bounds, Expectation
 from tenken.model.fingerprint import Comparison, Key, by_key, compare, stated
@@ -180,9 +180,30 @@ def _siblings(run: Run) -> list[Finding]:
         for alike in classes.values():
             values = sorted(m.value for m in alike)
             for metric in alike:
+                if metric.kind == "gpu" and not declared.crosses_pcie and (less := _less(run, metric, alike)):
+                    text = f"{metric.id} is compared with no other GPU, as {less}"
+                    found.append(say(RECORDED, run.result, text, metric.subject))
+                    continue
                 other = opposite.get((metric.at.text, metric.subject.first, metric.subject.second))
                 found += _behind(run, metric, values, other, declared.siblings)
     return found
+
+
+def _less(run: Run, metric: MetricValue, alike: Iterable[MetricValue]) -> str:
+    """How the operator limits a GPU below others of its model; empty if not."""
+    result = run.result
+    entries = {entry.index: entry for entry in result.health.devices}
+    devices = {one.index: one for other in alike if (one := result.device(other.subject.first)) is not None}
+    power = {index: one.power_limit_w or 0.0 for index, one in devices.items()}
+    clock = {
+        index: (index in entries and locked(entries[index], one)) or one.sm_clock_max_mhz or 0.0
+        for index, one in devices.items()
+    }
+    for what, of in (("its power is limited to {:g} W", power), ("its clock is locked at {:g} MHz", clock)):
+        own, most = of.get(metric.subject.first), max(of.values(), default=0.0)
+        if own and own < LIMITED * most:
+            return f"{what.format(own)}, that of another at {most:g}"
+    return ""
 
 
 def _behind(

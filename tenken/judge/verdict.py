@@ -90,7 +90,7 @@ def _judge(
         known, declared = machine.criterion(result, metric), program.metrics[metric.name]
         reach = bounds.yardstick(result, metric, program, machine.limits)
         floor = None if compiled else bounds.floor_of(run, metric, declared, machine)
-        others = None if compiled or bounds.limited(result, metric, declared, machine) else machine.kind(result, metric)
+        others = None if compiled or bounds.limited(run, metric, declared, machine) else machine.kind(result, metric)
         model = names.get(metric.subject.first, "")
         kind = others.criterion(metric, model) if others else None
         judged[metric.id], findings = bounds.hold(result, metric, declared, machine.limits, known, reach, floor, kind)

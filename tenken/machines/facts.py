@@ -96,15 +96,15 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
 
 
 def of_result(result: Result) -> Machine:
-    """The data sheets of the GPUs that a result lists, for a machine without a system file."""
+    """The data sheet of the GPUs that a result lists, for a machine without a system file. GPUs of several models have
+    their attributes."""
     sheet = hardware.for_device(result.devices[0].name) if result.devices else None
+    if any(hardware.for_device(device.name) != sheet for device in result.devices):
+        sheet = None
     guest = result.host.virtual_machine
     unknown = {("memory", "host"): limits.of_guest(guest)} if guest else {}
     if sheet is None:
-        of_links = {("gpu_link", "pair"): _of_links(result)}
-        return Machine(
-            kind=kinds.known, unknown=unknown, attained={key: one for key, one in of_links.items() if one is not None}
-        )
+        return Machine(kind=kinds.known, unknown=unknown, attained=_of_links())
     name = f"data sheet: {sheet.name}, {sheet.source}"
     links = {one.count for one in result.links}
     joined = links.pop() if len(links) == 1 else None  # else each pair has its own limit
@@ -116,9 +116,8 @@ def of_result(result: Result) -> Machine:
     reached = {
         ("memory", "gpu"): sheet.attained or hardware.attained(sheet.memory_type),
         **_of_host_link(sheet.host_link),
-        ("gpu_link", "pair"): hardware.attained(sheet.gpu_links.kind)
-        if joined and sheet.gpu_links
-        else _of_links(result) or hardware.attained(PEERS),
+        ("gpu_link", "pair"): hardware.attained(sheet.gpu_links.kind if joined and sheet.gpu_links else PEERS),
+        **({} if joined else _of_links()),
     }
     return Machine(
         limits={key: Limit(peak, "GB/s", name, DATA_SHEET) for key, peak in peaks.items() if peak},
@@ -129,13 +128,10 @@ def of_result(result: Result) -> Machine:
     )  # fmt: skip
 
 
-def _of_links(result: Result) -> tuple[float, str] | None:
-    """Where every pair has NVLinks of an unknown generation or of different counts: the least that any generation
-    reaches."""
-    if not result.links or any("NVLink" not in one.kind for one in result.links):
-        return None
-    return min((known for kind, known in hardware.load().attained.items() if re.fullmatch(r"NVLink\d", kind)),
-               default=None)  # fmt: skip
+def _of_links() -> dict[tuple[str, str], tuple[float, str]]:
+    """What pairs with NVLinks of an unknown generation, or of different counts, reach: the least of any generation."""
+    known = [one for kind, one in hardware.load().attained.items() if re.fullmatch(r"NVLink\d", kind)]
+    return {("gpu_link", "NVLink"): min(known)} if known else {}
 
 
 def _of_host_link(link: Link | None) -> dict[tuple[str, str], tuple[float, str] | None]:
@@ -159,6 +155,7 @@ def attained(partition: Partition) -> dict[tuple[str, str], tuple[float, str]]:
         ("memory", "gpu"): (gpu.attained or hardware.attained(gpu.memory_type)) if gpu else None,
         **_of_host_link(host_link),
         ("gpu_link", "pair"): hardware.attained(PEERS if "PCIe" in pair.kind else pair.kind) if pair else None,
+        **({} if pair else _of_links()),
     }
     return {key: known for key, known in found.items() if known is not None}
 

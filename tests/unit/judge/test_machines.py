@@ -185,21 +185,59 @@ def test_a_gpu_in_a_slower_host_is_held_by_what_both_ends_can(generation: int, p
     assert judged(transfers(slower, 0.7)).verdict == "FAIL"
 
 
-def test_two_models_in_one_node_are_no_siblings() -> None:
-    """An A100 next to an H100: each is judged by its own attributes."""
-    h100, a100 = (next(one for one in MACHINES if one.name == name) for name in ("NVIDIA H100 PCIe", "NVIDIA A30"))
-    raw, other = stream(h100, gpus=2), stream(a100)
-    raw["devices"][1].update({k: v for k, v in other["devices"][0].items() if k not in ("index", "uuid", "pci_bus_id")})
-    for one in raw["metrics"]:
-        if one["subject"] == {"gpu": 1}:
-            one.update(metric(one["name"], {"gpu": 1}, around(a100.copy, spread=0.0021 + 1e-6 * len(one["id"]))))
-    program = catalogue.program("stream")
-    raw["limits"] = {m["id"]: {"unknown": "not stated"} for m in raw["metrics"]}
-    result = engine.completed(validate(raw, "result.json"), program)
-    request = Request(None, "stream", subjects=("gpu",), metrics=("triad",))
-    machine = replace(facts.of_result(result), limits={}, gpu_names=(), compute_capability="", gpu_memory_bytes=None)
-    found = verdict.judge(result, values_of(program), request, machine, 0)
-    assert not [f for f in found.findings if f.kind == "siblings"], found.message()
+def named(name: str) -> Gpu:
+    return next(one for one in MACHINES if one.name == name)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("NVIDIA H100 PCIe", "NVIDIA A30"), ("NVIDIA A30", "NVIDIA H100 PCIe"),
+        ("NVIDIA A100 80GB PCIe", "NVIDIA H100 PCIe"), ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 3090"),
+        ("Tesla T4", "NVIDIA L4"),
+    ],
+)  # fmt: skip
+def test_two_models_in_one_node_are_each_judged_by_their_attributes(first: str, second: str) -> None:
+    one, two = named(first), named(second)
+
+    def both(factor: float) -> Judgement:
+        raw, other = stream(one, gpus=2), stream(two)
+        raw["devices"][1] |= {k: v for k, v in other["devices"][0].items() if k not in ("index", "uuid", "pci_bus_id")}
+        raw["health"]["devices"][1] |= {k: v for k, v in other["health"]["devices"][0].items() if k != "index"}
+        for at, value in enumerate(raw["metrics"]):
+            if value["subject"] == {"gpu": 1}:
+                rate = factor * (two.dot if value["name"] == "dot" else two.copy)
+                value.update(metric(value["name"], {"gpu": 1}, around(rate, spread=0.0021 + 1e-6 * at)))
+        return judged(raw)
+
+    assert both(1).verdict == "PASS", both(1).message()
+    assert both(0.5).verdict == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "nvlink", "pcie"),
+    [("NVIDIA H100 NVL", 12, 262, 40), ("NVIDIA RTX A6000", 4, 52, 20)],
+)
+def test_bridged_pairs_are_held_by_their_bridge_beside_pairs_over_pcie(
+    name: str, count: int, nvlink: float, pcie: float
+) -> None:
+    """Four GPUs, bridged in twos: 0.5 of the limit, which is healthy over PCIe, is not by a bridge."""
+    gpu = [one for one in MACHINES if one.name == name][-1]
+
+    def of(bridge: float, other: float) -> Judgement:
+        raw = raw_of(gpu, "p2p", {"peer": 1.0}, 4)
+        raw["metrics"], raw["path"] = [], {}
+        for a, b in ((a, b) for a in range(4) for b in range(4) if a != b):
+            bridged, ends = a // 2 == b // 2, f"gpu{a}-gpu{b}"
+            rate = bridge * nvlink if bridged else other * pcie
+            raw["metrics"].append(metric("peer", {"from": a, "to": b}, around(rate, spread=0.002 + 1e-5 * (4 * a + b))))
+            kind = "NVLink" if bridged else "PCIe"
+            raw["path"] |= {f"link.{ends}": kind, f"link_kind.{ends}": kind}
+            raw["path"] |= {f"link_count.{ends}": count if bridged else None}
+        return judged(raw, "pair")
+
+    assert of(1, 1).verdict == "PASS", of(1, 1).message()
+    assert of(0.7, 1).verdict == "FAIL" and of(1, 0.6).verdict == "FAIL"
 
 
 def test_pairs_by_one_link_and_by_two_are_no_outliers_of_each_other() -> None:

@@ -1,0 +1,133 @@
+"""GPUs that their operator limits: no fault of theirs, no PASS, and what the limit does not explain is still a fault.
+
+Rates at a lower power limit: an H100 at half the power does 0.69 of the products (PCIe over SXM board).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tenken.model.catalogue import program
+from tenken.model.judgement import Judgement
+from tenken.model.result import Result
+from tests.unit.judge.test_healthy import Change, both, gpus, health, kept_runs, slower
+from tools import sensitivity
+
+#: Of the capability of an H100, without a data sheet; its board takes 700 W.
+UNKNOWN = gpus(name="NVIDIA H800")
+PRODUCTS = ("Gemm", "Hpl", "HplMxp")
+
+
+def found(check: str, *changes: Change) -> Judgement:
+    record = kept_runs()[check]
+    assert record.result is not None
+    return sensitivity.judgement(record, both(*changes)(record.result))
+
+
+def capped(watts: float, clock: float) -> Change:
+    """A lower power limit: the driver says so, and the clock falls under load."""
+    busy = health("worst", power_w=watts, sm_clock_mhz=clock, reasons=("sw_power_cap",))
+    return both(gpus(power_limit_w=watts), busy)
+
+
+def alone(change: Change, index: int = 1) -> Change:
+    """A change of one GPU's attributes and health."""
+
+    def changed(result: Result) -> Result:
+        whole = change(result)
+        both_of = zip(result.devices, whole.devices, strict=True)
+        devices = tuple(new if new.index == index else old for old, new in both_of)
+        entries = zip(result.health.devices, whole.health.devices, strict=True)
+        read = tuple(new if new.index == index else old for old, new in entries)
+        return replace(result, devices=devices, health=replace(result.health, devices=read))
+
+    return changed
+
+
+def second_slower(factor: float) -> Change:
+    return lambda result: sensitivity.slowed(result, factor, sensitivity.second)
+
+
+LOCKED = health(sm_clock_mhz=1100, reasons=())
+#: An application's clocks: idle before and after the run.
+SET = both(
+    health("before after", sm_clock_mhz=345, reasons=("gpu_idle",)),
+    health("worst", sm_clock_mhz=1200, reasons=("applications_clocks_setting",)),
+)
+
+
+@pytest.mark.parametrize("check", PRODUCTS)
+@pytest.mark.parametrize("board", [UNKNOWN, gpus()], ids=["no data sheet", "data sheet"])
+@pytest.mark.parametrize(("watts", "clock", "rate"), [(400, 1000, 0.75), (300, 800, 0.62), (200, 510, 0.4)])
+def test_a_lower_power_limit_is_no_fault_and_no_pass(
+    check: str, board: Change, watts: float, clock: float, rate: float
+) -> None:
+    judged = found(check, board, capped(watts, clock), slower(rate))
+    assert judged.verdict == "RECORDED", judged.message()
+    assert any(f"the power is limited to {watts} of 700 W" in one.message for one in judged.findings)
+
+
+@pytest.mark.parametrize("check", PRODUCTS)
+@pytest.mark.parametrize("board", [UNKNOWN, gpus()], ids=["no data sheet", "data sheet"])
+@pytest.mark.parametrize(
+    ("limit", "rate"), [(gpus(), 1), (capped(400, 1000), 0.75), (LOCKED, 0.6), (SET, 0.65)],
+    ids=["full power", "400 W", "locked", "set"],
+)  # fmt: skip
+def test_a_tensor_core_of_half_the_speed_fails_at_any_of_them(
+    check: str, board: Change, limit: Change, rate: float
+) -> None:
+    assert found(check, board, limit, slower(rate * 0.5)).verdict == "FAIL"
+
+
+@pytest.mark.parametrize("check", PRODUCTS)
+@pytest.mark.parametrize("limit", [LOCKED, SET], ids=["locked", "set"])
+def test_a_lower_clock_is_no_fault_and_no_pass(check: str, limit: Change) -> None:
+    judged = found(check, limit, slower(0.65))
+    assert judged.verdict == "RECORDED", judged.message()
+
+
+def test_a_chip_whose_highest_clock_is_lower_is_held_by_it() -> None:
+    lower = both(gpus(sm_clock_max_mhz=1500), health("before worst after", sm_clock_mhz=1500))
+    for check in PRODUCTS:
+        assert found(check, lower, slower(0.76)).verdict == "PASS"
+        assert found(check, lower, slower(0.38)).verdict == "FAIL"
+
+
+def test_full_power_passes_without_a_data_sheet_and_a_set_clock_where_the_floor_is_met() -> None:
+    for check in PRODUCTS:
+        assert found(check, UNKNOWN).verdict == "PASS"
+        assert found(check, SET).verdict == "PASS"  # the default of P100 and V100
+        # a limit that a data sheet does not know is not called lowered, but nothing passes by it
+        assert found(check, UNKNOWN, gpus(power_limit_w=680)).verdict == "RECORDED"
+        assert found(check, UNKNOWN, gpus(power_limit_w=900)).verdict == "PASS"
+
+
+@pytest.mark.parametrize("check", ["Gemm", "StreamCuda"])
+@pytest.mark.parametrize("limit", [gpus(power_limit_w=400), LOCKED], ids=["400 W", "locked"])
+def test_one_gpu_of_two_that_is_limited_is_not_compared_with_the_other(check: str, limit: Change) -> None:
+    judged = found(check, alone(limit), second_slower(0.85))
+    assert judged.verdict == "RECORDED", judged.message()
+    assert any("is compared with no other GPU" in one.message for one in judged.findings)
+
+
+@pytest.mark.parametrize("limit", [gpus(power_limit_w=400), LOCKED], ids=["400 W", "locked"])
+def test_gpus_that_are_limited_alike_are_compared(limit: Change) -> None:
+    judged = found("Gemm", limit, second_slower(0.8))
+    assert judged.verdict == "FAIL" and any(one.kind == "siblings" for one in judged.findings)
+    # and one that is not limited with one that is
+    slow = found("StreamCuda", alone(limit, 0), second_slower(0.9))
+    assert slow.verdict == "FAIL" and any(one.kind == "siblings" for one in slow.findings)
+
+
+def test_boards_of_the_data_sheets_take_what_the_chip_is_said_to() -> None:
+    """`board_w` of common.yaml by the multiprocessors of each chip: 56, 80, 108, 132 and 148."""
+    from tenken.machines import hardware
+
+    boards = {"6.0": (56, "P100-SXM2-16GB"), "7.0": (80, "V100-SXM2-16GB"), "8.0": (108, "A100-SXM-80GB"),
+              "9.0": (132, "H100-SXM-80GB"), "10.0": (148, "B200-SXM-180GB")}  # fmt: skip
+    known = program("gemm").tables["board_w"]
+    assert set(known) == set(boards)
+    for capability, (count, sheet) in boards.items():
+        assert known[capability] * count == pytest.approx(hardware.sheet(sheet).power_w, rel=0.005)
