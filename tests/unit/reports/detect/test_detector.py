@@ -651,7 +651,7 @@ def _beside_excursions(stages, seed=8):
 
 
 def test_a_step_in_three_stages_is_reported_to_its_last_stage():
-    """A loss in two stages: two or three values show the first one; six values later the second one is a finding of its own."""
+    """The first values show the first stage; six values after the last stage the rest is a finding of its own."""
     events = _beside_excursions({100: 0.5, 102: 0.95, 104: 0.7})
     assert events[0].worse and 100 <= events[0].change_night <= 101 and events[0].found_night <= 106
     assert [e for e in events[1:] if e.worse and 102 <= e.change_night <= 105 and e.found_night <= 112]
