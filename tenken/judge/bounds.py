@@ -109,10 +109,8 @@ def floor_of(run: Run, metric: MetricValue, declared: Metric, machine: Machine) 
 
 
 def _reached(result: Result, metric: MetricValue, declared: Metric, machine: Machine) -> float | None:
-    limit = _limits(result, metric, declared, machine.limits)[0].value
-    if not limit or not metric.value:
-        return None
-    return metric.value / limit if metric.direction == "higher" else limit / metric.value
+    limit = _limits(result, metric, declared, machine.limits)[0]
+    return _judged(RECORDED, metric, metric.value, metric.statistic, None, limit, None).efficiency
 
 
 def _share(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -> tuple[float, str] | None:
