@@ -104,7 +104,7 @@ def pbs(partition: str, run: Runner) -> Partition | None:
     chosen = {name: one for name, one in nodes.items() if not partition or one.get("queue") in (None, partition)}
     out = {name: one for name, one in chosen.items() if "offline" in str(one.get("state", ""))}
     of_us = {name for name, one in out.items() if str(one.get("comment", "")).startswith(PREFIX.strip())}
-    ours = {(float(out[name].get("last_state_change_time") or 0), name) for name in of_us}
+    ours = {(float(out[name].get("last_state_change_time") or "inf"), name) for name in of_us}
     return Partition(len(chosen), tuple(sorted(ours)), frozenset(out) - of_us)
 
 

@@ -68,11 +68,11 @@ HOST = {
     # as published, without a trial run; the classic timing has one
     "himeno": Case("himeno", "--size XS", but={COLD: {"iteration", "total"}}),
     "himeno_classic": Case("himeno", "--size XS --timing classic --target-seconds 2"),
-    # what is done once is prepared once; the dot product is a yardstick
+    # what is done once is prepared once
     "spmv": Case(
         "spmv",
         f"--matrices poisson27:8 --variant-warmup-seconds {WARMUP_SECONDS}",
-        but={UNSEEN: {"prepare"}, COLD: {"prepare"}, LOST: {"dot"}},
+        but={UNSEEN: {"prepare"}, COLD: {"prepare"}},
     ),
     # its first second is the figure
     "gemm": Case(
@@ -89,14 +89,13 @@ HOST = {
     "hpl_mxp": Case(
         "hpl_mxp",
         "--backend host --n 128 --nb 32",
-        but={COLD: {"hpl_mxp", "phase"}, LOST: {"product"}},  # a yardstick
+        but={COLD: {"hpl_mxp", "phase"}},
         fold=("HostEngine::factor_panel", "memcpy"),
     ),
-    # the dot product is a yardstick
     "hpcg": Case(
         "hpcg",
         "--nx 16 --target-seconds 1",
-        but={COLD: {"optimise", "setup"}, LOST: {"dot"}},
+        but={COLD: {"optimise", "setup"}},
         fold=("HostRunner::",),
     ),
     # one part has no neighbour
@@ -203,13 +202,13 @@ GPU = {
         "--situations write,write_synced,read_cold,read_cached",
         but={COLD: {"read_cached", "read_cold", "write", "write_synced"}, UNVERIFIED: {"cached_read"}},
     ),
-    "snapshot_io_gpu": Case("snapshot_io", f"{ONE} {SNAPSHOT}", but={UNVERIFIED: {"read"}}),
+    "snapshot_io_gpu": Case("snapshot_io", f"{ONE} {SNAPSHOT}"),
     "data_loading_gpu": Case("data_loading", f"{ONE} {LOADING}", but={UNVERIFIED: {"samples"}}, others=False),
     "overlap_gpu": Case(
         "overlap",
         f"{ONE} --path . --bytes 256Ki --step-ms 1 --steps 4 --every 2 --modes none,serial,writer,buffer --threads 1 "
         "--synced",
-        but={COLD: {"loop"}, UNVERIFIED: {"loop"}},
+        but={COLD: {"loop"}},
         others=False,
         writes={"none": 0, "serial": 2, "writer": 2, "buffer": 2},
     ),

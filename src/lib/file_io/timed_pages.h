@@ -21,7 +21,7 @@ struct TimedPage {
 inline std::vector<TimedPage> timed_pages(std::uint64_t bytes, long round) {
     const std::uint64_t page = std::min<std::uint64_t>(4096, bytes);
     const std::uint64_t some =
-        static_cast<std::uint64_t>(round) * 40503 % std::max<std::uint64_t>(1, bytes / 4096);
+        static_cast<std::uint64_t>(round) * 40507 % std::max<std::uint64_t>(1, bytes / 4096);
     return {{0, page}, {std::min(some * 4096, bytes - page), page}, {bytes - page, page}};
 }
 

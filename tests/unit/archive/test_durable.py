@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tenken.archive import chained, durable, records, seal
+from tenken.campaign import spool
 from tenken.campaign.journal import Journal
 from tenken.node import state
 from tenken.paths import ROOT
@@ -190,3 +191,12 @@ def test_who_renames_without_them_may_lose_the_file() -> None:
     assert found == set(RENAMED)
     for name, why in RENAMED.items():
         assert why != "durable" or "durable." in files[name], name
+
+
+def test_what_a_record_names_is_there_before_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut between the files leaves no record without its output."""
+    told: list[str] = []
+    monkeypatch.setattr(records, "put", lambda root, session, path, content: told.append(path.name))
+    spool._put(tmp_path, "s", dict.fromkeys(["a/a/a/a/s-1.json", "a/a/a/a/s-1.out", "b/b/b/b/s-0.txt"], b""))
+    records.write(record("s", check="C"), tmp_path, {"out.txt": b"", "a.log": b""})
+    assert [name.endswith(".json") for name in told] == [False, False, True] * 2

@@ -53,7 +53,7 @@ class Fake:
         if name == self.hang:
             return lambda *_: time.sleep(60)
         if f"_{name}" in _NUMBERS:
-            return lambda handle, *rest: self._number(handle, _NUMBERS[f"_{name}"], rest[-1])
+            return lambda handle, *rest: self._coded(name, handle, *rest)
         return object.__getattribute__(self, f"_{name}")
 
     def _of(self, handle: Any) -> dict[str, Any]:
@@ -62,6 +62,11 @@ class Fake:
     def _number(self, handle: Any, key: str, out: Any) -> int:
         value = self._of(handle)[key]
         return NOT_SUPPORTED if value is None else _set(out, value)
+
+    def _coded(self, name: str, handle: Any, *rest: Any) -> int:
+        """A call that returns one number; one with another code asks for another sensor, clock or threshold."""
+        assert tuple(code.value for code in rest[:-1]) == _CODES.get(name, ()), name
+        return self._number(handle, _NUMBERS[f"_{name}"], rest[-1])
 
     def _nvmlInit_v2(self) -> int:
         return self.init
@@ -170,6 +175,14 @@ class Fake:
         return self._listed(handle, "graphics", count, array)
 
 
+#: Codes of these calls in nvml.h: NVML_CLOCK_SM, NVML_TEMPERATURE_GPU, NVML_TEMPERATURE_THRESHOLD_SLOWDOWN.
+_CODES = {
+    "nvmlDeviceGetMaxClockInfo": (1,),
+    "nvmlDeviceGetApplicationsClock": (1,),
+    "nvmlDeviceGetDefaultApplicationsClock": (1,),
+    "nvmlDeviceGetTemperature": (0,),
+    "nvmlDeviceGetTemperatureThreshold": (1,),
+}
 #: Calls that return one number.
 _NUMBERS = {
     "_nvmlDeviceGetPersistenceMode": "persistence",

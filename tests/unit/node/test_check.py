@@ -294,6 +294,15 @@ def test_nodes_that_were_drained_in_the_same_second_are_taken_back() -> None:
     assert late == slurm.nodes[2:20]
 
 
+def test_a_drain_at_an_unknown_time_counts_as_of_now() -> None:
+    slurm = Slurm(10, 1_800_000_000)
+    slurm.drained = {"n000": (0, "tenken: gpu 3: lost")}
+    assert slurm.drain("n001") == "1 of 10 nodes drained in an hour: not drained"
+    offline = {"state": "offline", "comment": "tenken: gpu 3: lost"}
+    partition = brake.pbs("", lambda _: json.dumps({"nodes": {"a": offline, "b": {"state": "free"}}}))
+    assert brake.holds(partition, "b", 0.5, 5000.0) == "1 of 2 nodes drained in an hour: not drained"
+
+
 def test_other_reasons_do_not_count_and_are_kept() -> None:
     slurm = Slurm(10, 1_800_000_000)
     slurm.drained = {node: (slurm.now, "maintenance") for node in slurm.nodes[:5]}
@@ -551,8 +560,10 @@ def test_a_reference_comes_first_and_siblings_need_no_history() -> None:
     assert bound("stream.triad.gpu11", wanted, {}) == (pytest.approx(4312), "reference")
     assert bound("p2p.peer.gpu0-gpu1", wanted, {}) == (pytest.approx(375.25), "reference")
     assert bound("stream.triad.gpu1", {}, {"stream.triad.gpu1": [1.0] * 4}) is None
-    four = {f"stream.triad.gpu{i}": 4400.0 for i in range(4)} | {"stream.triad.gpu2": 4000.0}
-    assert [name for name, _ in low(four, {}, {})] == ["stream.triad.gpu2"]
+    # of at least four, by more than five per cent: the median of fewer may be the slow one's
+    for gpus, triad, found in ((4, 4170.0, ["stream.triad.gpu2"]), (4, 4190.0, []), (3, 2000.0, []), (3, 9000.0, [])):
+        some = {f"stream.triad.gpu{i}": 4400.0 for i in range(gpus)} | {"stream.triad.gpu2": triad}
+        assert [name for name, _ in low(some, {}, {})] == found, (gpus, triad)
 
 
 # -- the check and the command ---------------------------------------------------------------------------------------
@@ -616,6 +627,8 @@ def test_a_slow_gpu_is_measured_again_before_it_is_said(node: Node, capsys: pyte
     program(folder / "bin", "stream", body)
     assert run(node, "check", "--gpus", "0-7") == 0
     assert "good when repeated" in capsys.readouterr().err
+    measured = json.loads((folder / "state.json").read_text())["measured"]
+    assert measured["stream.triad.gpu6"] == [pytest.approx(4.4)], "the disturbed value is no part of a reference"
 
 
 @pytest.mark.parametrize(
