@@ -10,6 +10,7 @@ from typing import Any
 from tenken.model import catalogue, engine
 from tenken.model import result as results
 from tenken.model.numbers import quantile
+from tests.support.judging import refused
 
 
 def metric(
@@ -175,6 +176,7 @@ def completed(text: str) -> dict[str, Any]:
         # a series that is not declared has no unit, and is left out
         assert {one["metric"] for one in raw.get("series", ())} <= set(program.metrics)
         result = engine.completed(result, program)
+        assert not (wrong := refused(result, program)), wrong
     values = [
         {
             "id": one.id, "name": one.name, "subject": one.subject.as_json(),

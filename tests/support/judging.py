@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tenken.judge import completeness, relations, verdict
+from tenken.judge import completeness, relations, verdict, waivers
 from tenken.machines import loader
 from tenken.machines.facts import facts
 from tenken.model import catalogue, engine
@@ -89,6 +89,19 @@ def incomplete(document: Mapping[str, Any]) -> list[str]:
     result, program = results.validate(document, "result.json"), catalogue.program(document["program"])
     request = Request(None, program.name, subjects=tuple({metric.kind for metric in result.metrics}))
     return [*completeness.points(result, program, request), *completeness.verifications(result, program)]
+
+
+def refused(result: Result, program: Program) -> list[str]:
+    """Why metrics.yaml refuses a run, whatever it measured: what its samples count, its points, its waiver."""
+    bare = Request(None, program.name, subjects=tuple({metric.kind for metric in result.metrics}))
+    if result.reason.startswith("library missing: "):
+        return [one.message for one in waivers.judge(result, program, bare, Machine()).structural]
+    if result.status != "ok" and not result.reason.startswith("verification: "):
+        return []
+    run = engine.Run(result, program, again=False)
+    found, _ = relations.of(run, bare, Machine())
+    counts = [one.message for one in found if one.message.endswith("the program miscounts")]
+    return [*counts, *completeness.points(result, program, bare)]
 
 
 def on_system(

@@ -225,10 +225,10 @@ class P2p : public tenken::Program {
                           const std::function<Transfer(std::size_t)>& make) {
         if (!wanted(name)) return;
         bandwidth(make(maximum));
-        if (!swept(pair)) return;
+        if (!swept(pair) || sweep_from_ > maximum) return;
         const bool by_kernel = name == "read" || name == "write";
-        for (std::size_t bytes = sweep_from_; bytes <= maximum;
-             bytes *= static_cast<std::size_t>(sweep_factor_)) {
+        for (const std::size_t bytes :
+             tenken::sweep(sweep_from_, maximum, static_cast<std::uint64_t>(sweep_factor_))) {
             if (by_kernel && bytes % sizeof(double) != 0) continue;  // they move whole doubles
             const Transfer transfer = make(bytes);
             tenken::Metric metric = of(name + "_by_size", transfer);
