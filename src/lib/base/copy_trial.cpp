@@ -1,6 +1,5 @@
 #include "lib/base/copy_trial.h"
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "lib/base/clock.h"
@@ -51,20 +50,9 @@ CopySeries run_copy_trial(const CopyTrial& trial, CopyGpu* gpu) {
     require_space(series.source_before, trial.source, "source", trial);
     require_space(series.destination_before, trial.destination, "destination", trial);
 
-    // After each phase the processor that copied compares the first page, and clears it before the next
-    // phase, so that this one must have copied; it touches no page that it did not touch last.
-    const std::size_t page = std::min<std::size_t>(trial.elements, 4096 / sizeof(double));
-    ErrorScan errors(trial.verified.tolerance);
-    bool by_gpu = false;
-    const auto compare = [&](std::size_t elements) {
-        return by_gpu ? gpu->compare(to.get(), elements, trial.pattern)
-                      : compare_on_host(to.get(), elements, trial.pattern);
-    };
     const auto by_host = trial.optimised ? copy_on_host : copy_on_host_unoptimised;
     for (const CopyPhase& phase : trial.phases) {
-        if (!series.seconds.empty()) by_gpu ? gpu->fill(to.get(), page, 0) : fill_on_host(to.get(), page, 0);
-        by_gpu = phase.processor == Processor::gpu;
-        if (by_gpu) {
+        if (phase.processor == Processor::gpu) {
             gpu->begin_timed();  // the GPU may be idle while the CPU copies, and lower its clocks
             series.seconds.push_back(gpu->copy(to.get(), from.get(), trial.elements, phase.repetitions));
             gpu->end_timed();
@@ -72,17 +60,18 @@ CopySeries run_copy_trial(const CopyTrial& trial, CopyGpu* gpu) {
             series.seconds.push_back(
                 time_each(phase.repetitions, [&] { by_host(to.get(), from.get(), trial.elements); }));
         }
-        if (trial.phases.size() > 1) errors.merge(compare(page));
     }
 
     series.source_after = residence(from, trial.source);
     series.destination_after = residence(to, trial.destination);
-    by_gpu = gpu != nullptr;
     const std::size_t victim = trial.elements / 2;
-    if (trial.fault == Fault::element && by_gpu) gpu->flip_bit(to.get(), victim);
-    if (trial.fault == Fault::element && !by_gpu) to.get()[victim] = with_flipped_bit(to.get()[victim]);
-    errors.merge(compare(trial.elements));
-    series.check = errors.check(trial.verified, trial.subject, trial.at);
+    if (trial.fault == Fault::element && gpu != nullptr) gpu->flip_bit(to.get(), victim);
+    if (trial.fault == Fault::element && gpu == nullptr) {
+        to.get()[victim] = with_flipped_bit(to.get()[victim]);
+    }
+    series.check = (gpu != nullptr ? gpu->compare(to.get(), trial.elements, trial.pattern)
+                                   : compare_on_host(to.get(), trial.elements, trial.pattern))
+                       .check(trial.verified, trial.subject, trial.at);
     return series;
 }
 

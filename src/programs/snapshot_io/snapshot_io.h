@@ -82,19 +82,15 @@ class SnapshotIo : public file_io::FileProgram {
     Quartet staging(MemorySpace& space);
     /// The file to be read: written through HDF5, and flushed to the device before it is first read.
     void make_source(MemorySpace& space, Layout layout, file_io::ScratchFile& scratch);
-    /// @param round 0 is not timed, and all of it is verified; of the others, some pages
-    Parts write(MemorySpace& space, const SnapshotConfig& config, long round);
-    Parts read(MemorySpace& space, const SnapshotConfig& config, long round);
-    /// What the next read must write: all of it, or some pages.
-    void clear(MemorySpace& space, const Quartet& staged, long round);
+    Parts write(MemorySpace& space, const SnapshotConfig& config, bool verify);
+    Parts read(MemorySpace& space, const SnapshotConfig& config, bool verify);
 
     // Verification (verification.cpp)
     /// Written data, read back without the tested method and compared word by word.
     void verify_file(MemorySpace& space, const SnapshotConfig& config, const std::string& path,
-                     const std::vector<Segment>& list, long round);
+                     const std::vector<Segment>& list);
     /// Data that was read, compared in place; a wrong word is reported by its offset in the file.
-    void verify_arrays(MemorySpace& space, const SnapshotConfig& config, const std::vector<Segment>& list,
-                       long round);
+    void verify_arrays(MemorySpace& space, const SnapshotConfig& config, const std::vector<Segment>& list);
     void add(tenken::Check check, MemorySpace& space, const SnapshotConfig& config,
              const std::string& dataset);
 

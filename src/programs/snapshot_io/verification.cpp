@@ -2,13 +2,12 @@
 // compared in place.
 #include "catalogue/snapshot_io.h"
 #include "lib/file_io/check_file.h"
-#include "lib/file_io/timed_pages.h"
 #include "programs/snapshot_io/snapshot_io.h"
 
 namespace snapshot_io {
 
 void SnapshotIo::verify_file(MemorySpace& space, const SnapshotConfig& config, const std::string& path,
-                             const std::vector<Segment>& list, long round) {
+                             const std::vector<Segment>& list) {
     File file(path, File::Mode::modify, false);
     if (run_->fault == tenken::Fault::element && !fault_made_) {
         file_io::flip_bit(file, list[0].offset + list[0].bytes / 2);
@@ -18,22 +17,17 @@ void SnapshotIo::verify_file(MemorySpace& space, const SnapshotConfig& config, c
         const file_io::DatasetWords expected = {content_, config.layout, d};
         const std::size_t i = static_cast<std::size_t>(d);
         const file_io::Mismatch mismatch =
-            round == 0 ? file_io::compare_file(file, list[i].offset, list[i].bytes / 4, expected)
-                       : file_io::compare_pages(file, list[i].offset, list[i].bytes, round, expected);
-        if (round > 0 && mismatch.count == 0) continue;
+            file_io::compare_file(file, list[i].offset, list[i].bytes / 4, expected);
         add(file_io::check_of(mismatch, catalogue::words(), path, list[i].offset, mismatch.first), space,
             config, datasets_of(config.layout)[d].name);
     }
 }
 
 void SnapshotIo::verify_arrays(MemorySpace& space, const SnapshotConfig& config,
-                               const std::vector<Segment>& list, long round) {
+                               const std::vector<Segment>& list) {
     for (int a = 0; a < file_io::arrays; ++a) {
-        const std::uint64_t words = particles_ * file_io::array_words[a];
         const file_io::Mismatch mismatch =
-            round == 0 ? space.compare(arrays_.at[a], words, content_.words(a))
-                       : file_io::compare_pages(space, arrays_.at[a], words * 4, round, content_.words(a));
-        if (round > 0 && mismatch.count == 0) continue;
+            space.compare(arrays_.at[a], particles_ * file_io::array_words[a], content_.words(a));
         const file_io::WordAt at = place_of(config.layout, a, mismatch.count > 0 ? mismatch.first : 0);
         add(file_io::check_of(mismatch, catalogue::words(), source(config.layout),
                               list[static_cast<std::size_t>(at.array)].offset, at.word),

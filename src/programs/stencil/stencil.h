@@ -65,18 +65,10 @@ class Stencil : public tenken::Program {
     void choose_temporal_block(const std::string& name);
     std::unique_ptr<Exchange> make_exchange(const std::string& name);
     void time_blocks(const std::string& name, const Plan& plan, Parts& parts, Solver& solver);
-    void time_total(const std::string& name, const Plan& plan, Parts& parts, Solver& solver);
-    void time_phases(const std::string& name, const Plan& plan, Parts& parts, Solver& solver);
+    void time_total(const std::string& name, const Plan&, Solver& solver);
+    void time_phases(const std::string& name, const Plan& plan, Solver& solver);
 
     // Verification (verification.cpp)
-    /// One plane of each part, as the next pass must write it, becomes another: if the timed passes wrote
-    /// nothing, compare_timed() finds it.
-    void spoil_next(const Parts& parts, Solver& solver);
-    /// The last pass of a timed part of so many steps; the result is part of the next check of passes.
-    void compare_timed(const Plan& plan, const Parts& parts, Solver& solver, std::int64_t steps);
-    /// Copies the middle plane of a part to its other array, with this value in all cells that change.
-    template <typename T>
-    static void set_plane(Part& part, int from, int to, T value);
     /// Only here if nothing is exchanged: only this process has the result.
     void compare_alone(const Plan& plan, const Parts& parts, Solver& solver);
     /// Large grids have cells that no small one has, so the last pass of each kind is compared there.
@@ -125,7 +117,6 @@ class Stencil : public tenken::Program {
     int local_parts_ = 1;
     std::vector<int> owners_;
     tenken::Run* run_ = nullptr;
-    tenken::ErrorScan timed_ = tenken::ErrorScan(0);  ///< of what was timed since the last check
 };
 
 }  // namespace stencil

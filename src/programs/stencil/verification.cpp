@@ -18,48 +18,10 @@ tenken::At cells_compared(bool every) {
 
 }  // namespace
 
-template <typename T>
-void Stencil::set_plane(Part& part, int from, int to, T value) {
-    const Grid& grid = part.layout().grid;
-    const Slab slab = part.layout().slab;
-    const long z = slab.first + slab.planes / 2;
-    if (z == 0 || z == grid.nz - 1) return;  // all of it is fixed
-    const std::size_t row = static_cast<std::size_t>(grid.nx);
-    std::vector<T> cells(row * static_cast<std::size_t>(grid.ny));
-    part.read(from, {z, z + 1}, cells.data());
-    for (std::size_t first = row; first < cells.size() - row; first += row) {
-        std::fill_n(cells.begin() + static_cast<std::ptrdiff_t>(first) + 1, row - 2, value);
-    }
-    part.write(to, z, cells.data());
-}
-
-void Stencil::spoil_next(const Parts& parts, Solver& solver) {
-    solver.wait();
-    const int now = solver.current();
-    for (const std::unique_ptr<Part>& part : parts) {
-        if (problem_.element_bytes == sizeof(double)) {
-            set_plane<double>(*part, now, 1 - now, -1);
-        } else {
-            set_plane<float>(*part, now, 1 - now, -1);
-        }
-    }
-    solver.wait();
-}
-
-void Stencil::compare_timed(const Plan& plan, const Parts& parts, Solver& solver, std::int64_t steps) {
-    solver.wait();
-    const auto last = static_cast<int>(steps % plan.bt == 0 ? plan.bt : steps % plan.bt);
-    for (const std::unique_ptr<Part>& part : parts) {
-        timed_.merge(part->compare_pass(1 - solver.current(), plan.passes(last).back()));
-    }
-}
-
 void Stencil::compare_alone(const Plan& plan, const Parts& parts, Solver& solver) {
     solver.block(plan.temporal_block);
     solver.wait();
-    tenken::ErrorScan errors = parts.front()->compare_pass(1 - solver.current(), plan.temporal_block);
-    errors.merge(timed_);
-    timed_ = tenken::ErrorScan(0);
+    const tenken::ErrorScan errors = parts.front()->compare_pass(1 - solver.current(), plan.temporal_block);
     const bool step = plan.temporal_block == 1;
     run_->document.add(errors.check(step ? catalogue::alone_step() : catalogue::alone_block(),
                                     parts.front()->subject(), cells_compared(step)));
@@ -73,8 +35,6 @@ void Stencil::compare_passes(const std::string& name, const Plan& plan, const Pa
         for (const std::unique_ptr<Part>& part : parts) {
             errors.merge(part->compare_pass(1 - solver.current(), steps));
         }
-        errors.merge(timed_);
-        timed_ = tenken::ErrorScan(0);
         tenken::At at = cells_compared(steps == 1);
         at.emplace_back("exchange", tenken::Json(name));
         add_check(errors.check(steps == 1 ? catalogue::step() : catalogue::block(), all(), at));

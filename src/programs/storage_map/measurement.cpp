@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "lib/base/clock.h"
-#include "lib/file_io/timed_pages.h"
 #include "programs/storage_map/storage_map.h"
 
 namespace storage_map {
@@ -114,8 +113,8 @@ void StorageMapProgram::at_size(MemorySpace& space, const std::string& situation
     highest_cold_ = 0;
     space.begin_timed();
     const file_io::Once once = [&](std::size_t i, long round) {
-        if (!is_write(situation)) return read_once(space, situation, trials[i], bytes, round);
-        const double seconds = write_once(space, situation, trials[i], writing, bytes, round);
+        if (!is_write(situation)) return read_once(space, situation, trials[i], bytes, round == 0);
+        const double seconds = write_once(space, situation, trials[i], writing, bytes, round == 0);
         if (bytes >= settled_from || situation == "write_synced") folder.settle();
         return seconds;
     };
@@ -156,7 +155,7 @@ void StorageMapProgram::make_file(MemorySpace& space, const std::string& path, s
 }
 
 double StorageMapProgram::write_once(MemorySpace& space, const std::string& situation, Trial& trial,
-                                     const file_io::ScratchFile& scratch, std::uint64_t bytes, long round) {
+                                     const file_io::ScratchFile& scratch, std::uint64_t bytes, bool verify) {
     File file(scratch.path(), File::Mode::create, trial.io_backend->needs_direct());
     trial.io_backend->attach(file);
     const double begin = tenken::now_seconds();
@@ -164,41 +163,32 @@ double StorageMapProgram::write_once(MemorySpace& space, const std::string& situ
     if (situation == "write_synced") file.sync();
     const double seconds = tenken::now_seconds() - begin;
     trial.io_backend->detach(file);
-    if (round == 0) {
+    if (verify) {
         if (run_->fault == tenken::Fault::element && !fault_made_) file_io::flip_bit(file, bytes / 2);
         fault_made_ = true;
-    }
-    const file_io::Mismatch mismatch = round == 0 ? file_io::compare_file(file, 0, bytes / 4, values_)
-                                                  : file_io::compare_pages(file, 0, bytes, round, values_);
-    if (round == 0 || mismatch.count > 0) {
-        add_check(space, situation, trial.config, bytes, scratch.path(), mismatch);
+        add_check(space, situation, trial.config, bytes, scratch.path(),
+                  file_io::compare_file(file, 0, bytes / 4, values_));
     }
     unlink(scratch.path().c_str());
     return seconds;
 }
 
 double StorageMapProgram::read_once(MemorySpace& space, const std::string& situation, Trial& trial,
-                                    std::uint64_t bytes, long round) {
+                                    std::uint64_t bytes, bool verify) {
     File& file = *trial.file;
     if (situation == "read_cold") {
         highest_cold_ = std::max(highest_cold_, file.drop_cache());
     } else {
         lowest_cached_ = std::min(lowest_cached_, file.warm());
     }
-    if (round == 0) {
-        space.clear(memory_.get(), bytes);
-    } else {
-        file_io::clear_pages(space, memory_.get(), bytes, round);
-    }
+    if (verify) space.clear(memory_.get(), bytes);
     const double begin = tenken::now_seconds();
     trial.io_backend->read(file, {{0, bytes, memory_.get()}});
     space.wait();
     const double seconds = tenken::now_seconds() - begin;
-    const file_io::Mismatch mismatch =
-        round == 0 ? space.compare(memory_.get(), bytes / 4, values_)
-                   : file_io::compare_pages(space, memory_.get(), bytes, round, values_);
-    if (round == 0 || mismatch.count > 0) {
-        add_check(space, situation, trial.config, bytes, file.path(), mismatch);
+    if (verify) {
+        add_check(space, situation, trial.config, bytes, file.path(),
+                  space.compare(memory_.get(), bytes / 4, values_));
     }
     return seconds;
 }
@@ -245,7 +235,7 @@ void StorageMapProgram::against_link(MemorySpace& space) {
             if (i % 2 == 1) {
                 return static_cast<double>(bytes) / 1e9 / space.cached_rate(*trial.file, bytes, trial.config);
             }
-            return read_once(space, "read_cached", trial, bytes, round);
+            return read_once(space, "read_cached", trial, bytes, round == 0);
         });
     for (std::size_t i = 0; i < configs.size(); ++i) {
         tenken::Metric to_gpu = metric(space, "pinned_read", bytes);

@@ -63,11 +63,10 @@ class StorageMapProgram : public file_io::FileProgram {
                  const std::vector<IoConfig>& candidates);
     void make_file(MemorySpace& space, const std::string& path, std::uint64_t bytes);
     /// A new file each time, as for a program that writes results: new pages, new blocks on the device.
-    /// @param round 0 is not timed, and all of it is verified; of the others, some pages
     double write_once(MemorySpace& space, const std::string& situation, Trial& trial,
-                      const file_io::ScratchFile& scratch, std::uint64_t bytes, long round);
+                      const file_io::ScratchFile& scratch, std::uint64_t bytes, bool verify);
     double read_once(MemorySpace& space, const std::string& situation, Trial& trial, std::uint64_t bytes,
-                     long round);
+                     bool verify);
     /// Whether page-locked buffers and several threads transfer a cached file to the GPU as fast as the
     /// slower of the link and those threads by themselves.
     void against_link(MemorySpace& space);

@@ -20,7 +20,6 @@
 #include "lib/file_io/rounds.h"
 #include "lib/file_io/scratch.h"
 #include "lib/file_io/storage_map.h"
-#include "lib/file_io/timed_pages.h"
 #include "lib/file_io/workers.h"
 #include "unit.h"
 
@@ -530,38 +529,5 @@ TEST(a_file_goes_past_the_page_cache_with_a_tail_that_is_no_page) {
         CHECK(unit::thrown<file_io::FileError>([&] {
                   io_backend->read(file, {{4096, bytes, to.get()}});
               }).find("is cut short: it ends at offset " + std::to_string(bytes)) != std::string::npos);
-    }
-}
-
-TEST(pages_of_timed_transfers_cover_everything_in_time) {
-    const file_io::RunFolder folder(".", "unit");
-    const std::unique_ptr<file_io::MemorySpace> space = file_io::make_host_memory_space(1);
-    const file_io::Words values = {2, file_io::Words::floats};
-    for (const std::uint64_t bytes :
-         {std::uint64_t{20}, std::uint64_t{23} * 4096, std::uint64_t{24} * 4096 + 8}) {
-        const file_io::Memory memory = space->allocate(bytes);
-        space->fill(memory.get(), bytes / 4, values);
-        file_io::File file(folder.file("pages"), file_io::File::Mode::create, false);
-        // not yet written
-        CHECK(file_io::compare_pages(file, 0, bytes, 1, values).count > 0);
-        file.write(file_io::Access::buffered, 0, bytes, memory.get());
-        for (std::uint64_t wrong = 0; wrong < bytes / 4; wrong += 1024) {
-            long found = 0;
-            long cleared = 0;
-            for (long round = 1; round <= 24; ++round) {
-                CHECK(file_io::compare_pages(file, 0, bytes, round, values).count == 0);
-                CHECK(file_io::compare_pages(*space, memory.get(), bytes, round, values).count == 0);
-                file_io::flip_bit(file, 4 * wrong);
-                const file_io::Mismatch one = file_io::compare_pages(file, 0, bytes, round, values);
-                found += one.count > 0 && one.first == wrong;
-                file_io::flip_bit(file, 4 * wrong);
-                file_io::clear_pages(*space, memory.get(), bytes, round);
-                const std::uint32_t* const words = reinterpret_cast<const std::uint32_t*>(memory.get());
-                cleared += words[wrong] == 0;
-                CHECK(file_io::compare_pages(*space, memory.get(), bytes, round, values).count > 0);
-                space->fill(memory.get(), bytes / 4, values);
-            }
-            CHECK(found > 0 && cleared == found);
-        }
     }
 }

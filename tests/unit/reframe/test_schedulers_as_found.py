@@ -918,6 +918,7 @@ WAITS_OUTSIDE = {
     "scripts/run.sh:timeout": ("TENKEN_LIMIT and 5 min", "what ReFrame prints: what runs, every 25 s"),
     "scripts/run.sh:wait": ("TENKEN_LIMIT, otherwise each job's time limit", "what runs, every 25 s"),
     "src/programs/data_loading/dali/dali_loading.py:load": ("the time limit of the job", "its document"),
+    "src/programs/training/nvml.py:health": ("1.3 s, only where other processes are on the GPU", "its document"),
     "src/programs/training/nvml.py:read": ("the end of the measurement, beside it", "its samples"),
     "src/programs/training/nvml.py:watching": ("the last sample", "the samples"),
     "src/programs/training/trainer.py:deterministic": ("the time limit of the job", "its document"),
