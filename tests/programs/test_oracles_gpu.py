@@ -321,25 +321,6 @@ def test_p2p(on_gpus: Callable[..., Timed]) -> None:
     assert counted == [(up, 18) for up in LINKS]
 
 
-@pytest.mark.parametrize(
-    ("program", "arguments"),
-    [
-        # mode nightly: the last size that goes through the host is not a step of the sweep
-        ("p2p", "--gpus 0,1 --bytes 4Mi --staged-bytes 1Mi --sweep first --sweep-factor 16"),
-        ("p2p", "--gpus 0,1 --bytes 1Mi --staged-bytes 64Ki --sweep first --sweep-from-bytes 1Mi"),
-        # mode published
-        ("himeno", "--backend cuda --gpus 0 --size XS --memory explicit,managed --data official --init host"),
-        # a GPU of compute capability 6.2 copies out
-        ("transpose", "--backend cuda --gpus 0 --sizes 64 --memory pageable,pinned,zero_copy,managed --copy-out yes"),
-    ],
-)
-def test_points_of_every_mode_are_those_of_metrics_yaml(
-    on_gpus: Callable[..., Timed], program: str, arguments: str
-) -> None:
-    """`completed` compares them."""
-    assert on_gpus(program, *arguments.split())[0]["metrics"]
-
-
 def test_nccl(on_gpus: Callable[..., Timed]) -> None:
     """Three ranks, 1048560 bytes (a multiple of 16 for each of them), several operations in a sample."""
     document, clock = on_gpus("nccl", "--min-bytes", "1Mi", "--max-bytes", "1Mi")
