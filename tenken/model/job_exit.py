@@ -68,8 +68,8 @@ def fault(state: str | None, exit_code: int | None, status: int, says: str = "it
     if exit_code is not None and exit_code not in (status, status << 8):
         by = f"according to the scheduler (state {state or 'unknown'})"
         return f"the job exited with {exit_code} {by}; {says} has {status}"
-    # `COMPLETED (no longer listed)`, `COMPLETED,COMPLETED` of an array
-    for one in (state or "").split(","):
+    # `COMPLETED,COMPLETED` of an array; a comma within `COMPLETED (no longer listed)` separates no states
+    for one in re.sub(r"\([^()]*\)", "", state or "").split(","):
         word = (re.findall(r"[A-Z_]+", one.upper()) or [""])[0]
         if word in ENDED_STATES or word in ("", "UNKNOWN"):
             continue

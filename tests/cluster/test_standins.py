@@ -219,7 +219,8 @@ def test_pbs_a_finished_job_without_exit_status_is_judged_by_its_end_mark(site):
 
 
 def test_pbs_a_server_without_history_forgets_a_job_that_passed(site):
-    outcome = site("pbs", no_history=True).run()
+    # long enough to be seen running
+    outcome = site("pbs", no_history=True).run(command="sleep 3")
     assert outcome.code == 0, outcome.output
     assert only(outcome).job.state == "COMPLETED (no longer listed)"
 

@@ -92,6 +92,8 @@ def qstat(cluster: Cluster, arguments: list[str]) -> None:
     if cluster.use_up("qstat_garbage"):
         print('{"timestamp": 1, "Jobs": {"10')
         return
+    if arguments[0] == "-xf" and faults.get("no_history"):
+        refuse("qstat", "PBS is not configured to maintain job history", 36)
     shown, unknown = {}, False
     asked = arguments[3:4] or [f"{number}.{SERVER}" for number in cluster.jobs()]
     for one in asked:

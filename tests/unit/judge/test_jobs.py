@@ -291,6 +291,7 @@ def twins() -> Iterator[tuple[str, str, str]]:
         states: tuple[tuple[str | None, int | None], ...] = (
             (None, None), ("", None), ("UNKNOWN", None), ("UNKNOWN (state 'Y')", None), ("COMPLETED", status),
             ("COMPLETED", None), ("COMPLETED (no longer listed)", None), ("completed", status), ("Terminated", status),
+            ("COMPLETED (deleted with its history, as by qdel -x)", None), ("COMPLETED,COMPLETED", status),
             ("COMPLETED (by its own end mark; no answer from the scheduler for 0:30:00)", None),
             ("SUCCESS" if status == 0 else "FAILURE", status), ("COMPLETED" if status == 0 else "FAILED", status),
             ("COMPLETED", status << 8),
