@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tenken.model.catalogue import Metric, Program
+from tenken.model.catalogue import RATE, Metric, Program
 from tenken.model.engine import Run
 from tenken.model.judgement import CEILING, DEVICE, FLOOR, REFERENCE, SAME_RUN, Criterion, Finding, JudgedMetric, Limit
 from tenken.model.kinds import NEAREST, Known
@@ -60,10 +60,13 @@ def _limits(
 ) -> tuple[Limit, float | None]:
     """Yardstick (for efficiency) and ceiling (for plausibility) of a value. Where device and data sheet differ
     slightly, the lower limit is the yardstick and the higher one the ceiling. Where they differ more, only the data
-    sheet counts.
+    sheet counts. The rate of products is that of the attributes, unless its maker holds it down (H20, FP64 of H800).
     """
     claim = result.limits[metric.id]
-    sheet = sheets.get((declared.data_sheet or "", metric.kind))
+    sheet = sheets.get((declared.sheet_key(metric.at, result.parameters), metric.kind))
+    if declared.data_sheet == RATE:
+        held_down = sheet is not None and sheet.value and (claim.value or 0) > (1 + OF_ANOTHER) * sheet.value
+        return sheet if sheet and held_down else claim, claim.value
     if sheet is None or sheet.value is None or (claim.value is not None and claim.unit != sheet.unit):
         return claim, claim.value
     # for a link to the host, the driver reports what both ends support: an A100 in a Gen3 host is still an A100
@@ -82,7 +85,7 @@ def notes(run: Run, machine: Machine, judged: Mapping[str, JudgedMetric]) -> lis
     found: dict[str, Finding] = {}
     for metric in run.result.metrics:
         declared, claim = run.program.metrics[metric.name], run.result.limits[metric.id]
-        key = (declared.data_sheet or "", metric.kind)
+        key = (declared.sheet_key(metric.at, run.result.parameters), metric.kind)
         sheet, unknown = machine.limits.get(key), machine.unknown.get(key)
         apart = LINK_APART if declared.data_sheet == "gpu_link" else CLAIM_APART
         less, more = sheet.value if sheet else None, claim.value if claim.said_by == DEVICE else None
@@ -156,10 +159,17 @@ def limited(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -
     floored = rule is not None or bool(declared.floor.get(metric.kind))
     if not (result.devices and floored) or declared.crosses_pcie or (rule is not None and rule.of in LINKS):
         return None
+    fp64 = machine.limits.get(("rate fp64", "gpu"))
+    of_run = result.limits[metric.id].said_by == SAME_RUN
+    computes_fp64 = declared.rate_of(metric.at, result.parameters) == "rate fp64"
     for gpu in metric.subject.gpus or tuple(device.index for device in result.devices):
         device, entry = result.device(gpu), next((one for one in result.health.devices if one.index == gpu), None)
         if device is None:
             continue
+        held = fp64.value if fp64 and of_run and computes_fp64 else None
+        if held and (units := fp64_peak(run.program, device)) > (1 + OF_ANOTHER) * held:
+            text = f"GPU {gpu}: its data sheet has {held:g} of the {units:.3g} TFLOP/s of FP64 by its attributes"
+            return Cap(text, 0.0)
         power, delivered, what = device.power_limit_w, machine.gpu_power_w, "W"
         if not delivered and declared.by_power:
             per_unit = run.program.tables["board_w"].get(device.compute_capability)
@@ -172,12 +182,17 @@ def limited(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -
         if entry is not None and (clock := locked(entry, device)):
             text = f"GPU {gpu}: the clock is locked at {clock:g} of {top:g} MHz"
             return Cap(text, clock / top if declared.by_power else 0.0)
-        of_run = run.result.limits[metric.id].said_by == SAME_RUN
         if entry is not None and not of_run and (clock := _set(entry, top)):
             share, reached = _share(run, metric, declared, machine), _reached(result, metric, declared, machine)
             if share is not None and reached is not None and reached < share[0]:
                 return Cap(f"GPU {gpu}: an application set the clock, {clock:g} of {top:g} MHz", clock / top)
     return None
+
+
+def fp64_peak(program: Program, device: Device) -> float:
+    """TFLOP/s of FP64 without tensor cores by a GPU's attributes; 0: not known."""
+    a_cycle = program.tables["operations_per_cycle"].get(device.compute_capability, {}).get("fp64", 0)
+    return a_cycle * (device.multiprocessors or 0) * (device.sm_clock_max_mhz or 0) * 1e-6
 
 
 def _set(entry: DeviceHealth, top: float) -> float | None:

@@ -120,7 +120,7 @@ def as_archived(record: Record) -> Machine:
         if one is not None and one.limit.value is not None and one.limit.basis.startswith("data sheet: "):
             # which figure of the data sheet applies: a GPU's metrics are compared with its memory, its link to the host
             # or its peaks
-            sheet = (of.data_sheet if of else None) or ""
+            sheet = of.sheet_key(metric.at, record.result.parameters) if of and record.result else ""
             limits.setdefault((sheet, metric.kind), replace(one.limit, said_by=DATA_SHEET))
 
     def criterion(result: Result, metric: MetricValue) -> Criterion | None:

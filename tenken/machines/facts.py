@@ -25,6 +25,8 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         ("host_link", "gpu"): limits.host_link(partition),
         ("gpu_link", "pair"): limits.pair_link(partition),
     }
+    if partition.node.gpu is not None and not partition.node.gpu.described:
+        sheets |= {(key, "gpu"): found for key, found in limits.rates(partition.node.gpu).items()}
     known = {
         # without a data sheet of the GPU, its driver's report is used
         bounded: Limit(found.value, found.unit, found.basis, says(found.basis, DATA_SHEET))
@@ -120,7 +122,10 @@ def of_result(result: Result) -> Machine:
         **({} if joined else _of_links()),
     }
     return Machine(
-        limits={key: Limit(peak, "GB/s", name, DATA_SHEET) for key, peak in peaks.items() if peak},
+        limits={
+            **{key: Limit(peak, "GB/s", name, DATA_SHEET) for key, peak in peaks.items() if peak},
+            **{(key, "gpu"): Limit(one.value, one.unit, name, DATA_SHEET) for key, one in limits.rates(sheet).items()},
+        },
         gpu=sheet.name, gpu_names=sheet.device_names, compute_capability=sheet.compute_capability,
         gpu_memory_bytes=sheet.memory_gib * 2**30, gpu_l2_bytes=sheet.l2_bytes,
         attained={key: known for key, known in reached.items() if known is not None}, gpu_power_w=sheet.power_w,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tenken.machines.model import GpuSheet, Link, Node, Partition
+from tenken.model.catalogue import RATE
 
 NO_GPU = "the partition has no GPU"
 
@@ -82,6 +83,15 @@ def fp64(partition: Partition, subject: str, tensor: bool = False) -> Limit | Un
         return Unknown(f"data sheet {node.host.name} has no FP64 peak")
     basis = f"data sheet: {node.sockets} x {node.host.name}, {node.host.source}"
     return Limit(node.host.fp64_tflops * node.sockets, "TFLOP/s", basis)
+
+
+def rates(gpu: GpuSheet) -> dict[str, Limit]:
+    """Dense rates of one GPU in TFLOP/s by the key of a product's limit ("rate fp16"). Left out: FP32, which no GPU has
+    less of than its multiprocessors compute. They are not ceilings: boards run above the clock of their data sheet."""
+    fp64, tensor = gpu.fp64_tflops, gpu.fp64_tensor_tflops
+    known = {**gpu.tflops, "fp32": None, "fp64": fp64, "fp64_tensor": tensor or fp64}
+    basis = f"data sheet: {gpu.name}, {gpu.source}"
+    return {f"{RATE} {precision}": Limit(peak, "TFLOP/s", basis) for precision, peak in known.items() if peak}
 
 
 def rate(partition: Partition, subject: str, precision: str = "", nodes: int = 1) -> Limit | Unknown:

@@ -31,7 +31,9 @@ SIGNS = ("positive", "zero", "any")
 PLOTS = ("bars", "series", "sweep", "matrix", "phases")
 #: Limits of a data sheet, for programs that cannot determine them: peak of the memory, the host link or the GPU-GPU
 #: link.
-DATA_SHEETS = ("memory", "host_link", "gpu_link", "fp64")
+DATA_SHEETS = ("memory", "host_link", "gpu_link", "rate")
+#: The figure of a data sheet that bounds a product, of its precision.
+RATE = "rate"
 #: Values by which an old option states nothing. If the option became a value of another one, they mean "not this
 #: value".
 NOTHING = (None, "", "none", "no", False)
@@ -78,7 +80,8 @@ class Metric:
     the physical limit that passes without a reference, and the maximum (best - value) / best of a valid measurement.
     `max_spread_at` has other spreads for some coordinates, since small sizes scatter more; the first match counts.
     `min_count` is the minimum number of samples by subject: a kernel on the host takes a hundred times as long as on a
-    GPU. `data_sheet` names the figure of the machine's data sheet that limits it if the program states no limit.
+    GPU. `data_sheet` names the figure of the machine's data sheet that limits it if the program states no limit; a rate
+    is that of `precision`, in which the value is computed (`at.precision`, `parameter.low`, or the precision itself).
     `siblings` is the maximum fraction by which a GPU may be slower than the others of the run, or a pair of GPUs slower
     than its other direction and similar pairs (None: not compared). A metric with larger scatter may differ by three
     times that scatter. `was` are former names of the metric: its series continues. `sign` of its values: positive, zero
@@ -107,6 +110,7 @@ class Metric:
     optional: bool = False
     required_if: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     data_sheet: str | None = None
+    precision: str = ""
     siblings: float | None = None
     was: tuple[str, ...] = ()
     sign: str = "positive"
@@ -127,6 +131,16 @@ class Metric:
     by_power: bool = False
     #: What it must reach compared with others of the run.
     expect: tuple[Expectation, ...] = ()
+
+    def sheet_key(self, at: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
+        """What bounds a value in the limits of a machine: "memory", or "rate fp16"; empty: no figure."""
+        return self.rate_of(at, parameters) if self.data_sheet == RATE else self.data_sheet or ""
+
+    def rate_of(self, at: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
+        """The rate of a GPU that a value depends on: "rate fp16"; empty: none is known."""
+        owner, _, name = self.precision.rpartition(".")
+        precision = {"at": at, "parameter": parameters}[owner].get(name) if owner else name
+        return rate_key(str(precision)) if precision else ""
 
     @property
     def crosses_pcie(self) -> bool:
@@ -213,10 +227,12 @@ _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
     "published", "optional", "required_if", "data_sheet", "siblings", "was", "sign", "of_run", "chosen_of", "maximum",
     "across",
-    "max_spread_at", "clock", "derive", "expect", "work", "by_power",
+    "max_spread_at", "clock", "derive", "expect", "work", "by_power", "precision",
 }  # fmt: skip
 
 
+#: Precisions that data sheets give another name.
+_SHEETS_NAME = {"double": "fp64", "single": "fp32", "mxfp8": "fp8", "nvfp4": "fp4", "mxfp4": "fp4"}
 #: Clocks of a metric; BACKEND: the device's if the parameter backend is cuda.
 BACKEND = "backend"
 CLOCKS = ("device", "host", BACKEND)
@@ -303,6 +319,7 @@ def read_metric(
         optional=bool(raw.get("optional", False)),
         required_if=_required_if(raw, where),
         data_sheet=_one_of(raw["data_sheet"], DATA_SHEETS, where, "data_sheet") if raw.get("data_sheet") else None,
+        precision=_precision(raw, where),
         siblings=siblings,
         was=tuple(str(name) for name in raw.get("was", ())),
         sign=_one_of(raw.get("sign", "positive"), SIGNS, where, "sign"),
@@ -320,6 +337,19 @@ def read_metric(
             *counting(raw.get("work") or {}, per, where),
         ),
     )
+
+
+def rate_key(precision: str) -> str:
+    """The key of a product's rate: "rate fp8" of fp8_e4m3, "rate fp4" of nvfp4; FP64 by tensor cores has its own."""
+    kind = precision if precision == "fp64_tensor" else precision.partition("_")[0]
+    return f"{RATE} {_SHEETS_NAME.get(kind, kind)}"
+
+
+def _precision(raw: Mapping[str, Any], where: str) -> str:
+    text = str(raw.get("precision", ""))
+    if not re.fullmatch(r"((at\.|parameter\.)?\w+)?", text) or (raw.get("data_sheet") == RATE and not text):
+        raise CatalogueError(f"{where}: precision is {text!r}; allowed: at.NAME, parameter.NAME, or one as fp64")
+    return text
 
 
 def _floors(raw: Any, per: tuple[str, ...], where: str) -> tuple[Any, dict[str, Floor]]:

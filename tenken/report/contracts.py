@@ -464,7 +464,7 @@ def _peak(
     if metric.data_sheet == "gpu_link":
         return limits.pair_link(partition)
     if metric.unit == "TFLOP/s":
-        precision = "fp64" if metric.data_sheet == "fp64" else str(at.get("precision", ""))
+        precision = "fp64" if metric.precision.startswith("fp64") else str(at.get("precision", ""))
         return limits.rate(partition, subject, precision, nodes)
     return limits.Unknown("no data sheet bounds it")
 

@@ -105,8 +105,8 @@ def worse_end(direction: str) -> bool:
 def held(direction: str) -> tuple[str, float | None, list[str]]:
     """Verdicts at a floor of 80 % of the limit, and the worst one's share of it."""
     at = Coordinates.of({})
-    result: Any = SimpleNamespace(limits={}, node="n1")
-    declared: Any = SimpleNamespace(data_sheet=None, allowed_spread=lambda *of: 1.0)
+    result: Any = SimpleNamespace(limits={}, node="n1", parameters={})
+    declared: Any = SimpleNamespace(data_sheet=None, sheet_key=lambda *of: "", allowed_spread=lambda *of: 1.0)
     judged = []
     for n, value in enumerate(of(direction)):
         metric: Any = SimpleNamespace(
@@ -245,10 +245,11 @@ def proposed(direction: str) -> bool:
 def stricter(direction: str) -> tuple[bool, bool]:
     """If a data sheet and a device differ, the yardstick is the lower, the ceiling the other one."""
     easy, hard = (95.0, 100.0) if direction == HIGHER else (100.0, 95.0)
-    result: Any = SimpleNamespace(limits={"x": Limit(hard, UNIT[direction], "device", said_by=bounds.DEVICE)})
-    metric: Any = SimpleNamespace(id="x", kind="gpu", direction=direction)
+    claim = Limit(hard, UNIT[direction], "device", said_by=bounds.DEVICE)
+    result: Any = SimpleNamespace(limits={"x": claim}, parameters={})
+    metric: Any = SimpleNamespace(id="x", kind="gpu", direction=direction, at={})
     sheet = {("memory", "gpu"): Limit(easy, UNIT[direction], "sheet")}
-    declared: Any = SimpleNamespace(data_sheet="memory")
+    declared: Any = SimpleNamespace(data_sheet="memory", sheet_key=lambda *of: "memory")
     limit, highest = bounds._limits(result, metric, declared, sheet)
     return limit.value == easy, highest == hard
 

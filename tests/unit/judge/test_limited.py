@@ -6,6 +6,8 @@ Rates at a lower power limit: an H100 at half the power does 0.69 of the product
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,7 @@ from tests.unit.judge.test_healthy import Change, both, gpus, health, kept_runs,
 from tools import sensitivity
 
 #: Of the capability of an H100, without a data sheet; its board takes 700 W.
-UNKNOWN = gpus(name="NVIDIA H800")
+UNKNOWN = gpus(name="NVIDIA H100 of next year")
 PRODUCTS = ("Gemm", "Hpl", "HplMxp")
 
 
@@ -119,6 +121,68 @@ def test_gpus_that_are_limited_alike_are_compared(limit: Change) -> None:
     # and one that is not limited with one that is
     slow = found("StreamCuda", alone(limit, 0), second_slower(0.9))
     assert slow.verdict == "FAIL" and any(one.kind == "siblings" for one in slow.findings)
+
+
+H20 = gpus(
+    name="NVIDIA H20", multiprocessors=78, memory_bus_bits=6144, memory_clock_mhz=2619, memory_clock_max_mhz=2619,
+    memory_bytes=int(95.6 * 2**30), power_limit_w=500, l2_bytes=60 * 2**20,
+)  # fmt: skip
+H800 = gpus(name="NVIDIA H800")
+
+
+def slower_metrics(factor: float, *names: str, precision: str | None = None) -> Change:
+    """Of these metrics, in a run that lasts as much longer."""
+
+    def chosen(one: Any) -> bool:
+        return one.name in names and precision in (None, one.at.get("precision"))
+
+    def changed(result: Result) -> Result:
+        slow = sensitivity.slowed(result, factor)
+        metrics = tuple(b if chosen(a) else a for a, b in zip(result.metrics, slow.metrics, strict=True))
+        series = tuple(b if chosen(a) else a for a, b in zip(result.series, slow.series, strict=True))
+        more = sum(sum(b.samples) - sum(a.samples) for a, b in zip(result.series, series, strict=True) if a.seconds)
+        finished = datetime.fromisoformat(result.finished.replace("Z", "+00:00")) + timedelta(seconds=more)
+        entries = tuple(replace(one, seconds=one.seconds and one.seconds + more) for one in result.health.devices)
+        return replace(
+            result, metrics=metrics, series=series, health=replace(result.health, devices=entries),
+            finished=finished.isoformat().replace("+00:00", "Z"),
+        )  # fmt: skip
+
+    return changed
+
+
+#: TFLOP/s that they reach: H20 in FP16 as published (zzc0721/torch-performance-test-data), otherwise 0.95 of the sheet
+REACHED = {
+    "H20": (H20, {"fp16": 141.7 / 701, "fp8_e4m3": 280 / 1300, "fp64_tensor": 0.95 / 55.6}),
+    "H800": (H800, {"fp64_tensor": 0.95 / 55.6}),
+}
+
+
+@pytest.mark.parametrize("model", REACHED)
+def test_units_that_the_maker_holds_down_are_held_by_the_data_sheet(model: str) -> None:
+    board, rates = REACHED[model]
+    changes = {
+        "Gemm": [slower_metrics(rate, "gemm", precision=precision) for precision, rate in rates.items()],
+        "Hpl": [slower_metrics(rates["fp64_tensor"], "dgemm", "hpl")],
+        "HplMxp": [slower_metrics(rates.get("fp16", 1.0), "product", "hpl_mxp", "phase")],
+    }
+    for check, reached in changes.items():
+        judged = found(check, board, *reached)
+        assert judged.verdict == "PASS", judged.message()
+        half = {"Gemm": "gemm", "Hpl": "dgemm", "HplMxp": "product"}[check]
+        judged = found(check, board, *reached, slower_metrics(0.5, half))
+        assert judged.verdict == "FAIL" and "below" in judged.message(), judged.message()
+
+
+@pytest.mark.parametrize("model", REACHED)
+def test_what_their_fp64_bounds_has_no_floor_by_the_memory(model: str) -> None:
+    judged = found("StencilGpus", REACHED[model][0], slower_metrics(0.06, "alone", "fused", "cells"))
+    assert judged.verdict == "RECORDED", judged.message()
+    assert any("TFLOP/s of FP64 by its attributes: no floor applies" in one.message for one in judged.findings)
+    # single precision is not held down
+    slow = found("Stencil", REACHED[model][0], slower_metrics(0.06, "alone", "fused"))
+    assert slow.verdict == "FAIL", slow.message()
+    assert found("StencilGpus", slower_metrics(0.06, "alone", "fused", "cells")).verdict == "FAIL"
 
 
 def test_boards_of_the_data_sheets_take_what_the_chip_is_said_to() -> None:

@@ -74,6 +74,7 @@ CHIPS = {
     "H100-PCIe-80GB": Chip(5120, 3186, 114, 1.755, 1.62),
     "H100-NVL-94GB": Chip(6016, 5238, 132, 1.785, shares=NVL),
     "H200-NVL-141GB": Chip(6016, 6402, 132, 1.785, shares=NVL, printed={"gbs": 50}),
+    "H800-SXM-80GB": Chip(5120, 5238, **HOPPER),
     "H20-96GB": Chip(6144, 5238, 78, 1.98, printed={"gbs": 50}),
     "A100-SXM-80GB": Chip(5120, 2 * 1593, **A100),
     "A100-PCIe-80GB": Chip(5120, 2 * 1512, **A100),
@@ -210,7 +211,8 @@ HOST_FP64 = {"Xeon-E5-2695v4": (18, 2.1, 16), "Xeon-E5-2680v4": (14, 2.4, 16)}
 CAPS = {
     "A100-SXM-80GB": {400, 500},  # some systems are delivered at 500
     "A100-SXM-40GB": {400}, "A100-PCIe-80GB": {300}, "A100-PCIe-40GB": {250},
-    "H100-SXM-80GB": {700}, "H200-SXM-141GB": {700}, "H100-NVL-94GB": {400}, "B200-SXM-180GB": {1000},
+    "H100-SXM-80GB": {700}, "H800-SXM-80GB": {700}, "H200-SXM-141GB": {700},
+    "H100-NVL-94GB": {400}, "B200-SXM-180GB": {1000},
     "GB200-186GB": {1200}, "V100-SXM2-16GB": {300}, "V100-SXM2-32GB": {300}, "V100-PCIe-16GB": {250},
     "V100-PCIe-32GB": {250}, "P100-PCIe-16GB": {250}, "K40": {235}, "L40S-48GB": {350}, "L4-24GB": {72},
     "RTX-4090-24GB": {450}, "H100-PCIe-80GB": {350}, "H200-NVL-141GB": {600}, "GB300-288GB": {1400},
@@ -222,13 +224,14 @@ POWER_ALONE = {"Jetson-AGX-Orin", "Jetson-AGX-Thor", "Jetson-AGX-Xavier", "Jetso
 #: MiB of the L2 that deviceQuery, or PyTorch of a device's properties, prints for a chip in published outputs (H200
 #: also in tests/data; GB200 has the chip of B200).
 L2_MIB = {
-    "K40": 1.5, "P100": 4, "V100": 6, "A100": 40, "H100": 50, "H200": 60, "L4": 48, "L40S": 96, "RTX-4090": 72,
+    "K40": 1.5, "P100": 4, "V100": 6, "A100": 40, "H100": 50, "H800": 50, "H200": 60, "L4": 48, "L40S": 96,
+    "RTX-4090": 72,
     "Jetson-TX2": 0.5, "Jetson-AGX-Xavier": 0.5, "Jetson-AGX-Orin": 4, "B200": 126, "GB200": 126, "RTX-PRO-6000": 128,
 }  # fmt: skip
 L2_ALONE = {"H20"}
-#: GB/s of all NVLinks of a GPU in both directions, as printed: by kind, and for GPUs joined by bridges.
+#: GB/s of all NVLinks of a GPU in both directions, as printed: by kind, and for GPUs with fewer.
 LINKS_GBS = {"NVLink1": 160, "NVLink2": 300, "NVLink3": 600, "NVLink4": 900, "NVLink5": 1800}
-BRIDGED_GBS = {"H100-PCIe-80GB": 600, "H100-NVL-94GB": 600}
+FEWER_GBS = {"H800-SXM-80GB": 400, "H100-PCIe-80GB": 600, "H100-NVL-94GB": 600}
 #: MiB that a driver or the kernel reports, where the name of the sheet has no size: some is kept for ECC or the
 #: firmware.
 MEMORY_MIB = {"K40": 11519, "Jetson-TX2": 7846, "Jetson-AGX-Orin": 62841}
@@ -287,7 +290,7 @@ def disagreeing(sheet: hardware.GpuSheet) -> list[str]:
     if sheet.l2_bytes is not None and any(sheet.l2_bytes != mib * 2**20 for mib in of_chip(name)):
         found.append("l2")
     if sheet.gpu_links is not None:
-        printed = BRIDGED_GBS.get(name, LINKS_GBS[sheet.gpu_links.kind])
+        printed = FEWER_GBS.get(name, LINKS_GBS[sheet.gpu_links.kind])
         if 2 * sheet.gpu_links.count * sheet.gpu_links.gbs != printed:
             found.append("gpu_links")
     link = sheet.host_link
