@@ -160,7 +160,18 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str] | None) -> int:
     given = sys.argv[1:] if argv is None else argv
-    arguments = build_parser(*given[:1]).parse_args(given)
+    try:
+        parser = build_parser(*given[:1])
+    except ModuleNotFoundError as error:
+        if (error.name or "tenken").split(".")[0] == "tenken":
+            raise
+        print(
+            f"tenken: Python has no module {error.name}: in a checkout, `make venv` installs it; an installation for "
+            "the check of a node has `tenken node` alone",
+            file=sys.stderr,
+        )
+        return 2
+    arguments = parser.parse_args(given)
     try:
         status = int(arguments.func(arguments) or 0)
         sys.stdout.flush()  # a reader that has gone (`| head`) is noticed here, not while Python ends

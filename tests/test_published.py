@@ -204,7 +204,26 @@ def test_the_command_lists_every_row(capsys: pytest.CaptureFixture[str]) -> None
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["row", "publication", "place", "value", "machine", "check", "state"]
     assert len(lines) == len(KNOWN.rows) + 2
-    assert f"{len(KNOWN.rows)} rows: " in lines[-1] and "NOT" not in lines[-1]
+    assert f"{len(KNOWN.rows)} rows: " in lines[-1] and "does not" not in lines[-1]
+
+
+def test_the_last_line_counts_the_states_of_the_page() -> None:
+    rows = {state: next(row for row in KNOWN.rows if test(row)) for state, test in {
+        "run": lambda row: row.run, "fact": lambda row: row.fact, "reason": lambda row: row.reason,
+    }.items()}  # fmt: skip
+    listed = [Listed(rows["run"], True, measured="h200"), Listed(rows["run"], True), Listed(rows["run"], False)]
+    listed += [Listed(rows["fact"], True), Listed(rows["reason"], False)]
+    assert list(command._table(listed, KNOWN))[-1] == (
+        "5 rows: 1 measured, 1 runnable, 2 described (1 properties of a machine, 1 that cannot be reproduced); "
+        "1 that the machine should select and does not"
+    )
+
+
+def test_a_packed_archive_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    assert run("--page", str(page), "--measured", str(kept.MODES)) == 0
+    said = capsys.readouterr().out
+    assert page.exists() and int(said.split()[0]) > 0, said
 
 
 def test_a_row_is_measured_runnable_or_described_and_names_its_record(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tenken.model.catalogue import load_catalogue
 from tenken.model.record import Record
 from tenken.reframe.listing import listed
 from tenken.report import contracts
-from tenken.report.contracts import ContractError, Machine, Offered
+from tenken.report.contracts import Contract, ContractError, Machine, Offered
 
 CHECKS = (Path("checks"),)
 
@@ -89,8 +89,17 @@ def _validate(arguments: argparse.Namespace) -> int:
             print(error, file=sys.stderr)
             wrong = 1
         else:
-            print(f"{name}: ok, {len(contract.clauses)} clauses on {contract.system}")
+            print(f"{name}: ok, {len(contract.clauses)} clauses on {contract.system}{_as_drafted(contract)}")
     return wrong
+
+
+def _as_drafted(contract: Contract) -> str:
+    """What nobody has agreed on yet."""
+    names = {"customer": contract.customer, "supplier": contract.supplier}
+    open_ = [what for what, name in names.items() if name == what.upper()]
+    if proposed := [one.id for one in contract.clauses if one.source.startswith(contracts.PROPOSAL)]:
+        open_.append(f"{len(proposed)} targets, from {proposed[0]} on")
+    return f"; still as drafted: {', '.join(open_)}" if open_ else ""
 
 
 def checked(name: str, mode: str = "", checks: Sequence[Path] = CHECKS) -> Machine:

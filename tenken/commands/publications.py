@@ -70,9 +70,9 @@ def register(subparsers: Any) -> None:
         "publications",
         help="the published results, the checks that reproduce them, and whether their machines select those",
         description="Lists every row of the publications and its state: measured (on which machine, in which kept "
-        "session), runnable, or only described. A row is selectable if the system file of its machine "
-        "selects the check; --dry-run queries ReFrame and compares sizes, repetitions, nodes and ranks of the jobs "
-        "with the publication. Exit status: 0; 1 if a row that should be selectable is not.",
+        "session), runnable (its machine selects the check), or only described. --dry-run queries ReFrame and "
+        "compares sizes, repetitions, nodes and ranks of the jobs with the publication. Exit status: 0; 1 if a "
+        "machine does not select the check of its row.",
     )
     parser.add_argument("--system", metavar="NAME", help="only that machine's rows")
     parser.add_argument("--dry-run", action="store_true", help="query ReFrame, machine by machine (seconds each)")
@@ -82,8 +82,8 @@ def register(subparsers: Any) -> None:
     shape.add_argument("--page", type=Path, metavar="FILE", help="the figures and tables drawn, published and measured")
     parser.add_argument(
         "--measured", type=Path, nargs="+", default=[], metavar="SOURCE",
-        help="for --page: result documents, archived records, or folders of them; for the list: archives, packed ones "
-        "too (default: that of this installation, and those kept with the tests)",
+        help="for --page: result documents, archived records, or folders of them; for the list: archives; for both "
+        "also packed archives (default of the list: this installation's and those kept with the tests)",
     )  # fmt: skip
     parser.set_defaults(func=run)
 
@@ -110,10 +110,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _page(known: Publications, target: Path, sources: Sequence[Path]) -> int:
+    from tenken.archive import packed
     from tenken.report import published, ratios
     from tenken.report.writing import write
 
-    results = [result for source in sources for result in ratios.documents(source)]
+    results = [result for source in sources for result in ratios.documents(packed.folder_of(source))]
     found = published.panels(known, loader.load_all(), results)
     write(target, published.page(known, found))
     print(f"{published.counted(found)}\nPage: {target}")
@@ -131,14 +132,13 @@ def _table(listed: Sequence[Listed], known: Publications) -> Iterable[str]:
     widths = [min(max(len(line[at]) for line in lines), 60) for at in range(len(head) - 1)]
     for line in lines:
         yield "  ".join([*(f"{text:<{width}}" for text, width in zip(line[:-1], widths, strict=True)), line[-1]])
-    counts = [sum(bool(one.row.run) and one.selectable for one in listed), sum(bool(one.row.fact) for one in listed)]
-    counts += [sum(bool(one.row.reason) for one in listed)]
-    missing = len(listed) - sum(counts)
+    facts, reasons = (sum(bool(getattr(one.row, name)) for one in listed) for name in ("fact", "reason"))
+    missing = len(listed) - facts - reasons - sum(bool(one.row.run) and one.selectable for one in listed)
     states = [one.state for one in listed if one.row.run]
     yield (
-        f"{len(listed)} rows: {counts[0]} selectable ({states.count('measured')} measured, {states.count('runnable')} "
-        f"runnable), {counts[1]} machine properties, {counts[2]} not reproducible"
-        + (f", {missing} NOT selectable" if missing else "")
+        f"{len(listed)} rows: {states.count('measured')} measured, {states.count('runnable')} runnable, "
+        f"{facts + reasons} described ({facts} properties of a machine, {reasons} that cannot be reproduced)"
+        + (f"; {missing} that the machine should select and does not" if missing else "")
     )
 
 

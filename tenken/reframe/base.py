@@ -46,7 +46,7 @@ from tenken.model.record import Job, Record
 from tenken.model.request import Request
 from tenken.paths import archive_root
 from tenken.reframe import budget, joblines, locks, logs, orphans
-from tenken.reframe.build import BuildPrograms, first_is_over, revision
+from tenken.reframe.build import BuildPrograms, first_began, first_is_over, revision
 from tenken.reframe.machine import Machine
 from tenken.reframe.mode import HasMode
 from tenken.reframe.outcome import (
@@ -241,6 +241,8 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             if late := budget.PACE.over():
                 self.waive(late)
             by *= budget.PACE.factor(self.unique_name)
+            if self.share is None:
+                budget.PACE.on_top()
         asked = {**({"warmup-seconds": budget.WARMUP} if by < 1 and self.ours else {}), **self.arguments}
         if by == 1 or not asked:
             return
@@ -335,10 +337,11 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         gpus = self.uses_gpus or ("ranks" in self.subjects and self.machine.gpus != 0)
         held = [] if self.ours else locks.hold(gpus)
         capture = joblines.capture(self.captured) if printed and self.captures else ([], [])
-        self.prerun_cmds = [*begin, *allowed, *before, *held, *joblines.command_begin(), *capture[0]]
         over = first_is_over(self.current_partition.fullname, self.current_environ.name)
         waited_for = self.comes_first and self.machine.measured_where_built and not self.machine.partition.image
+        began = [f"echo $$ > {shlex.quote(str(first_began(over)))}"] if waited_for else []
         told = [f": > {shlex.quote(str(over))}"] if waited_for else []
+        self.prerun_cmds = [*begin, *allowed, *before, *held, *began, *joblines.command_begin(), *capture[0]]
         digests = joblines.digests(self.stagedir, sealed)
         self.postrun_cmds = [*joblines.command_end(capture[1]), *told, *after, *digests, *joblines.end()]
 

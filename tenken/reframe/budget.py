@@ -89,6 +89,8 @@ class Pace:
         self.clock = clock
         self.minutes, self.end = 0.0, math.inf
         self.waiting: dict[str, float] = {}
+        #: When the site's program that runs began.
+        self.site: float | None = None
 
     def begin(self, cases: Iterable[Any]) -> None:
         """The run begins now. Only cases of mode acceptance that run without a scheduler are paced."""
@@ -108,6 +110,15 @@ class Pace:
         """A check that will not run needs no time."""
         self.waiting.pop(name, None)
 
+    def on_top(self) -> None:
+        """A program of the site begins: its time, until the next check begins, is not the run's."""
+        self.site = self.clock()
+
+    def _resume(self) -> None:
+        if self.site is not None:
+            self.end += self.clock() - self.site
+            self.site = None
+
     def factor(self, name: str) -> float:
         """The further factor on the samples of the check that begins now; 0 if the time is up, which means as few as
         allowed."""
@@ -122,10 +133,11 @@ class Pace:
 
     def left(self) -> float:
         """Seconds in which checks may still begin."""
-        return max(0.0, self.end - self.clock())
+        return max(0.0, self.end - (self.clock() if self.site is None else self.site))
 
     def over(self) -> str:
-        """Why nothing more is begun; empty while there is time."""
+        """Why nothing more is begun; empty while there is time. What ran before has ended."""
+        self._resume()
         return f"{job_exit.NO_TIME}: the {self.minutes:g} minutes are used up" if self.clock() > self.end else ""
 
 

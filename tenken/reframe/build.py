@@ -39,7 +39,7 @@ REVISION_FILE = "tenken_revision.h"
 _selected: dict[tuple[str, str, bool], set[str]] = {}
 #: Where an image made by toolchains/container has the programs.
 IMAGE_BUILT = "/opt/tenken/built"
-#: Seconds that a build on the measured machine waits for the check that comes first.
+#: Seconds that a build on the measured machine waits for the check that comes first to begin.
 WAIT_FOR_FIRST = 120
 #: Seconds that the finished build for that check waits for the others to have configured.
 WAIT_FOR_CONFIGURED = 20
@@ -95,6 +95,20 @@ def configured_file(partition: str, environment: str) -> Path:
 def wait_for(file: Path, seconds: int) -> str:
     """A line that waits until a file exists, for a limited time."""
     return f"for quarter in $(seq {4 * seconds}); do [ ! -e {shlex.quote(str(file))} ] || break; sleep 0.25; done"
+
+
+def first_began(over: Path) -> Path:
+    """The file with the process number of the job script of the check that comes first, while that runs."""
+    return over.with_name(f"{over.name}.began")
+
+
+def wait_for_first(over: Path, seconds: int) -> str:
+    """A line that waits for the check that comes first: for a limited time until it begins, then as long as it runs.
+    Otherwise a check that takes longer would measure next to compilers.
+    """
+    began, ended = shlex.quote(str(first_began(over))), shlex.quote(str(over))
+    runs = f'kill -0 "$(cat {began} 2> /dev/null)" 2> /dev/null'
+    return f"{wait_for(over, seconds)}; while [ ! -e {ended} ] && {runs}; do sleep 0.25; done"
 
 
 def under_way(environment: str) -> list[str]:
@@ -267,7 +281,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         over = shlex.quote(str(first_is_over(*where)))
         built = os.environ.get("TENKEN_BUILT")
         # also of another environment, since it is the same machine
-        wait = [wait_for(first_is_over(where[0], one), WAIT_FOR_FIRST) for one in firsts(where[0])] if apart else []
+        wait = [wait_for_first(first_is_over(where[0], one), WAIT_FOR_FIRST) for one in firsts(where[0]) if apart]
         at_once = bool(self.machine.measured_where_built and not built and firsts(where[0]))
         waiting = others(where[0]) if at_once and self.for_first else []
         configures = at_once and where[1] in others(where[0])

@@ -49,6 +49,8 @@ REPETITIONS = 6
 HPL_OF_DGEMM, NCCL_OF_LINK, MPI_OF_PEER = 0.6, 0.5, 0.6
 #: For a draft from a session: the target of a metric without a criterion, as a share of the measured value.
 PROPOSED = 0.9
+#: Begins the `source` of such a target.
+PROPOSAL = "proposal:"
 #: Maximum relative difference between the targets of a metric's points for them to be drafted as one clause.
 ALIKE = 1.02
 
@@ -821,7 +823,7 @@ def _proposed(
         for key, value in best.at.items()
         if isinstance(value, (str, int, float, bool)) and key not in chosen - sizes
     )
-    source = f"proposal: {100 * PROPOSED:g} % of the {least:.6g} {best.unit} that session {record.session} measured"
+    source = f"{PROPOSAL} {100 * PROPOSED:g} % of the {least:.6g} {best.unit} that session {record.session} measured"
     return Drafted(
         place[0], place[1], float(f"{PROPOSED * least:.6g}"), best.unit, source, record.partition, place[3],
         check=place[2], at=at,

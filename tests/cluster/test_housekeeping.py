@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from types import SimpleNamespace
 
@@ -200,6 +201,24 @@ def test_a_file_is_waited_for_and_no_longer_than_that(tmp_path, there, seconds):
     begin = time.monotonic()
     subprocess.run(["bash", "-c", build.wait_for(file, seconds)], check=True, timeout=60)
     assert (time.monotonic() - begin < 5) if there else (time.monotonic() - begin >= 1)
+
+
+def test_a_build_waits_as_long_as_the_check_that_comes_first_runs(tmp_path):
+    """Beyond the time in which it must begin; a check that was killed is not waited for."""
+    over = tmp_path / "a b"
+    for ends in (f": > '{over}'", "kill -9 $$"):
+        over.unlink(missing_ok=True)
+        script = f"echo $$ > '{build.first_began(over)}'; sleep 3; {ends}; sleep 60"
+        with subprocess.Popen(["bash", "-c", script]) as job:
+            begin = time.monotonic()
+            line = f"{build.wait_for_first(over, 1)}; date"
+            threading.Timer(4, job.poll).start()  # as its parent does: a zombie still has a number
+            subprocess.run(["bash", "-c", line], check=True, timeout=30, stdout=subprocess.DEVNULL)
+            assert 2.5 <= time.monotonic() - begin < 20
+            job.kill()
+    begin = time.monotonic()
+    subprocess.run(["bash", "-c", build.wait_for_first(tmp_path / "none", 1)], check=True, timeout=30)
+    assert time.monotonic() - begin < 20, "it never began"
 
 
 def test_a_build_ends_with_the_builds_beside_it(tmp_path, monkeypatch):

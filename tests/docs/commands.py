@@ -448,6 +448,7 @@ def program(command: Command) -> str | None:
 
 RULES: dict[str, Callable[[Command], str | None]] = {
     "tenken": tenken,
+    "/opt/tenken/bin/tenken": tenken,
     "reframe": reframe,
     "make": make,
     "python": python,

@@ -160,3 +160,20 @@ def test_json_of_a_session_is_no_script(tmp_path: Path) -> None:
     parts = Parts(page.render(session.load(root, "last"), {}))
     assert len(parts.scripts) == 1 and "alert" not in parts.scripts[0]
     assert json.dumps(plan)
+
+
+@pytest.mark.parametrize(("lacks", "says"), [("msgspec", "tenken node"), ("tenken.gone", None)])
+def test_a_node_without_the_dependencies_says_what_it_lacks(lacks, says, monkeypatch, capsys) -> None:
+    """An installation for the check of a node has none; a module of our own that is missing is a fault."""
+
+    def load(*_: Any) -> Any:
+        raise ModuleNotFoundError(f"No module named '{lacks}'", name=lacks)
+
+    monkeypatch.setattr(cli, "build_parser", load)
+    if says is None:
+        with pytest.raises(ModuleNotFoundError):
+            cli.main(["gate"])
+        return
+    assert cli.main(["gate"]) == 2
+    said = capsys.readouterr().err
+    assert lacks in said and says in said and said.count("\n") == 1

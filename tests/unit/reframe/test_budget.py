@@ -146,7 +146,7 @@ def test_a_check_asks_for_what_it_passes_on() -> None:
     """The request has the same numbers as the command line: a program that ran with others would be rejected."""
     check = SimpleNamespace(
         tenken_mode="acceptance", tenken_minutes=12.0, machine=SimpleNamespace(gpus=2), one_by_one=False, ours=True,
-        unique_name="StreamCuda", is_dry_run=lambda: False,
+        share=22, unique_name="StreamCuda", is_dry_run=lambda: False,
         fewest=None, program="stream", arguments={"repetitions": 200, "energy-seconds": 10},
         expected_parameters={"repetitions": 200, "backend": "cuda"},
     )  # fmt: skip
@@ -180,6 +180,21 @@ def test_what_took_too_long_is_taken_from_those_that_follow_until_the_time_is_up
     assert pace.factor("c4") == 0 and pace.over() == "no time left: the 30 minutes are used up"
     pace.open_end()
     assert not pace.over(), "second attempts have a separate limit"
+
+
+def test_the_time_of_a_program_of_the_site_comes_on_top() -> None:
+    now = [0.0]
+    pace = budget.Pace(lambda: now[0])
+    pace.begin([case("foreign", share=None), *(case(f"c{n}", share=800) for n in range(2))])
+    assert not pace.over() and pace.factor("foreign") == 1
+    pace.on_top()
+    now[0] = 2000
+    assert pace.left() == 1800
+    assert not pace.over() and pace.factor("c0") == 1
+    now[0] = 3000
+    assert pace.left() == 800 and pace.factor("c1") == 1
+    now[0] = 3801
+    assert pace.over()
 
 
 def test_jobs_of_a_scheduler_are_not_paced() -> None:
