@@ -75,6 +75,8 @@ CHIPS = {
     "H100-NVL-94GB": Chip(6016, 5238, 132, 1.785, shares=NVL),
     "H200-NVL-141GB": Chip(6016, 6402, 132, 1.785, shares=NVL, printed={"gbs": 50}),
     "H800-SXM-80GB": Chip(5120, 5238, **HOPPER),
+    "H800-PCIe-80GB": Chip(5120, 3186, 114, 1.755, 1.62),
+    "H20-141GB": Chip(6016, 6402, 78, 1.98, printed={"gbs": 50}),
     "H20-96GB": Chip(6144, 5238, 78, 1.98, printed={"gbs": 50}),
     "A100-SXM-80GB": Chip(5120, 2 * 1593, **A100),
     "A100-PCIe-80GB": Chip(5120, 2 * 1512, **A100),
@@ -211,7 +213,8 @@ HOST_FP64 = {"Xeon-E5-2695v4": (18, 2.1, 16), "Xeon-E5-2680v4": (14, 2.4, 16)}
 CAPS = {
     "A100-SXM-80GB": {400, 500},  # some systems are delivered at 500
     "A100-SXM-40GB": {400}, "A100-PCIe-80GB": {300}, "A100-PCIe-40GB": {250},
-    "H100-SXM-80GB": {700}, "H800-SXM-80GB": {700}, "H200-SXM-141GB": {700},
+    "H100-SXM-80GB": {700}, "H800-SXM-80GB": {700}, "H800-PCIe-80GB": {350}, "H20-141GB": {500},
+    "H200-SXM-141GB": {700},
     "H100-NVL-94GB": {400}, "B200-SXM-180GB": {1000},
     "GB200-186GB": {1200}, "V100-SXM2-16GB": {300}, "V100-SXM2-32GB": {300}, "V100-PCIe-16GB": {250},
     "V100-PCIe-32GB": {250}, "P100-PCIe-16GB": {250}, "K40": {235}, "L40S-48GB": {350}, "L4-24GB": {72},
@@ -231,7 +234,7 @@ L2_MIB = {
 L2_ALONE = {"H20"}
 #: GB/s of all NVLinks of a GPU in both directions, as printed: by kind, and for GPUs with fewer.
 LINKS_GBS = {"NVLink1": 160, "NVLink2": 300, "NVLink3": 600, "NVLink4": 900, "NVLink5": 1800}
-FEWER_GBS = {"H800-SXM-80GB": 400, "H100-PCIe-80GB": 600, "H100-NVL-94GB": 600}
+FEWER_GBS = {"H800-SXM-80GB": 400, "H800-PCIe-80GB": 400, "H100-PCIe-80GB": 600, "H100-NVL-94GB": 600}
 #: MiB that a driver or the kernel reports, where the name of the sheet has no size: some is kept for ECC or the
 #: firmware.
 MEMORY_MIB = {"K40": 11519, "Jetson-TX2": 7846, "Jetson-AGX-Orin": 62841}
