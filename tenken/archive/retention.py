@@ -24,6 +24,8 @@ from tenken.model.record import MAX_RECORD_BYTES, RESULT_BYTES, Record, parse
 PRUNED = "pruned"
 #: Key of a record in which words were replaced, and which therefore has no seal.
 DERIVED = "derived"
+#: Facts of a job that name nodes in a notation of the scheduler (`gpu[01-04]`), or in words of the site's staff.
+_OF_THE_SITE = ("nodes", "exec_host", "exec_vnode", "comment", "reason", "not_in_order")
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def export(chosen: Iterable[Record], hosts: Iterable[str], users: Iterable[str],
     """Texts of records by their place in an archive, with names of hosts, users, folders and addresses replaced; with
     `devices`, also those of devices. Raises ArchiveError if a figure changed or a name remains."""
     found = list(chosen)
-    names = {name for r in found for name in (*r.nodes, r.result.host.name if r.result else "") if name}
+    names = {name for r in found for name in _hosts(r) if name}
     names |= {name.split(".")[0] for name in names} | set(hosts)
     redactor = Redactor(sorted(names), sorted(users), devices=devices)
     # a session may be named after a campaign or a person
@@ -127,7 +129,8 @@ def export(chosen: Iterable[Record], hosts: Iterable[str], users: Iterable[str],
         raw = json.loads(record.text())
         raw["session"] = sessions[record.session]
         raw.pop(RESULT_BYTES, None)
-        (raw.get("job") or {}).get("facts", {}).pop("sha256", None)  # from texts before names were replaced
+        for key in ("sha256", *_OF_THE_SITE):  # digests are of texts before names were replaced
+            (raw.get("job") or {}).get("facts", {}).pop(key, None)
         raw[DERIVED] = "exported without the site's names; unsealed"
         text = re.sub(_word(record.session), raw["session"], json.dumps(raw, separators=(",", ":")))
         text = redactor.text(text)
@@ -143,6 +146,16 @@ def export(chosen: Iterable[Record], hosts: Iterable[str], users: Iterable[str],
             raise ArchiveError(f"{record.path}: '{seen[0]}' would remain in the export")
         texts[where] = text
     return texts
+
+
+def _hosts(record: Record) -> Iterator[str]:
+    """Every name of a host that a record states in a field of its own, as written there."""
+    yield from record.nodes
+    yield from map(str, record.job.facts.get("hosts") or ())
+    yield from (finding.node for finding in record.findings)
+    if record.result is not None:
+        yield record.result.host.name
+        yield from record.result.placement.nodes
 
 
 def _word(name: str) -> str:

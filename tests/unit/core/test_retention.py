@@ -91,6 +91,33 @@ def test_what_is_exported_names_neither_node_nor_session_and_has_the_same_figure
         main("export", target, "--sessions", "old", "--archive", root)
 
 
+#: Where a record names hosts: the path of its key, and a value with a name that is nowhere else.
+NAMED = {
+    "nodes": ["vega-1.site"], "result/host/name": "vega-1.site", "result/placement/nodes": ["vega-1"],
+    "job/facts/hosts": ["vega-1"], "job/facts/nodes": "vega-[01-04]", "job/facts/exec_host": "vega-1/0*4",
+    "job/facts/exec_vnode": "(vega-1:ncpus=4)", "job/facts/comment": "run on (vega-1:ncpus=4)",
+    "job/facts/reason": "(vega-1 is down)", "job/facts/not_in_order": "vega-1 is down (fan)",
+    "findings": [{"kind": "below", "verdict": "FAIL", "message": "vega-1: too slow", "node": "vega-1.site"}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", NAMED)
+def test_no_place_of_a_record_keeps_the_name_of_a_host(root, tmp_path, place):
+    path = next(p for p in archive.paths(root) if "-old-" in p.name)
+    raw = json.loads(path.read_text())
+    *inner, last = place.split("/")
+    at = raw
+    for key in inner:
+        at = at[key]
+    at[last] = NAMED[place]
+    if not place.startswith("job/facts/") or last == "hosts":
+        raw["result"]["reason"] = "vega-1 is slow"  # elsewhere by its short name
+    path.write_text(json.dumps(raw))
+    assert main("export", tmp_path / "x.tar.xz", "--sessions", "old", "--archive", root) == 0
+    (text,) = (p.read_text() for p in packed.folder_of(tmp_path / "x.tar.xz", tmp_path / "cache").rglob("*.json"))
+    assert "vega" not in text
+
+
 def test_a_name_that_redaction_does_not_see_stays_here(root, tmp_path):
     path = next(p for p in archive.paths(root) if "-old-" in p.name)
     path.write_text(path.read_text().replace("580.0", "580-gpu-x17-7"))
