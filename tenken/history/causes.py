@@ -82,6 +82,8 @@ class Finding:
     recovered: int | None = None
     #: on the night `recovered` its series became noisy, and no level had moved
     withdrawn: bool = False
+    #: the night on which its end was known
+    ended: int | None = None
     acknowledged: str = ""
     notes: list[str] = field(default_factory=list)
     #: the largest size of the findings joined into this one
@@ -220,6 +222,7 @@ def _shift(history: History, group: Group) -> Finding:
     rows = sorted({e.series for e in group.events})
     middle = sorted(group.events, key=lambda e: e.size)[len(group.events) // 2]
     recovered = [e.recovered_night for e in group.events]
+    ended = sorted(e.ended_night for e in group.events if e.ended_night is not None)
     part = shared(history, rows)
     one = Finding(
         kind=Counter(e.kind for e in group.events).most_common(1)[0][0],
@@ -240,6 +243,7 @@ def _shift(history: History, group: Group) -> Finding:
         if sum(r is not None for r in recovered) * 2 > len(recovered)
         else None,
         withdrawn=all(e.withdrawn for e in group.events),
+        ended=ended[len(recovered) // 2] if len(ended) * 2 > len(recovered) else None,
     )
     one.causes = causes(history, rows, one.night)
     return one
@@ -371,6 +375,7 @@ def _as_one(history: History, group: Sequence[Finding]) -> Finding:
         of=_of(history, rows),
         times=max(f.times for f in group),
         recovered=max(ended) if ended else None,
+        ended=max((f.ended for f in group if f.ended is not None), default=None),
         withdrawn=group[0].withdrawn,
         notes=list(dict.fromkeys(note for f in group for note in f.notes)),
         largest=max((f.size if f.largest is None else f.largest for f in group), key=_far),

@@ -71,7 +71,7 @@ class Judged:
 
     def is_past(self, finding: Finding) -> bool:
         """Whether a finding that is not an alarm is unchanged for several nights."""
-        latest = max(finding.found, finding.recovered or 0)
+        latest = max(finding.found, finding.ended or 0)
         return not finding.alarming and latest <= len(self.history.nights) - 1 - FOLDED
 
     def in_order(self) -> list[Finding]:

@@ -181,7 +181,7 @@ def _drift(history: History, row: int, own: np.ndarray, found: int, behind: np.n
     nats = float(0.5 * (behind[found] / error[found]) ** 2)
     return Event(
         row, "drift", True, int(columns[-since]), found, float(np.expm1(sign * shift)), ends[0], ends[1], nats,
-        float(np.exp(-nats)), back[0] if back else None,
+        float(np.exp(-nats)), back[0] if back else None, ended_night=back[0] if back else None,
     )  # fmt: skip
 
 

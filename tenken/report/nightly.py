@@ -105,13 +105,9 @@ def _since_yesterday(gate: Gate, shown: list[Shown]) -> list[tuple[str, str, str
     for one in gate.systems:
         last = len(one.history.nights) - 1
         for entry in shown:
-            recovered = entry.finding.recovered
-            if entry.system != one.history.system or recovered is None or entry.new:
-                continue
-            if entry.finding.withdrawn and recovered >= last:
-                out.append(("PASS", f"Withdrawn: {entry.text}", entry.anchor))
-            elif not entry.finding.withdrawn and recovered >= last - 1:
-                out.append(("PASS", f"Back: {entry.text}", entry.anchor))
+            if entry.system == one.history.system and entry.finding.ended == last and not entry.new:
+                word = "Withdrawn" if entry.finding.withdrawn else "Back"
+                out.append(("PASS", f"{word}: {entry.text}", entry.anchor))
         if last > 0:
             ran = ~np.isnan(one.history.values)
             came = [r for r in np.flatnonzero(ran[:, -1] & ~ran[:, -2])]

@@ -308,7 +308,7 @@ class Detector(Model):
         ill = rows[self._noisy[rows] >= 0]
         for row in self._volatility.quiet(ill).tolist():
             index = int(self._noisy[row])
-            self._events[index] = replace(self._events[index], recovered_night=self.night)
+            self._events[index] = replace(self._events[index], recovered_night=self.night, ended_night=self.night)
             self._noisy[row] = -1
             self._scatter(row, self._volatility.calm(row))
         found: list[Event | None] = []
@@ -357,7 +357,7 @@ class Detector(Model):
             within = self.settings.clip if end is None else self.settings.threshold
             if abs(off.mean()) < within * unit * np.sqrt(doubt / len(off)):
                 gone.append(index)
-                self._events[index] = replace(event, recovered_night=self.night, withdrawn=True)
+                self._events[index] = replace(event, recovered_night=self.night, withdrawn=True, ended_night=self.night)
         if not gone:
             return
         if self._open[row] in gone:
@@ -441,7 +441,7 @@ class Detector(Model):
             if level - self._formers[index] > self.settings.taken_back * self.settings.smallest:
                 standing.append(index)
                 continue
-            self._events[index] = replace(event, recovered_night=self.night)
+            self._events[index] = replace(event, recovered_night=self.night, ended_night=self.night)
             if self._open[row] == index:
                 self._open[row] = -1
         self._standing[row] = standing
@@ -469,7 +469,7 @@ class Detector(Model):
 
     def _close(self, row: int, index: int, night: int) -> None:
         """A change that has ended; a short one was an excursion, and is added to the fleet's statistics."""
-        self._events[index] = replace(self._events[index], recovered_night=night)
+        self._events[index] = replace(self._events[index], recovered_night=night, ended_night=self.night)
         if self._open[row] == index:
             self._open[row] = -1
         if self.night - self._events[index].found_night <= self.settings.excursion:

@@ -37,6 +37,8 @@ class Event:
     recovered_night: int | None = None
     #: `recovered_night` is the end of the finding only: the series became noisy, and no level had moved
     withdrawn: bool = False
+    #: the night on which the end was known, some nights after `recovered_night` if values scatter
+    ended_night: int | None = None
 
 
 @dataclass(frozen=True)

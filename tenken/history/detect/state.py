@@ -1,6 +1,6 @@
 """A detector on disk: one line of JSON, then its arrays in memory layout. The content is data and never executed.
 
-    {"format": "tenken-state/10", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
+    {"format": "tenken-state/12", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
     <the arrays, the events: bytes>
 
 Names, types and shapes of the arrays are those of a new detector with the same number of series: a file cannot
@@ -26,7 +26,7 @@ from tenken.history.detect.findings import Event
 from tenken.history.detect.volatility import Volatility
 from tenken.model import files
 
-FORMAT = "tenken-state/11"
+FORMAT = "tenken-state/12"
 #: Maximum length of the first line in bytes.
 _HEAD = 4096
 #: Maximum of a number: beyond it JSON is not exact.
@@ -37,7 +37,7 @@ _NUMBERS: dict[str, type] = {
 _EVENT = np.dtype(
     [("series", "<i8"), ("kind", "S8"), ("worse", "?"), ("change_night", "<i8"), ("found_night", "<i8"),
      ("size", "<f8"), ("low", "<f8"), ("high", "<f8"), ("evidence", "<f8"), ("p_value", "<f8"), ("recovered", "<i8"),
-     ("withdrawn", "?"), ("former", "<f8")]
+     ("withdrawn", "?"), ("ended", "<i8"), ("former", "<f8")]
 )  # fmt: skip
 _KINDS = (b"step", b"drift", b"noisy")
 
@@ -49,8 +49,8 @@ class StateError(TenkenError):
 def write(path: Path, mark: str, nights: int, detector: Detector) -> None:
     """Store a detector after this many nights, readable and writable only by this user. Raises OSError."""
     events = np.array(
-        [(e.series, e.kind.encode(), *astuple(e)[2:-2], -1 if e.recovered_night is None else e.recovered_night,
-          e.withdrawn, former)
+        [(e.series, e.kind.encode(), *astuple(e)[2:-3], -1 if e.recovered_night is None else e.recovered_night,
+          e.withdrawn, -1 if e.ended_night is None else e.ended_night, former)
          for e, former in zip(detector._events, detector._formers, strict=True)],
         dtype=_EVENT,
     )  # fmt: skip
@@ -140,6 +140,10 @@ def _head(line: bytes) -> dict[str, Any]:
     return head
 
 
+def _night(stored: int) -> int | None:
+    return None if stored < 0 else stored
+
+
 def _restore(detector: Detector, head: dict[str, Any], events: np.ndarray) -> None:
     """The remaining data; indices are validated."""
     indices: list[tuple[str, int, int]] = [
@@ -161,7 +165,7 @@ def _restore(detector: Detector, head: dict[str, Any], events: np.ndarray) -> No
         excursions._exposed, excursions.nights = head[f"exposed{side}"], head[f"watched{side}"]
     told: list[list[Any]] = [list(one) for one in events.tolist()]
     detector._events = [
-        Event(one[0], one[1].decode(), *one[2:-3], None if one[-3] < 0 else one[-3], one[-2])  # type: ignore[call-arg]
+        Event(one[0], one[1].decode(), *one[2:-4], _night(one[-4]), one[-3], _night(one[-2]))  # type: ignore[call-arg]
         for one in told
     ]
     detector._formers = [one[-1] for one in told]

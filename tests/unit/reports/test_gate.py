@@ -529,7 +529,9 @@ def test_alarms_come_first_and_of_these_the_new_ones() -> None:
     """Ten nights; a finding is new on the last one, and stands after three."""
     told = {"old": (True, 6, None), "over": (False, 3, 6), "known": (False, 9, None), "recent": (True, 7, None),
             "new": (True, 9, None), "just over": (False, 3, 7)}  # fmt: skip
-    findings: Any = [SimpleNamespace(name=name, alarming=a, found=f, recovered=r) for name, (a, f, r) in told.items()]
+    findings: Any = [
+        SimpleNamespace(name=name, alarming=a, found=f, recovered=1, ended=r) for name, (a, f, r) in told.items()
+    ]
     history: Any = SimpleNamespace(nights=list(range(10)))
     judged: Any = gate.Judged(history, history, findings)
     assert [one.name for one in judged.in_order()] == ["new", "recent", "old", "known", "over", "just over"]
@@ -551,3 +553,39 @@ def test_four_of_five_that_moved_must_have_the_change(changed: int, cause: bool)
     h = history(nodes=5)
     h.fingerprints[:changed, 5:] = 1
     assert [c.field for c in causes.causes(h, range(5), 6)] == (["driver"] if cause else [])
+
+
+def test_an_end_is_dated_and_known_on_the_night_of_the_judgement() -> None:
+    """A small loss that is over: the evidence for its end takes nights, in which it is still open."""
+    rng = np.random.default_rng(1)
+    values = 100 * np.exp(rng.normal(0, 0.01, (40, 105)))
+    values[:, 50:75] *= 0.975
+    detector, before, late = Detector(np.ones(40, bool)), {}, 0
+    for night in range(values.shape[1]):
+        detector.advance(values[:, night])
+        now = {(e.series, e.kind, e.found_night): e for e in detector.findings().events}
+        for name, event in now.items():
+            if event.recovered_night is not None and (name not in before or before[name].recovered_night is None):
+                assert event.ended_night == night
+                late += night - event.recovered_night > 2
+        before = now
+    assert late > 3
+
+
+@pytest.mark.parametrize(("withdrawn", "word"), [(False, "Back"), (True, "Withdrawn")])
+def test_the_page_tells_an_end_once_on_the_night_on_which_it_is_known(
+    withdrawn: bool, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nightly, "MAX_PLOTS", 0)
+    h = history(nodes=4, nights=60)
+    for ended in range(56, 60):
+        event = Event(
+            0, "step", True, 40, 42, -0.05, -0.06, -0.04, 9.0, 1e-4, ended if withdrawn else 52, withdrawn, ended
+        )
+        found = replace(detect(h.values, h.higher), events=(event,))
+        one = gate.Judged(h, found, causes.findings(h, found, Settings()))
+        form = gate.Gate(Path("a"), [one], Ingested(), 30)
+        told = [text.split(":")[0] for _, text, _ in nightly._since_yesterday(form, nightly._shown(form))]
+        assert told == [word] * (ended == 59)
+        listed = "back since" in notices.markdown(form) or "withdrawn on" in notices.markdown(form)
+        assert listed == (ended == 59 if withdrawn else ended > 56)

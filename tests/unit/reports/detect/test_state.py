@@ -71,7 +71,7 @@ DAMAGE = {
     "one byte": (lambda c: c[:-100] + bytes([c[-100] ^ 1]) + c[-99:], "its digest does not match"),
     "no line": (lambda c: c.replace(b"\n", b" "), "not the header of a state file"),
     "deep": (lambda c: b"[" * 4000 + b"\n", "not the header of a state file"),
-    "version": (lambda c: with_head(c, format="tenken-state/12"), "another version"),
+    "version": (lambda c: with_head(c, format="tenken-state/13"), "another version"),
     "pickle": (lambda c: pickle.dumps(("mark", 1, [1])), "an earlier version"),
     "events": (lambda c: with_head(c, events=2**40), "bytes where"),
     "negative": (lambda c: with_head(c, events=-1), "'events' is -1"),
