@@ -213,7 +213,7 @@ HOST_FP64 = {"Xeon-E5-2695v4": (18, 2.1, 16), "Xeon-E5-2680v4": (14, 2.4, 16)}
 CAPS = {
     "A100-SXM-80GB": {400, 500},  # some systems are delivered at 500
     "A100-SXM-40GB": {400}, "A100-PCIe-80GB": {300}, "A100-PCIe-40GB": {250},
-    "H100-SXM-80GB": {700}, "H800-SXM-80GB": {700}, "H800-PCIe-80GB": {350}, "H20-141GB": {500},
+    "H100-SXM-80GB": {700}, 
     "H200-SXM-141GB": {700},
     "H100-NVL-94GB": {400}, "B200-SXM-180GB": {1000},
     "GB200-186GB": {1200}, "V100-SXM2-16GB": {300}, "V100-SXM2-32GB": {300}, "V100-PCIe-16GB": {250},
@@ -222,8 +222,16 @@ CAPS = {
     "P100-SXM2-16GB": {300}, "RTX-PRO-6000-Server-96GB": {600}, "RTX-PRO-6000-Workstation-96GB": {600},
     "RTX-PRO-6000-Max-Q-96GB": {300},
 }  # fmt: skip
-#: No independent figure was found: the driver prints none.
-POWER_ALONE = {"Jetson-AGX-Orin", "Jetson-AGX-Thor", "Jetson-AGX-Xavier", "Jetson-TX2"}
+#: No independent figure was found: the driver of a Jetson prints none.
+POWER_ALONE = {
+    "Jetson-AGX-Orin",
+    "Jetson-AGX-Thor",
+    "Jetson-AGX-Xavier",
+    "Jetson-TX2",
+    "H800-SXM-80GB",
+    "H800-PCIe-80GB",
+    "H20-141GB",
+}
 #: MiB of the L2 that deviceQuery, or PyTorch of a device's properties, prints for a chip in published outputs (H200
 #: also in tests/data; GB200 has the chip of B200).
 L2_MIB = {
