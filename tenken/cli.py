@@ -179,6 +179,9 @@ def _run(argv: list[str] | None) -> int:
     except TenkenError as error:
         print(f"tenken: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("tenken: interrupted; jobs that it submitted go on", file=sys.stderr)
+        return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -3,6 +3,7 @@ outside."""
 
 from __future__ import annotations
 
+import argparse
 import base64
 import hashlib
 import json
@@ -177,3 +178,14 @@ def test_a_node_without_the_dependencies_says_what_it_lacks(lacks, says, monkeyp
     assert cli.main(["gate"]) == 2
     said = capsys.readouterr().err
     assert lacks in said and says in said and said.count("\n") == 1
+
+
+def test_an_interrupt_is_one_line(monkeypatch, capsys) -> None:
+    def interrupted(_: Any) -> int:
+        raise KeyboardInterrupt
+
+    parser = argparse.ArgumentParser()
+    parser.set_defaults(func=interrupted)
+    monkeypatch.setattr(cli, "build_parser", lambda *_: parser)
+    assert cli.main([]) == 130
+    assert capsys.readouterr().err == "tenken: interrupted; jobs that it submitted go on\n"
