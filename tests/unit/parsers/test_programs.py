@@ -367,6 +367,28 @@ def test_perftest_that_is_wrong_is_refused(old: str, new: str, says: str) -> Non
         perftest.parse(PERFTEST.rsplit("\n---", 1)[0])
 
 
+@pytest.mark.parametrize("line", [
+    " Couldn't allocate MR", " Failed to modify QP 0x1a2 to RTR", " Unable to init the socket connection",
+    " Completion with error at server", " Event mode is not supported on this device", " Problem in pp_connect_ctx",
+    " Did not detect devices",
+])  # fmt: skip
+def test_each_way_in_which_perftest_gives_up_is_told(line: str) -> None:
+    with pytest.raises(TenkenError, match="it reports an error"):
+        perftest.parse(PERFTEST.replace(" local address", f"{line}\n local address", 1))
+
+
+@pytest.mark.parametrize("line", [
+    "WARNING: Incorrect data on read (2 errors found).", "ior WARNING: incorrect data on write (4 errors found).",
+    "FAILED comparison of buffer containing 8-byte ints:", "WARNING: inconsistent file size by different tasks.",
+    "WARNING: Expected aggregate file size       = 1073741824.",
+])  # fmt: skip
+def test_each_way_in_which_ior_finds_wrong_data_is_told(line: str) -> None:
+    text = kept("ior-two-tests")
+    assert ior.parse(text).wrong == ""
+    told = ior.parse(text.replace("Finished  ", f"{line}\nFinished  ", 1))
+    assert told.wrong == " ".join(line.split())
+
+
 # ---- STREAM
 
 
