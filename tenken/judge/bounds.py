@@ -65,8 +65,7 @@ def _limits(
     claim = result.limits[metric.id]
     sheet = sheets.get((declared.sheet_key(metric.at, result.parameters), metric.kind))
     if declared.data_sheet == RATE:
-        held_down = sheet is not None and sheet.value and (claim.value or 0) > (1 + OF_ANOTHER) * sheet.value
-        return sheet if sheet and held_down else claim, claim.value
+        return sheet if sheet and _held_down(claim, sheet) else claim, claim.value
     if sheet is None or sheet.value is None or (claim.value is not None and claim.unit != sheet.unit):
         return claim, claim.value
     # for a link to the host, the driver reports what both ends support: an A100 in a Gen3 host is still an A100
@@ -79,6 +78,11 @@ def _limits(
     return less, more.value
 
 
+def _held_down(claim: Limit, sheet: Limit | None) -> bool:
+    """Whether a GPU computes far less than its attributes say."""
+    return bool(sheet and sheet.value and (claim.value or 0.0) > (1 + OF_ANOTHER) * sheet.value)
+
+
 def notes(run: Run, machine: Machine, judged: Mapping[str, JudgedMetric]) -> list[Finding]:
     """Notes: one for each limit in which device and data sheet differ; one for values without a criterion because a
     limit of the machine is unknown; and one for GPUs without a floor, which other values cannot make pass."""
@@ -89,6 +93,8 @@ def notes(run: Run, machine: Machine, judged: Mapping[str, JudgedMetric]) -> lis
         sheet, unknown = machine.limits.get(key), machine.unknown.get(key)
         apart = LINK_APART if declared.data_sheet == "gpu_link" else CLAIM_APART
         less, more = sheet.value if sheet else None, claim.value if claim.said_by == DEVICE else None
+        if declared.data_sheet == RATE and not _held_down(claim, sheet):
+            less = None  # boards run above the clock of their data sheet
         if sheet and less and more and claim.unit == sheet.unit and abs(more - less) > apart * less:
             text = f"the limit is {less:.6g} {sheet.unit} by {sheet.basis}, {more:.6g} {claim.unit} by {claim.basis}"
             found.setdefault(f"{metric.place}: {text}", say(RECORDED, run.result, text, metric.subject))

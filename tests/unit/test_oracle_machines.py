@@ -68,13 +68,21 @@ def known_limits(load: Load) -> dict[tuple[str, str], float]:
 
 
 def test_each_sheet_bounds_what_it_is_of(load: Load) -> None:
-    """H100 SXM: 3350 GB/s of memory, PCIe 5 x16, 18 NVLinks of 25 GB/s, 67 TFLOP/s in FP64 by tensor cores."""
+    """H100 SXM: 3350 GB/s of memory, PCIe 5 x16, 18 NVLinks of 25 GB/s, 67 TFLOP/s in FP64 by tensor cores, and
+    the dense rates, FP32 apart."""
     assert known_limits(load) == {
         ("fp64_tensor", "gpu"): 67,
         ("memory", "host"): pytest.approx(614.4),
         ("memory", "gpu"): 3350,
         ("host_link", "gpu"): pytest.approx(63.01538461538461),
         ("gpu_link", "pair"): 450,
+        ("rate fp64", "gpu"): 34,
+        ("rate fp64_tensor", "gpu"): 67,
+        ("rate tf32", "gpu"): 494,
+        ("rate fp16", "gpu"): 989,
+        ("rate bf16", "gpu"): 989,
+        ("rate fp8", "gpu"): 1979,
+        ("rate int8", "gpu"): 1979,
     }
 
 

@@ -890,6 +890,7 @@ WAITS = {
     "reframe/build.py:built_once": ("the time limit of the node's job", "progress of the campaign"),
     "reframe/build.py:set_commands": ("the time limit of a build, 60 min", "what runs, every 25 s"),
     "reframe/build.py:wait_for": ("its seconds", "what runs, every 25 s"),
+    "reframe/build.py:wait_for_first": ("its seconds, then the time limit of the first check", "what runs, every 25 s"),
     "reframe/joblines.py:_FIND_GPUS": ("two answers of nvidia-smi, within the job's time limit", "the GPUs"),
     "reframe/listing.py:listed": ("10 min", "after 10 s that ReFrame still reads the checks"),
     "reframe/locks.py:FUNCTIONS": ("TENKEN_LOCK_SECONDS, 60 s", "who holds the lock"),
