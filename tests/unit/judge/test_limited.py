@@ -185,6 +185,17 @@ def test_what_their_fp64_bounds_has_no_floor_by_the_memory(model: str) -> None:
     assert found("StencilGpus", slower_metrics(0.06, "alone", "fused", "cells")).verdict == "FAIL"
 
 
+def test_cudamemcpy_of_a_hopper_with_few_multiprocessors_is_held_by_them() -> None:
+    """3005 GB/s of the kept H100, whose kernels copy 3064; 2.0 TB/s published of H20, whose kernels copy 3.3."""
+    kernels = slower_metrics(3300 / 3064, "copy", "scale", "add", "triad", "dot")
+    copied = found("StreamCuda", H20, kernels, slower_metrics(2000 / 3005, "memcpy"))
+    assert copied.verdict == "PASS", copied.message()
+    slow = found("StreamCuda", H20, kernels, slower_metrics(1700 / 3005, "memcpy"))
+    assert slow.verdict == "FAIL" and "memcpy" in slow.message()
+    # with all of them the memory alone counts
+    assert found("StreamCuda", slower_metrics(0.8, "memcpy")).verdict == "FAIL"
+
+
 def test_boards_of_the_data_sheets_take_what_the_chip_is_said_to() -> None:
     """`board_w` of common.yaml by the multiprocessors of each chip: 56, 80, 108, 132 and 148."""
     from tenken.machines import hardware
