@@ -18,8 +18,7 @@ constexpr double rest_seconds = 0.3;
 /// For a single algorithm: the power limiter oscillates with a period of a second. Runs with a shorter
 /// sustained phase belong to mode quick, in which the algorithm is chosen from one stretch each.
 constexpr double minimum_stretch = 0.8;
-/// Seconds before values count as sustained: with random data, and with zeros on a GPU that is already hot.
-constexpr double first_second = 1.0;
+/// Seconds before values of zeros count as sustained, on a GPU that is already hot.
 constexpr double first_of_zeros = 0.3;
 
 class Gemm : public tenken::Program {
@@ -48,8 +47,10 @@ class Gemm : public tenken::Program {
                        "square problem");
         arguments.choice("data", data_, {"random", "zeros", "both"},
                          "contents of the operands; zeros draw less power and are a separate coordinate");
+        arguments.real("first-seconds", first_seconds_, "s", 0, 10,
+                       "how long a GPU computes before values count as sustained; 0: all count");
         arguments.real("sustained-seconds", sustained_seconds_, "s", 0.05, 600,
-                       "how long to compute after the first second");
+                       "how long to compute after the first seconds");
         arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
                        "duration of the energy pass, at least 2 for a value; 0: none");
         arguments.choice("algorithms", algorithms_, {"all", "first"},
@@ -112,8 +113,9 @@ class Gemm : public tenken::Program {
         }
         place.fill(first_data);
         place.begin_timed();
-        const std::vector<Batch> batches =
-            place.run_for((backend_name_ == "host" ? 0 : first_second) + sustained_seconds_);
+        // a host has no power limiter that overshoots
+        const double first = backend_name_ == "host" ? 0 : first_seconds_;
+        const std::vector<Batch> batches = place.run_for(first + sustained_seconds_);
         place.end_timed();
         worker.synchronize();
         const tenken::Optional<tenken::Metric> energy = energy_pass(place, one, where, run.document);
@@ -136,12 +138,8 @@ class Gemm : public tenken::Program {
         ++measured_;
         tenken::Document& document = run.document;
         const std::string data = first_data == Data::zeros ? "zeros" : "random";
-        if (backend_name_ != "host") {
-            add_rates(document, place, one, data, "first_second", batches, 0, first_second);
-            add_rates(document, place, one, data, "sustained", batches, first_second, 1e9);
-        } else {
-            add_rates(document, place, one, data, "sustained", batches, 0, 1e9);
-        }
+        if (first > 0) add_rates(document, place, one, data, "first_second", batches, 0, first);
+        add_rates(document, place, one, data, "sustained", batches, first, 1e9);
         if (!zeros.empty())
             add_rates(document, place, one, "zeros", "sustained", zeros,
                       backend_name_ == "host" ? 0 : first_of_zeros, 1e9);
@@ -236,6 +234,7 @@ class Gemm : public tenken::Program {
     std::string cases_text_ = "all";
     std::string data_ = "random";
     std::string algorithms_ = "all";
+    double first_seconds_ = 1;
     double sustained_seconds_ = 1.2;
     double energy_seconds_ = 2.1;
     std::vector<Case> cases_;
