@@ -50,8 +50,8 @@ class Step:
 
 #: In order of importance. Arrays are larger than four times the L2 of any GPU; on the host, the program chooses their
 #: size by its caches. stream tries all launch configurations: the default one reaches 2,970 GB/s on an H100, the best
-#: 3,070. Seconds were measured on two H100. gemm needs the time to load its libraries; it takes the first algorithm, since
-#: trying all takes eight seconds.
+#: 3,070. Seconds were measured on two H100. gemm needs the time to load its libraries; it takes the first algorithm,
+#: since trying all takes eight seconds.
 STEPS = (
     Step("stream", ("--backend", "cuda", "--launch", "tried", "--array-bytes", "1Gi", "--repetitions", "20",
                     "--warmup-seconds", "0.1"), 2.0, 0.2, at_once=True, metrics=("triad",)),
