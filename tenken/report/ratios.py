@@ -18,6 +18,7 @@ from tenken import paths
 from tenken.errors import RecordError, ResultError, TenkenError
 from tenken.model import record, result
 from tenken.model.result import Result
+from tenken.model.verdicts import INVALID
 from tenken.report import policy
 from tenken.report.rows import Row
 from tenken.report.writing import write
@@ -75,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def documents(source: Path) -> Iterator[Result]:
-    """The result documents of a set, as files or within records. Raises RatioError if there are none."""
+    """The result documents of a set, as files or within records that are not INVALID. Raises RatioError if there are
+    none."""
     files = sorted(source.rglob("*.json")) if source.is_dir() else [source]
     found = False
     for file in files:
@@ -89,14 +91,15 @@ def documents(source: Path) -> Iterator[Result]:
             found = True
             yield document
     if not found:
-        raise RatioError(f"{source}: no result document with status ok")
+        raise RatioError(f"{source}: no valid result document with status ok")
 
 
 def _result(file: Path) -> Result | None:
-    """The result in a file, as such or within a record; None if a record has none."""
+    """The result in a file, as such or within a record; None if a record has none, or is INVALID."""
     text = result.read_text(file)
     if '"record"' in text[:200]:
-        return record.parse(text, file).result
+        found = record.parse(text, file)
+        return None if found.verdict == INVALID else found.result
     return result.parse(text, file.name)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
+from tests.support.documents import completed
 from tests.support.recorder import (
     BACKWARDS,
     COLD,
@@ -160,7 +161,7 @@ ONE = "--backend cuda --gpus 0"
 #: On gpu_double.c, whose kernels do nothing. After the first metric clocks are high: others warm up briefly.
 GPU = {
     "stream_gpu": Case("stream", f"{ONE} --array-bytes 16Mi", but={COLD: {"memcpy"}}),
-    "memcopy_gpu": Case("memcopy", "--backend cuda --gpus 0,1 --bytes 4Mi --copies kernel,memcpy"),
+    "memcopy_gpu": Case("memcopy", "--backend cuda --gpus 0,1 --bytes 4Mi"),
     "transfer_gpu": Case(
         "transfer",
         f"{ONE} --bytes 64Ki --sweep-max-bytes 1Ki",
@@ -353,11 +354,11 @@ def recorded(case: Case, programs: Path, library: Path, folder: Path, **environm
     result = folder / "result.json"
     done = _run(case, programs, library, folder, environment)
     assert result.is_file(), done.stdout + done.stderr
-    document = json.loads(result.read_text())
+    document, metrics = json.loads(result.read_text()), completed(result.read_text())["metrics"]
     # results of kernels that do nothing are wrong
     wrong = "--gpus" in case.arguments and document["reason"].startswith("verification: ")
     assert done.returncode == 0 or wrong, done.stdout + done.stderr
-    return Trace(document, processes(folder / "clock", programs / case.program))
+    return Trace(document, processes(folder / "clock", programs / case.program), metrics)
 
 
 def noticed(case: Case, programs: Path, library: Path, folder: Path, **environment: str) -> bool:
@@ -390,6 +391,6 @@ def _run(
 def lines(case: Case, trace: Trace) -> list[str]:
     """The protocol as it is stored, for each rank."""
     if case.ranks == 1:
-        return trace.lines(fold=case.fold, others=case.others)
+        return trace.lines(fold=case.fold, others=case.others) + trace.counted()
     ranks = [trace.lines(rank, case.fold, case.others) for rank in range(case.ranks)]
-    return [line for rank, some in enumerate(ranks) for line in [f"rank {rank}:", *some]]
+    return [line for rank, some in enumerate(ranks) for line in [f"rank {rank}:", *some]] + trace.counted()

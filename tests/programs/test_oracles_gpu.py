@@ -303,11 +303,15 @@ def test_p2p(on_gpus: Callable[..., Timed]) -> None:
             # two parts in whole pages
             clock.device(spans(metric, 2 * size))
             close(limit(document, metric), 25 * LINKS[metric["subject"]["gpu"]])
-    for metric in figures(document, "peer_by_size"):
-        clock.device(spans(metric, metric["at"]["bytes"]))
-        time = figure(document, "peer_time", bytes=metric["at"]["bytes"])
-        clock.device(spans(time, 1))
-        close(time["median"] * metric["median"], metric["at"]["bytes"] / 1e3, 0.5)
+    for name in ("peer", "read", "write", "driver_staged", "host_staged"):
+        for metric in figures(document, f"{name}_by_size"):
+            time = figure(document, f"{name}_time", bytes=metric["at"]["bytes"])
+            for found in (spans(metric, metric["at"]["bytes"]), spans(time, 1)):
+                if metric["clock"] == "device":
+                    clock.device(found)
+                else:
+                    clock.anywhere(found)
+            close(time["median"] * metric["median"], metric["at"]["bytes"] / 1e3, 0.5)
     for name in ("peer", "read", "both_ways"):
         for metric in (m for m in figures(document, name) if m["clock"] == "device"):
             pair = f"gpu{metric['subject']['from']}-gpu{metric['subject']['to']}"

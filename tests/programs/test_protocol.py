@@ -13,12 +13,14 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pytest
 
+from tenken.model import catalogue
 from tenken.paths import PROGRAMS, ROOT
 from tests.programs import protocol
 from tests.programs.test_cuda import built
@@ -27,6 +29,7 @@ from tests.programs.test_hpl import blas as blas  # a fixture
 from tests.programs.test_oracles_gpu import double as double  # fixtures
 from tests.programs.test_oracles_gpu import programs as programs
 from tests.support.recorder import (
+    AMOUNTS,
     BACKWARDS,
     COLD,
     DIFFER,
@@ -94,6 +97,49 @@ def held(name: str, trace: Trace) -> None:
     assert tried or not case.tries
     for what, rates in tried.items():
         assert len(rates) > 1 and chosen(trace.document, what) == {max(rates, key=lambda one: rates[one])}
+
+
+#: Rates of our programs that no protocol counts, and where their amount is compared with the clock, or why nowhere.
+GPU_ORACLES = "tests/programs/test_oracles_gpu.py"
+NOT_COUNTED = {
+    **dict.fromkeys(["access_patterns.remote_by_cpu", "access_patterns.device_by_cpu"], "CPUs that reach the memory"),
+    **dict.fromkeys(["burn.copy", "burn.copy_after", "burn.with_checks", "burn.without_checks"],
+                    "cuBLAS, which the double lacks"),
+    "himeno.with_transfers": GPU_ORACLES,
+    "hpl.library": "the yardstick is cuSOLVER",
+    "hpl_mxp.lu_fp8": "counts as hpl_mxp, of whose function it is a name",
+    "mpi_p2p.peer_copy": "a pair of GPUs without MPI",
+    **dict.fromkeys([f"p2p.{name}_by_size" for name in ("peer", "read", "write", "driver_staged", "host_staged")],
+                    GPU_ORACLES),
+    **dict.fromkeys(["snapshot_io.write_other", "snapshot_io.read_other"], "h5py: tests/programs/test_file_io.py"),
+    "storage_map.adaptive": "tests/programs/test_oracles.py",
+    **dict.fromkeys(["transfer.htod_numa", "transfer.dtoh_numa"], "several NUMA nodes"),
+}  # fmt: skip
+#: Of third-party programs, whose outputs are parsed.
+FOREIGN = ("mpi_p2p.osu_*", "nccl.perf_*", "training.*")
+
+
+def test_every_rate_is_counted() -> None:
+    """Otherwise an amount that is too large by a factor, such as a round trip for one way, would be seen by nobody."""
+    counted = {
+        f"{case.program}.{line.split()[1].rstrip(':')}"
+        for name, case in protocol.every().items()
+        for line in (protocol.FOLDER / f"{name}.txt").read_text().splitlines()
+        if line.startswith("counted: ")
+    }
+    rates = {
+        f"{folder.name}.{name}"
+        for folder in PROGRAMS.iterdir()
+        if folder.is_dir()
+        for name, metric in catalogue.program(folder.name).metrics.items()
+        if metric.unit in AMOUNTS and not metric.derive
+    }
+    rates -= {rate for rate in rates if any(fnmatch(rate, some) for some in FOREIGN)}
+    # a load beside it: test_a_load_is_sent_beside_the_second_victim_alone
+    assert rates - counted == set(NOT_COUNTED)
+    for rate, where in NOT_COUNTED.items():
+        if where.startswith("tests/"):
+            assert re.search(rate.partition(".")[2].removesuffix("_by_size"), (ROOT / where).read_text())
 
 
 def rates_of_tries(provenance: Mapping[str, Any], prefix: str) -> dict[str, dict[int, float]]:
@@ -298,6 +344,10 @@ def test_a_load_is_sent_beside_the_second_victim_alone(
     loaded = ["send 3" in steps and "recv 3" in steps for steps in source]
     assert loaded == ["send 1" in steps and "recv 1" in steps for steps in target]
     assert sum(loaded) == 2, "warm-up and timed part of the second one"
+    # there and back
+    assert run.counted() == [
+        f"counted: victim buffers=host bytes=8 load={load}: 2 in a span" for load in ("none", "incast")
+    ]
 
 
 def trace(steps: str, seconds: dict[str, list[float]], **subject: int) -> Trace:
@@ -350,6 +400,22 @@ def test_steps_are_written_in_rows() -> None:
     run = trace("fill copy copy copy fill copy copy compare ", {"copy": [2.0**6, 2.0**7], "share": [1000.3]})
     assert run.lines() == ["fill", "copy x3", "fill", "copy{ copy } x2", "compare", "no span: share"]
     assert run.lines(fold=["co"]) == ["fill", "co", "fill", "copy{ co } x2", "co", "no span: share"]
+
+
+def test_what_is_counted_is_rate_times_time() -> None:
+    run = trace("fill copy copy copy copy ", {"copy": [2.0**3, 2.0**4], "trip": [2.0**4 / 3]})
+    where = {"subject": {}, "at": {}}
+    run.metrics = [
+        {"name": "copy", "unit": "GB/s", "samples": [48 / 2**3, 48 / 2**4], **where},
+        {"name": "trip", "unit": "us", "samples": [2.0**4 / 3e3], **where},
+    ]
+    assert run.counted() == ["counted: copy: 48 bytes", "counted: trip: 3 in a span"]
+    run.metrics[0]["samples"] = [48 / 2**3, 96 / 2**4]
+    with pytest.raises(ValueError, match="too many values"):
+        run.counted()
+    run.metrics[0]["unit"] = "ms"
+    with pytest.raises(AssertionError, match="copy"):
+        run.counted()
 
 
 def test_a_sample_may_be_one_of_several_operations() -> None:

@@ -32,6 +32,12 @@ MEMORY = {0: "host", 1: "pinned", 2: "mapped", 3: "managed", **{16 + gpu: f"gpu{
 MESSAGES = ("send", "recv", "waitall", "barrier", "allreduce", "alltoall", "bcast")
 CALLS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "send", "recv")
 ADVICE = {os.POSIX_FADV_DONTNEED: "drop", os.POSIX_FADV_SEQUENTIAL: "sequential", os.POSIX_FADV_RANDOM: "random"}
+#: What a rate counts in a second, and samples of times in a second.
+AMOUNTS = {
+    "GB/s": (1e9, "bytes"), "GFLOP/s": (1e9, "operations"), "TFLOP/s": (1e12, "operations"), "Gcell/s": (1e9, "cells"),
+    "messages/s": (1.0, "messages"), "samples/s": (1.0, "samples"),
+}  # fmt: skip
+SPANS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 #: Nanoseconds from one reading to the next, plus up to a tenth.
 STEP = 100_000_000
 #: Number of runs in a warm-up of this many seconds: five to six if each reads the clock once. Without warm-up they are
@@ -156,6 +162,9 @@ class Part:
     subject: int | None = None
     ends: tuple[int, int] | None = None
     mode: str = ""
+    #: Samples in one span, and the series.
+    times: int = 1
+    series: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass
@@ -164,6 +173,8 @@ class Trace:
 
     document: Mapping[str, Any]
     processes: list[Process]
+    #: The metrics of the completed document.
+    metrics: Sequence[Mapping[str, Any]] = ()
     #: The timed parts of each series: the spans between two readings.
     parts: list[list[Part]] = field(init=False)
     #: Metrics whose samples are not such spans: sums, and shares of others.
@@ -216,6 +227,37 @@ class Trace:
         for longest in (1, 40, 40):
             tokens = [" ".join(row) + (f" x{times}" if times > 1 else "") for row, times in _repeated(tokens, longest)]
         return tokens + [f"no span: {name}" for name in sorted(self.loose)]
+
+    def counted(self) -> list[str]:
+        """What the samples of each series count, as rate times span; of times, how many are in a span. Equal lines of
+        several subjects stand once."""
+        parts = {id(found[0].series): found[0] for found in self.parts}
+        samples = {
+            (m["name"], *sorted(m["subject"].items()), *sorted(m.get("at", {}).items())): (m["unit"], m["samples"])
+            for m in self.metrics
+        }
+        lines: dict[str, None] = {}
+        for series in self.document["series"]:
+            at = sorted(series.get("at", {}).items())
+            unit, values = samples.get((series["metric"], *sorted(series["subject"].items()), *at), ("", ()))
+            both = [(value, one) for value, one in zip(values, series.get("seconds", ()), strict=False) if one > 0]
+            said = []
+            if not both:
+                continue
+            if unit in AMOUNTS:
+                scale, word = AMOUNTS[unit]
+                (amount,) = {f"{scale * value * one:.12g}" for value, one in both}
+                said.append(f"{amount} {word}")
+            elif unit in SPANS:
+                assert {f"{value / one:.9g}" for value, one in both} <= {f"{SPANS[unit]:.9g}"}, series["metric"]
+            else:
+                raise AssertionError(f"{unit}: add what it counts to AMOUNTS by hand")
+            if (part := parts.get(id(series))) and part.times > 1:
+                said.append(f"{part.times} in a span")
+            if said:
+                where = "".join(f" {key}={value}" for key, value in at)
+                lines[f"counted: {series['metric']}{where}: {', '.join(said)}"] = None
+        return list(lines)
 
     def mistakes(self) -> dict[str, set[str]]:
         """Metrics by the rule that the order of their steps breaks, whatever the program is."""
@@ -281,7 +323,9 @@ def _by_clock(series: Mapping[str, Any], of: Sequence[Process]) -> list[Part]:
             ahead = of[process].ahead
             place = ahead[first], ahead[last], first, last
             mode = series.get("at", {}).get("mode", "")
-            parts.append(Part(series["metric"], process, *place, ends=_ends(series), mode=mode))
+            parts.append(
+                Part(series["metric"], process, *place, ends=_ends(series), mode=mode, times=times, series=series)
+            )
         if len(parts) == len(series["seconds"]):
             return parts
     return []
@@ -301,7 +345,8 @@ def _by_events(series: Mapping[str, Any], of: Sequence[Process]) -> list[Part]:
                     del elapsed[: elapsed.index(fitting[0]) + 1]
                     events = of[process].events
                     of_gpu = begin >> 40, series["subject"].get("gpu"), _ends(series)
-                    parts.append(Part(series["metric"], process, events[begin], events[end], begin, end, *of_gpu))
+                    place = events[begin], events[end], begin, end
+                    parts.append(Part(series["metric"], process, *place, *of_gpu, times=times, series=series))
                     break
             else:
                 break

@@ -13,10 +13,12 @@ namespace {
 const std::string pci = "0000:01:00.0";
 const std::string healthy =
     "pci=0000:01:00.0 driver=580.1 vbios=96.00 serial=1320 power_limit_mw=700000 persistence=1 sm_clock=1980 "
-    "memory_clock=3201 sm_clock_max=1980 "
-    "memory_clock_max=3201 power_mw=123456 temperature=40 reasons=0 ecc=1 ecc_corrected=3 ecc_uncorrected=0 "
-    "remapped=2 mig=0 pcie_generation=5 pcie_width=16 pcie_generation_max=5 pcie_width_max=16 "
-    "nvlinks_active=17 field_91=18 field_90=26562 field_82=55 memory_used=1000 utilization=99 xid=0 ";
+    "memory_clock=3201 sm_clock_max=1990 "
+    "memory_clock_max=3202 power_mw=123456 temperature=40 reasons=0 ecc=1 ecc_later=0 ecc_corrected=3 "
+    "ecc_uncorrected=0 remapped=2 remapped_uncorrectable=1 remapping_pending=0 remapping_failed=0 mig=0 "
+    "mig_later=1 pcie_generation=5 pcie_width=16 pcie_generation_max=5 pcie_width_max=16 "
+    "nvlinks_active=17 field_91=18 field_90=26562 field_82=55 memory_total=3000 memory_free=2000 "
+    "memory_used=1000 utilization=99 utilization_of_memory=98 xid=0 ";
 
 std::string own_pid() {
     return std::to_string(getpid());
@@ -101,7 +103,7 @@ TEST(a_device_is_described_by_nvml) {
     tenken::DeviceDescription device;
     nvml->describe(nvml->find(pci, why_not), device);
     CHECK_EQUAL(*device.driver, "580.1");
-    CHECK(*device.memory_clock_max_mhz == 3201);
+    CHECK(*device.memory_clock_max_mhz == 3202 && *device.sm_clock_max_mhz == 1990);
     CHECK(*device.pcie_generation_max == 5);
     CHECK(*device.nvlinks_total == 18);
     CHECK(*device.nvlinks_active == 17);
@@ -121,21 +123,40 @@ TEST(what_a_driver_does_not_report_of_a_device_is_absent) {
     CHECK(!device.serial && !device.power_limit_w && !device.persistence_mode);
 }
 
-TEST(one_reading_has_every_field) {
-    say("pids=" + own_pid() + ",17,18");
+/// No two values are alike: each is in its own field, and there is no other field.
+TEST(one_reading_has_every_field_and_no_two_are_exchanged) {
+    say("pids=" + own_pid() +
+        ",17,18 reasons=4 ecc_corrected=21 ecc_uncorrected=22 remapped=23 "
+        "remapped_uncorrectable=24 remapping_pending=1 pcie_generation=4 pcie_width=8 memory_total=27 "
+        "memory_free=26 memory_used=25");
     const auto nvml = fake();
     std::string why_not;
-    const tenken::HealthSample sample = nvml->read(nvml->find(pci, why_not));
-    CHECK(*sample.sm_clock_mhz == 1980);
-    CHECK(*sample.power_w == 123.456);
-    CHECK(*sample.memory_temperature_c == 55);
-    CHECK(*sample.ecc_corrected == 3);
-    CHECK(*sample.remapped_rows_correctable == 2);
-    CHECK(*sample.remapped_rows_uncorrectable == 1);
-    CHECK(!*sample.remapping_pending);
-    CHECK(*sample.nvlinks_active == 17);
-    CHECK(*sample.other_processes == 2);
-    CHECK(*sample.utilization_percent == 99);
+    CHECK_EQUAL(
+        nvml->read(nvml->find(pci, why_not)).json().dump(),
+        "{\"sm_clock_mhz\":1980,\"memory_clock_mhz\":3201,\"power_w\":123.456,\"temperature_c\":40,"
+        "\"memory_temperature_c\":55,\"reasons\":[\"sw_power_cap\"],\"ecc_corrected\":21,"
+        "\"ecc_uncorrected\":22,\"remapped_rows_correctable\":23,\"remapped_rows_uncorrectable\":24,"
+        "\"remapping_pending\":true,\"remapping_failed\":false,\"pcie_generation\":4,\"pcie_width\":8,"
+        "\"nvlinks_active\":17,\"other_processes\":2,\"memory_used_bytes\":25,"
+        "\"utilization_percent\":99}");
+    say("remapping_failed=1");
+    const tenken::HealthSample failed = nvml->read(nvml->find(pci, why_not));
+    CHECK(*failed.remapping_failed && !*failed.remapping_pending);
+}
+
+TEST(a_description_has_every_field_of_nvml_and_no_two_are_exchanged) {
+    for (const bool on : {true, false}) {
+        say("power_limit_mw=31000 pcie_generation_max=4 pcie_width_max=8 persistence=" + std::to_string(on) +
+            " ecc=" + std::to_string(!on) + " ecc_later=" + std::to_string(on) +
+            " mig=" + std::to_string(on) + " mig_later=" + std::to_string(!on));
+        const auto nvml = fake();
+        std::string why_not;
+        tenken::DeviceDescription device;
+        nvml->describe(nvml->find(pci, why_not), device);
+        CHECK(*device.power_limit_w == 31 && *device.pcie_generation_max == 4 && *device.pcie_width_max == 8);
+        CHECK(*device.persistence_mode == on && *device.ecc_enabled == !on && *device.mig_enabled == on);
+        CHECK_EQUAL(*device.driver + " " + *device.vbios + " " + *device.serial, "580.1 96.00 1320");
+    }
 }
 
 TEST(what_a_gpu_does_not_tell_is_absent) {

@@ -118,6 +118,6 @@ def run(*arguments: str) -> int:
 
 
 def test_a_folder_without_results_is_refused_and_no_page_is_written(tmp_path: Path) -> None:
-    with pytest.raises(command.TenkenError, match="no result document with status ok"):
+    with pytest.raises(command.TenkenError, match="no valid result document with status ok"):
         run("--page", str(tmp_path / "page.html"), "--measured", str(tmp_path))
     assert not (tmp_path / "page.html").exists()

@@ -90,7 +90,7 @@ def test_a_file_that_is_no_document_and_an_empty_folder_are_refused(
     assert cli.main(["ratio", str(tmp_path / "x.json"), str(tmp_path)]) == 2
     assert "x.json: no result document" in capsys.readouterr().err
     assert cli.main(["ratio", str(tmp_path), str(tmp_path)]) == 2
-    assert "no result document with status ok" in capsys.readouterr().err
+    assert "no valid result document with status ok" in capsys.readouterr().err
 
 
 def test_lower_is_better_turns_the_ratio_round() -> None:

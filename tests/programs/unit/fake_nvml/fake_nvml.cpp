@@ -120,11 +120,12 @@ int nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* out) {
 int nvmlDeviceGetPersistenceMode(void*, int* out) {
     return number("persistence", out);
 }
+// NVML_CLOCK_SM is 1, NVML_CLOCK_MEM 2
 int nvmlDeviceGetClockInfo(void*, int type, unsigned* out) {
-    return number(type == 1 ? "sm_clock" : "memory_clock", out);
+    return number(type == 1 ? "sm_clock" : type == 2 ? "memory_clock" : "", out);
 }
 int nvmlDeviceGetMaxClockInfo(void*, int type, unsigned* out) {
-    return number(type == 1 ? "sm_clock_max" : "memory_clock_max", out);
+    return number(type == 1 ? "sm_clock_max" : type == 2 ? "memory_clock_max" : "", out);
 }
 int nvmlDeviceGetPowerUsage(void*, unsigned* out) {
     return number("power_mw", out);
@@ -132,28 +133,29 @@ int nvmlDeviceGetPowerUsage(void*, unsigned* out) {
 int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* out) {
     return number("energy_mj", out);
 }
-int nvmlDeviceGetTemperature(void*, int, unsigned* out) {
-    return number("temperature", out);
+int nvmlDeviceGetTemperature(void*, int sensor, unsigned* out) {
+    return number(sensor == 0 ? "temperature" : "", out);
 }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* out) {
     return number("reasons", out);
 }
 int nvmlDeviceGetEccMode(void*, unsigned* now, unsigned* later) {
-    *later = 1;
+    number("ecc_later", later);
     return number("ecc", now);
 }
-int nvmlDeviceGetTotalEccErrors(void*, int error, int, unsigned long long* out) {
-    return number(error == 0 ? "ecc_corrected" : "ecc_uncorrected", out);
+// 0 since the driver was loaded, 1 over the lifetime
+int nvmlDeviceGetTotalEccErrors(void*, int error, int counter, unsigned long long* out) {
+    return number(counter != 0 ? "" : error == 0 ? "ecc_corrected" : "ecc_uncorrected", out);
 }
 int nvmlDeviceGetRemappedRows(void*, unsigned* corrected, unsigned* uncorrected, unsigned* pending,
                               unsigned* failure) {
-    *uncorrected = 1;
-    *failure = 0;
-    *pending = 0;
+    number("remapped_uncorrectable", uncorrected);
+    number("remapping_pending", pending);
+    number("remapping_failed", failure);
     return number("remapped", corrected);
 }
 int nvmlDeviceGetMigMode(void*, unsigned* now, unsigned* later) {
-    *later = 0;
+    number("mig_later", later);
     return number("mig", now);
 }
 int nvmlDeviceGetCurrPcieLinkGeneration(void*, unsigned* out) {
@@ -175,9 +177,12 @@ int nvmlDeviceGetNvLinkState(void*, unsigned link, unsigned* out) {
     return success;
 }
 int nvmlDeviceGetMemoryInfo(void*, Memory* out) {
+    number("memory_total", &out->total);
+    number("memory_free", &out->free);
     return number("memory_used", &out->used);
 }
 int nvmlDeviceGetUtilizationRates(void*, Utilization* out) {
+    number("utilization_of_memory", &out->memory);
     return number("utilization", &out->gpu);
 }
 int nvmlDeviceGetFieldValues(void*, int count, Field* fields) {
