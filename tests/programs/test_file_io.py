@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import resource
@@ -104,6 +105,31 @@ def test_a_run_on_the_host_is_whole(go: Run, program: str) -> None:
     for key in ("file_system", "mount_options", "device", "file_system_free_bytes", "o_direct"):
         assert document["path"][key], key
     assert (ROOT / catalogue(program).section).is_file()
+
+
+#: Bytes that a run needs on its disk: two files and 1 MiB; a snapshot to keep and one per layout, each of 36 bytes per
+#: particle and 1 MiB; two states; all samples, with HDF5 twice.
+NEEDED = {
+    "storage_map": (("--max-bytes", "256Ki"), 2 * 262144 + 1048576),
+    "snapshot_io": (("--layouts", "asis"), 2 * (20020 * 36 + 1048576)),
+    "overlap": (("--bytes", "256Ki"), 2 * 262144),
+    "data_loading": (("--kinds", "8ki"), 2 * 2 * 3 * 8192),
+}
+
+
+@pytest.mark.parametrize("program", NEEDED)
+def test_a_disk_is_full_where_users_may_write_no_more(go: Run, program: str, build_dir: Path) -> None:
+    """A run may take 19 of 20 bytes that its user may write: neither those kept for root nor in another unit."""
+    arguments, needed = NEEDED[program]
+    blocks = math.ceil(needed / 950)
+    outcome = go(program, *arguments, env=bad_disk(build_dir, blocks=str(blocks)))
+    assert outcome.code == 0 and outcome.document is not None, outcome.stderr
+    path = outcome.document["path"]
+    assert [path[f"file_system_{name}_bytes"] for name in ("block", "total", "free")] == [
+        4096, 100_000 * blocks, 1000 * blocks,
+    ]  # fmt: skip
+    outcome = go(program, *arguments, env=bad_disk(build_dir, blocks=str(blocks - 1)))
+    assert outcome.code == 2 and "a folder with room for" in outcome.stderr
 
 
 def test_every_situation_has_its_ways_and_its_best(go: Run, tmp_path: Path) -> None:

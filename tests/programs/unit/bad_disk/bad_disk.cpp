@@ -2,10 +2,12 @@
 //   BAD_DISK_ROOM=N        after N bytes written there is no space
 //   BAD_DISK_ERROR=quota   ... and the error is that of a quota, not of a full device
 //   BAD_DISK_NO_DIRECT=1   O_DIRECT is refused, as file systems in memory did before Linux 6.6
+//   BAD_DISK_BLOCKS=N      N blocks of 1000 bytes may be written, of 10 N that are free and 100 N in all
 //   BAD_DISK_DELAY_US=N    each read and write is delayed: N microseconds on average, some much longer
 // Reads and writes are pread() and pwrite(), and write() if the file was opened with O_DIRECT.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -64,6 +66,18 @@ mode_t mode_of(int flags, va_list list) {
 }  // namespace
 
 extern "C" {
+
+int statvfs(const char* path, struct statvfs* found) {
+    const int result = next<int (*)(const char*, struct statvfs*)>("statvfs")(path, found);
+    const char* const blocks = std::getenv("BAD_DISK_BLOCKS");
+    if (blocks == nullptr || result != 0) return result;
+    found->f_bsize = 4096;
+    found->f_frsize = 1000;
+    found->f_bavail = std::strtoull(blocks, nullptr, 10);
+    found->f_bfree = 10 * found->f_bavail;
+    found->f_blocks = 100 * found->f_bavail;
+    return 0;
+}
 
 ssize_t pwrite(int descriptor, const void* memory, std::size_t bytes, off_t offset) {
     if (is_full(bytes)) return -1;
