@@ -223,6 +223,7 @@ def test_a_submit_limit_is_waited_for(tmp_path: Path, said: str, waits: bool) ->
         "Message send failure", "Socket timed out on send/recv operation", "Slurm backup controller in standby mode",
         "Unable to contact slurm controller (connect failure)", "Header lengths are longer than data received",
         'commlib error: got read error (closing "qmaster/qmaster/1")', "failed receiving gdi request",
+        "qsub: server busy", "Connection refused", "communication failure", "try again later",
     ],
 )  # fmt: skip
 def test_a_controller_that_ends_during_a_submission_is_asked_again(tmp_path: Path, said: str) -> None:
@@ -251,7 +252,10 @@ def test_a_controller_that_ends_during_a_submission_is_asked_again(tmp_path: Pat
         ("ReservationDeleted", Waiting.NEVER), ("JobHoldMaxRequeue", Waiting.MENDED),
         ("QOSMaxGRESPerNode", Waiting.NEVER), ("MaxMemPerLimit", Waiting.NEVER),
         ("AssociationTimeLimit", Waiting.NEVER), ("Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved", None),
-        ("BurstBufferResources", Waiting.RUNS),
+        ("BurstBufferResources", Waiting.RUNS), ("PartitionDown", Waiting.MENDED), ("JobHeldUser", Waiting.MENDED),
+        ("InvalidAccount", Waiting.MENDED), ("DependencyNeverSatisfied", Waiting.NEVER), ("Dependency", Waiting.RUNS),
+        ("BadConstraints", Waiting.NEVER), ("Priority", Waiting.RUNS), ("Resources", Waiting.RUNS),
+        ("BeginTime", Waiting.RUNS),
     ],
 )  # fmt: skip
 def test_reasons_of_slurm_that_go_away_and_that_do_not(text: str, kind: Waiting | None) -> None:
@@ -352,6 +356,7 @@ def test_a_clock_is_a_note_of_a_job_that_ended_well(tmp_path: Path) -> None:
         ("Not Running: Insufficient amount of resource: mem (R: 512000mb A: 0kb T: 515gb)", None),
         ("Not Running: Insufficient amount of resource: ngpus (R: 8 A: 4 T: 4)", Waiting.NEVER),
         ("Not Running: Insufficient amount of resource: ngpus (R: 4 A: 0 T: 4)", None),
+        ("Not Running: Not enough free nodes available", None),
     ],
 )
 def test_more_than_there_is_never_runs_on_pbs(comment: str, kind: Waiting | None) -> None:
@@ -487,7 +492,7 @@ def test_nodes_that_are_not_in_order_come_with_the_reason(table: str, says: str)
         ("mixed- planned idle", 3), ("allocated planned mixed- reserved", 4),
         ("idle~ idle# allocated^ maint", 4),
         ("idle* down* planned", 2), ("inval idle draining@", 1),
-        ("fail failing unknown* blocked", 0), ("idle! allocated$ completing", 3),
+        ("fail failing unknown* blocked drained", 0), ("idle! allocated$ completing", 3),
     ],
 )  # fmt: skip
 def test_how_many_nodes_work_by_the_states_of_sinfo(states: str, work: int) -> None:
