@@ -10,6 +10,7 @@ from typing import Any
 from tenken.model import catalogue, engine
 from tenken.model import result as results
 from tenken.model.numbers import quantile
+from tenken.model.subject import Subject
 from tests.support.judging import refused
 
 
@@ -24,11 +25,8 @@ def metric(
 ) -> dict[str, Any]:
     """A metric object whose statistics follow from its samples."""
     ordered = sorted(samples)
-    kind = next(iter(subject))
-    place = "host" if kind == "host" else f"gpu{subject['gpu']}" if kind == "gpu" else "pair"
-    if kind == "from":
-        place = f"gpu{subject['from']}-gpu{subject['to']}"
-    coordinates = "".join(f".{k}={v}" for k, v in sorted((at or {}).items()))
+    place = Subject.of(subject).id
+    coordinates = "".join(f".{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in sorted((at or {}).items()))
     found: dict[str, Any] = {
         "best": ordered[-1] if direction == "higher" else ordered[0],
         "median": quantile(ordered, 0.5),

@@ -190,13 +190,16 @@ def test_as_many_samples_as_the_metric_needs(count: int, expected: str) -> None:
         metric(m["name"], m["subject"], around(m["median"], count if m["name"] == "triad" else 100, apart(m)))
         for m in raw["metrics"]
     ]
-    assert of(raw).verdict == expected
+    found = of(raw)
+    assert found.verdict == expected
+    assert (f"has {count} samples; at least 100" in found.message()) is (expected == "INVALID")
 
 
 @pytest.mark.parametrize(("spread", "expected"), [(0.045, "PASS"), (0.056, "INVALID"), (0.15, "INVALID")])
 def test_a_spread_of_5_percent_is_the_most_of_a_gpu(spread: float, expected: str) -> None:
     """Median 4000 and best 4000 (1 + spread): they differ by spread / (1 + spread)."""
-    assert of(triad(4000, spread=spread)).verdict == expected
+    found = of(triad(4000, spread=spread))
+    assert found.verdict == expected and ("varies too much" in found.message()) is (expected == "INVALID")
 
 
 def test_the_spread_is_a_part_of_the_best() -> None:
@@ -244,6 +247,9 @@ def test_a_gpu_stays_behind_its_siblings_by_4_percent_or_three_times_its_scatter
     found = judged(fleet(factor, spread), SIBLINGS, Expectation(subjects=("gpu",), gpus=4))
     assert found.verdict == expected, found.message()
     assert {f.metric for f in found.findings} == (set() if expected == "PASS" else {"triad.gpu2"})
+    assert found.judged["triad.gpu2"].verdict == expected
+    says = "nid001 GPU 2: triad.gpu2 = 3800 GB/s is 5.0 % behind the other GPUs of the node (median 4000 GB/s); at most"
+    assert (factor, spread) != (0.95, 0.002) or says in found.message()
 
 
 def values_of_gpus(*values: float, direction: str = "higher") -> Any:
@@ -320,12 +326,19 @@ def test_where_the_program_knows_no_limit_the_data_sheet_has_one() -> None:
     assert judged(gpu_document(), expect=far).verdict == "FAIL"
 
 
-@pytest.mark.parametrize(("claimed", "expected"), [(("peer",), "FAIL"), (("managed",), "WAIVED"), ((), "WAIVED")])
-def test_a_waiver_of_what_the_machine_claims_fails(claimed: tuple[str, ...], expected: str) -> None:
+@pytest.mark.parametrize(("claimed", "reason", "expected", "says"), [
+    ("peer", "no peer access: cudaDeviceCanAccessPeer is 0", "FAIL", "claims 'peer'"),
+    ("managed", "no peer access: cudaDeviceCanAccessPeer is 0", "WAIVED", ""),
+    ("", "no peer access: cudaDeviceCanAccessPeer is 0", "WAIVED", ""),
+    ("", "did not feel like it", "FAIL", "is not a known reason; allowed: no peer access"),
+])  # fmt: skip
+def test_a_waiver_has_a_known_reason_that_the_machine_does_not_deny(
+    claimed: str, reason: str, expected: str, says: str
+) -> None:
     raw = gpu_document()
-    raw.update(status="waived", reason="no peer access: cudaDeviceCanAccessPeer is 0", metrics=[], limits={})
-    expect = Expectation(subjects=("gpu",), capabilities=frozenset(claimed))
-    assert judged(raw, expect=expect).verdict == expected
+    raw.update(status="waived", reason=reason, metrics=[], limits={})
+    found = judged(raw, expect=Expectation(subjects=("gpu",), capabilities=frozenset(claimed.split())))
+    assert found.verdict == expected and says in found.message()
 
 
 @pytest.mark.parametrize(("ran", "expected"), [(1, "FAIL"), (2, "PASS"), (3, "FAIL")])

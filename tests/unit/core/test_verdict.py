@@ -15,7 +15,7 @@ from tenken.model.judgement import FLOOR, Limit
 from tenken.model.result import validate
 from tenken.model.subject import Subject
 from tests.support.catalogue import make_metric, make_program
-from tests.support.documents import around, gpu_document, health_sample, host_document, metric, spoiled
+from tests.support.documents import around, gpu_document, host_document, metric, spoiled
 from tests.support.judging import Expectation, judge
 
 STREAM = make_program("stream")
@@ -62,10 +62,6 @@ def drop(name):
     return change
 
 
-def worst(**values):
-    return lambda d: d["health"]["devices"][0].update(worst=health_sample(**values))
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -98,25 +94,6 @@ def test_what_voids_a_run_fails_it(change, says):
     assert found.structural
     assert "nid001" in found.message()
     assert re.search(says, found.message()), found.message()
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (worst(reasons=["hw_thermal_slowdown"]), "GPU 0: throttled during the timed part: hw_thermal_slowdown"),
-        (worst(memory_clock_mhz=1593), "memory clock 1593 MHz"),
-        (worst(other_processes=2), "shared with 2 other processes"),
-        (lambda d: d["health"]["devices"][0].update(after=health_sample(ecc_corrected=3)), "3 corrected ECC errors"),
-        (lambda d: d["health"]["devices"][0].update(xids=[63]), "XID 63 during the run"),
-        (set_samples("triad", around(4395.0, count=20)), "has 20 samples; at least 100"),
-        (set_samples("triad", around(4395.0, spread=0.1)), "varies too much"),
-    ],
-)
-def test_conditions_that_void_a_measurement_are_invalid(change, says):
-    found = judged(spoiled(gpu_document(), change))
-    assert found.verdict == verdict.INVALID
-    assert says in found.message()
-    assert "nid001" in found.message()
 
 
 @pytest.mark.parametrize(("count", "said"), [(99, "has 99 samples; at least 100"), (100, "")])
@@ -225,15 +202,6 @@ def test_a_data_sheet_limit_stands_in_where_the_program_knows_none():
     assert judged(host_document(), no_sheet, expect).judged["daxpy.host"].verdict == verdict.RECORDED
 
 
-def test_a_waiver_needs_a_known_reason_and_no_claim():
-    raw = gpu_document(status="waived", reason="no peer access: cudaDeviceCanAccessPeer says 0")
-    raw.update(metrics=[], limits={})
-    claimed = judged(raw, expect=Expectation(subjects=("gpu",), capabilities=frozenset({"peer"})))
-    assert "claims 'peer'" in claimed.message()
-    raw["reason"] = "did not feel like it"
-    assert "is not a known reason; allowed: no peer access" in judged(raw).message()
-
-
 def test_optional_metrics_may_be_absent():
     program = make_program("stream")
     metrics = {**program.metrics, "triad": make_metric("triad", optional=True)}
@@ -284,24 +252,3 @@ def test_a_metric_that_must_come_anyway_has_no_conditions(declared):
            "plot": "bars", **declared}  # fmt: skip
     with pytest.raises(CatalogueError, match=r"x: required_if is .*allowed: a map of parameters to values"):
         read_metric("m", raw, "x")
-
-
-def test_a_gpu_behind_its_siblings_is_named():
-    program = make_program("stream", siblings=0.03)
-    expect = Expectation(subjects=("gpu",), gpus=4)
-    slow = spoiled(gpu_document(gpus=4), set_samples_of_gpu("triad", 2, around(4395.0 * 0.95)))
-    found = judged(slow, program, expect)
-    assert found.verdict == verdict.FAIL
-    (finding,) = found.findings
-    assert (finding.node, finding.subject) == ("nid001", Subject("gpu", 2))
-    assert "is 5.0 % behind the other GPUs of the node (median 4395 GB/s); at most 3.0 %" in finding.message
-    assert found.judged["triad.gpu2"].verdict == verdict.FAIL
-
-
-def set_samples_of_gpu(name, gpu, samples):
-    def change(document):
-        for i, one in enumerate(document["metrics"]):
-            if one["name"] == name and one["subject"] == {"gpu": gpu}:
-                document["metrics"][i] = metric(name, one["subject"], samples)
-
-    return change

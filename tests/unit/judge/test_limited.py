@@ -106,6 +106,11 @@ def test_full_power_passes_without_a_data_sheet_and_a_set_clock_where_the_floor_
         assert found(check, UNKNOWN, gpus(power_limit_w=900)).verdict == "PASS"
 
 
+def test_a_link_has_its_own_clock() -> None:
+    links = found("Transfer", gpus(power_limit_w=400)).judged
+    assert {one.verdict for name, one in links.items() if name.startswith("htod_pinned")} == {"PASS"}
+
+
 @pytest.mark.parametrize("check", ["Gemm", "StreamCuda"])
 @pytest.mark.parametrize("limit", [gpus(power_limit_w=400), LOCKED], ids=["400 W", "locked"])
 def test_one_gpu_of_two_that_is_limited_is_not_compared_with_the_other(check: str, limit: Change) -> None:

@@ -81,7 +81,9 @@ def test_a_peer_copy_reaches_0_98_of_the_plain_one(of_plain: float, expected: st
                 factor = of_plain * plain[str(one["subject"])]["value"] / one["value"]
                 scaled(raw, factor, "peer", pair=(one["subject"]["from"], one["subject"]["to"]))
 
-    assert judge(spoiled(captured("p2p-two-gpus"), change)).verdict == expected
+    found = judge(spoiled(captured("p2p-two-gpus"), change))
+    assert found.verdict == expected
+    assert ("of plain cudaMemcpyPeer in the same job" in found.message()) is (expected == "FAIL")
 
 
 @pytest.mark.parametrize(("of_staged", "expected"), [(1.21, 0), (1.19, 2), (0.5, 2)])
@@ -117,7 +119,9 @@ def test_a_pair_behind_the_others_of_its_class_is_named(factor: float, expected:
         scaled(raw, factor, "peer", "memcpy_peer", pair=(3, 2))
 
     found = judge(spoiled(four_gpus(), slow), gpus=4)
-    assert found.verdict == expected
+    assert found.verdict == expected == found.judged["peer.gpu2-gpu3"].verdict, "the heat map frames it"
+    assert found.judged["peer.gpu0-gpu1"].verdict == "PASS"
+    assert (" % behind the 12 pairs joined alike" in found.message()) is (expected == "FAIL")
     named = {f.metric for f in found.findings}
     assert named == (
         set()

@@ -9,26 +9,10 @@ from typing import Any
 
 from tenken.archive.records import safe_name
 from tenken.model.catalogue import Program
+from tests.support import documents
 from tests.support.catalogue import make_metric
 
 NAME = "20261121T030000Z-4f2a"
-
-
-def statistics(samples: list[float], direction: str) -> dict[str, float]:
-    ordered = sorted(samples)
-
-    def at(share: float) -> float:
-        place = share * (len(ordered) - 1)
-        low = int(place)
-        high = min(low + 1, len(ordered) - 1)
-        return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
-
-    return {
-        "best": ordered[-1] if direction == "higher" else ordered[0],
-        "median": at(0.5),
-        "p5": at(0.05),
-        "p95": at(0.95),
-    }
 
 
 def metric(
@@ -39,32 +23,8 @@ def metric(
     direction: str = "higher",
     at: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    who = (
-        "host"
-        if "host" in subject
-        else f"gpu{subject['gpu']}"
-        if "gpu" in subject
-        else f"ranks{subject['ranks']}"
-        if "ranks" in subject
-        else f"gpu{subject['from']}-gpu{subject['to']}"
-    )
-    tail = "".join(f".{k}={str(v).lower()}" for k, v in sorted((at or {}).items()))
-    samples = [round(s, 4) for s in samples]
-    figures = statistics(samples, direction)
-    entry = {
-        "id": f"{name}.{who}{tail}",
-        "name": name,
-        "subject": subject,
-        "unit": unit,
-        "direction": direction,
-        "statistic": "median",
-        "value": figures["median"],
-        **figures,
-        "count": len(samples),
-        "clock": "device",
-        "samples": samples,
-    }
-    return {**entry, "at": at} if at else entry
+    made = documents.metric(name, subject, [round(s, 4) for s in samples], unit, direction, at=at)
+    return {**made, "clock": "device"}
 
 
 def noisy(middle: float, count: int = 200, cv: float = 0.002, seed: int = 1) -> list[float]:
@@ -72,50 +32,13 @@ def noisy(middle: float, count: int = 200, cv: float = 0.002, seed: int = 1) -> 
     return [middle * (1 - abs(source.gauss(0, cv))) for _ in range(count)]
 
 
-def device(index: int) -> dict[str, Any]:
-    return {
-        "index": index,
-        "uuid": f"GPU-00000000-0000-0000-0000-00000000000{index % 10}",
-        "name": "NVIDIA H200",
-        "compute_capability": "9.0",
-        "memory_bytes": 150_754_820_096,
-        "driver": "580.95.05",
-        "cuda_driver": "13.0",
-        "cuda_runtime": "13.0",
-        "ecc_enabled": True,
-        "nvlinks_active": 18,
-    }
-
-
 def health(index: int, reasons: tuple[str, ...] = ("sw_power_cap",)) -> dict[str, Any]:
-    idle = {
-        "sm_clock_mhz": 345,
-        "memory_clock_mhz": 3201,
-        "power_w": 78.4,
-        "temperature_c": 29,
-        "reasons": ["gpu_idle"],
-        "ecc_corrected": 0,
-        "ecc_uncorrected": 0,
-        "pcie_generation": 1,
-        "pcie_width": 16,
-        "other_processes": 0,
-    }
-    worst = {
-        **idle,
-        "sm_clock_mhz": 1740,
-        "power_w": 695.2,
-        "temperature_c": 61,
-        "reasons": list(reasons),
-        "pcie_generation": 5,
-    }
-    return {
-        "index": index,
-        "before": idle,
-        "worst": worst,
-        "after": {**idle, "temperature_c": 44},
-        "samples": 37,
-        "xids": [],
-    }
+    idle = documents.health_sample(
+        sm_clock_mhz=345, power_w=78.4, temperature_c=29, reasons=["gpu_idle"], pcie_generation=1
+    )
+    worst = documents.health_sample(sm_clock_mhz=1740, power_w=695.2, temperature_c=61, reasons=list(reasons))
+    after = {**idle, "temperature_c": 44}
+    return {"index": index, "before": idle, "worst": worst, "after": after, "samples": 37, "xids": []}
 
 
 def document(
@@ -126,60 +49,20 @@ def document(
     **changes: Any,
 ) -> dict[str, Any]:
     limit = limit or {"unknown": "a virtual machine tells no memory clock"}
-    changes.setdefault("finished", changes.get("started", "2026-11-21T03:00:01Z").replace("01Z", "09Z"))
+    changes.setdefault("started", "2026-11-21T03:00:01Z")
+    changes.setdefault("finished", changes["started"].replace("01Z", "09Z"))
+    made = documents.gpu_document(program, gpus=gpus)
+    for device in made["devices"]:
+        device.update(uuid=f"GPU-00000000-0000-0000-0000-00000000000{device['index'] % 10}", driver="580.95.05")
+    made["host"].update(cpu="Xeon Platinum 8468", sockets=2, cores=96, logical_cpus=96, memory_bytes=540_000_000_000)
+    made["build"].update(flags="-O3 -fopenmp", cuda_compiler="nvcc 13.0.48", cuda_architectures="90")
     return {
-        "schema": "tenken-result/1",
-        "program": program,
+        **made,
         "version": "v0.1.0-12-gabc1234",
         "command": [f"./{program}", "--backend", "cuda" if gpus else "host", "--json", "result.json"],
-        "started": "2026-11-21T03:00:01Z",
-        "host": {
-            "name": "nid001",
-            "os": "Rocky Linux 9.4",
-            "kernel": "5.14.0",
-            "architecture": "x86_64",
-            "cpu": "Xeon Platinum 8468",
-            "sockets": 2,
-            "cores": 96,
-            "logical_cpus": 96,
-            "numa_nodes": 8,
-            "memory_bytes": 540_000_000_000,
-            "last_level_cache_bytes": 220_200_960,
-            "virtual_machine": None,
-        },
-        "build": {
-            "compiler": "GNU 13.2.0",
-            "flags": "-O3 -fopenmp",
-            "type": "Release",
-            "backends": ["host", "cuda"],
-            "cuda_compiler": "nvcc 13.0.48",
-            "cuda_architectures": "90",
-        },
-        "status": "ok",
-        "reason": "",
         "parameters": {"array_bytes": 4_294_967_296, "repetitions": 200},
-        "placement": {
-            "threads": 4,
-            "allowed_cpus": [0, 1, 2, 3],
-            "binding": "close",
-            "numa_nodes_of_memory": [0],
-            "ranks": 1,
-            "thread_cpus": [0, 1, 2, 3],
-        },
-        "devices": [device(i) for i in range(gpus)],
         "metrics": metrics,
         "limits": {m["id"]: limit for m in metrics},
-        "verification": {
-            "passed": True,
-            "checks": [
-                {
-                    "what": "every element against its analytic value",
-                    "error": 1.1e-16,
-                    "tolerance": 1e-13,
-                    "passed": True,
-                }
-            ],
-        },
         "path": {},
         "health": {
             "available": bool(gpus),
@@ -191,12 +74,9 @@ def document(
 
 
 def judgement(
-    entry: dict[str, Any],
-    limit: dict[str, Any],
-    reference: float | None = None,
-    tolerance: float = 0.03,
+    entry: dict[str, Any], limit: dict[str, Any], reference: float | None = None, tolerance: float = 0.03,
     verdict: str = "PASS",
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     known = limit.get("value")
     efficiency = None
     if known:
@@ -215,17 +95,10 @@ def judgement(
     elif known:
         bounds = [min(0.8 * known, entry["value"]), None] if verdict == "PASS" else [0.8 * known, None]
     return {
-        "verdict": verdict,
-        "value": entry["value"],
-        "unit": entry["unit"],
-        "direction": entry["direction"],
-        "statistic": "median",
-        "reference": said,
-        "limit": limit,
-        "efficiency": efficiency,
-        "bounds": bounds,
+        "verdict": verdict, "value": entry["value"], "unit": entry["unit"], "direction": entry["direction"],
+        "statistic": "median", "reference": said, "limit": limit, "efficiency": efficiency, "bounds": bounds,
         "basis": "reference" if said else "limit floor" if known else "unreferenced",
-    }
+    }  # fmt: skip
 
 
 def record(
@@ -245,43 +118,20 @@ def record(
     if judged is None:
         judged = {m["id"]: judgement(m, doc["limits"][m["id"]]) for m in doc["metrics"]} if doc else {}
     made = {
-        "record": "tenken-record/1",
-        "session": NAME,
-        "time": "2026-11-21T03:00:10Z",
-        "system": "h200",
-        "partition": "gpu",
-        "environ": "cuda",
-        "check": check,
-        "base_check": check.split(" ")[0],
-        "parameters": {},
-        "mode": "acceptance",
-        "nodes": list(nodes),
-        "scheduler": "local",
-        "job_state": None,
-        "exit_code": 3 if doc and doc["status"] == "waived" else 0,
-        "verdict": verdict,
-        "findings": findings or [],
-        "judged": judged,
-        "document": doc,
-        "document_error": None,
-        **changes,
-    }
+        "record": "tenken-record/1", "session": NAME, "time": "2026-11-21T03:00:10Z", "system": "h200",
+        "partition": "gpu", "environ": "cuda", "check": check, "base_check": check.split(" ")[0], "parameters": {},
+        "mode": "acceptance", "nodes": list(nodes), "scheduler": "local", "job_state": None,
+        "exit_code": 3 if doc and doc["status"] == "waived" else 0, "verdict": verdict, "findings": findings or [],
+        "judged": judged, "document": doc, "document_error": None, **changes,
+    }  # fmt: skip
     # each run is a separate job
     made.setdefault("job_id", f"{check}-{made['partition']}-{made['environ']}-{'-'.join(made['nodes'])}-{made['time']}")
     return made
 
 
 def finding(verdict: str, subject: str, message: str, metric_id: str | None = None) -> dict[str, Any]:
-    return {
-        "verdict": verdict,
-        "metric": metric_id,
-        "subject": subject,
-        "message": message,
-        "value": None,
-        "unit": None,
-        "bound": None,
-        "miss": None,
-    }
+    told = dict.fromkeys(("value", "unit", "bound", "miss"))
+    return {"verdict": verdict, "metric": metric_id, "subject": subject, "message": message, **told}
 
 
 def testcase(
@@ -294,42 +144,23 @@ def testcase(
 ) -> dict[str, Any]:
     """One test case as in ReFrame 4.10's run report, without the fields that a page never reads."""
     return {
-        "name": check.split(" %.")[0],
-        "display_name": check,
-        "unique_name": check.replace(" ", "_"),
-        "system": "h200",
-        "partition": "gpu",
-        "environ": "cuda",
-        "result": result,
-        "fail_phase": phase,
-        "fail_reason": reason,
-        "fixture": fixture,
-        "scheduler": "local",
-        "job_nodelist": ["nid001"],
-        "jobid": None,
-        "job_exitcode": 0,
-        "job_stderr": "rfm_job.err",
-        "build_stderr": None,
-        "stagedir": "stage/h200/gpu/cuda/x",
-        "dependencies_actual": [],
-        **changes,
-    }
+        "name": check.split(" %.")[0], "display_name": check, "unique_name": check.replace(" ", "_"), "system": "h200",
+        "partition": "gpu", "environ": "cuda", "result": result, "fail_phase": phase, "fail_reason": reason,
+        "fixture": fixture, "scheduler": "local", "job_nodelist": ["nid001"], "jobid": None, "job_exitcode": 0,
+        "job_stderr": "rfm_job.err", "build_stderr": None, "stagedir": "stage/h200/gpu/cuda/x",
+        "dependencies_actual": [], **changes,
+    }  # fmt: skip
 
 
 def run_report(testcases: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "session_info": {
-            "data_version": "4.2",
-            "hostname": "nid001",
-            "cmdline": "reframe -c checks -r",
-            "version": "4.10.4",
-            "time_start_unix": 1795230000.0,
-            "time_elapsed": 222.0,
-            "num_cases": len(testcases),
+            "data_version": "4.2", "hostname": "nid001", "cmdline": "reframe -c checks -r", "version": "4.10.4",
+            "time_start_unix": 1795230000.0, "time_elapsed": 222.0, "num_cases": len(testcases),
         },
         "runs": [{"num_cases": len(testcases), "run_index": 0, "testcases": testcases}],
         "restored_cases": [],
-    }
+    }  # fmt: skip
 
 
 PLAN = {"system": "h200", "applicable": [], "not_applicable": [], "load_errors": []}
@@ -416,23 +247,9 @@ def every_kind() -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, 
     doc = document("stream", metrics, 4, hbm)
     judged = {m["id"]: judgement(m, hbm, peaks[m["name"]], 0.02) for m in metrics}
     judged["triad.gpu2"]["verdict"] = "FAIL"
-    records.append(
-        record(
-            "stream %backend=cuda",
-            doc,
-            "FAIL",
-            judged,
-            [
-                finding(
-                    "FAIL",
-                    "nid001 GPU 2",
-                    "nid001 GPU 2: triad 4089 GB/s is below the lower bound 4313 GB/s of its reference "
-                    "4401 GB/s by 5.2 %",
-                    "triad.gpu2",
-                )
-            ],
-        )
-    )
+    says = "nid001 GPU 2: triad 4089 GB/s is below the lower bound 4313 GB/s of its reference 4401 GB/s by 5.2 %"
+    slow = finding("FAIL", "nid001 GPU 2", says, "triad.gpu2")
+    records.append(record("stream %backend=cuda", doc, "FAIL", judged, [slow]))
 
     metrics = [
         metric(n, {"host": 0}, noisy(280 * f, cv=0.01, seed=len(n)))
@@ -446,20 +263,8 @@ def every_kind() -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, 
     metrics.append(metric("host", {"host": 0}, host))
     throttled = document("memcopy", metrics, 2, hbm)
     throttled["health"]["devices"][1] = health(1, ("hw_thermal_slowdown", "sw_power_cap"))
-    records.append(
-        record(
-            "memcopy",
-            throttled,
-            "INVALID",
-            findings=[
-                finding(
-                    "INVALID",
-                    "nid001 GPU 1",
-                    "nid001 GPU 1: hardware thermal slowdown during the timed part; 1740 MHz SM clock at 61 °C",
-                )
-            ],
-        )
-    )
+    says = "nid001 GPU 1: hardware thermal slowdown during the timed part; 1740 MHz SM clock at 61 °C"
+    records.append(record("memcopy", throttled, "INVALID", findings=[finding("INVALID", "nid001 GPU 1", says)]))
 
     patterns = []
     for i in range(1, 9):
@@ -475,22 +280,12 @@ def every_kind() -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, 
     for name, rate, start in (("htod", 55.5, 2e-6), ("dtoh", 55.3, 2.2e-6), ("pageable", 11, 6e-6)):
         for power in range(10, 31):
             count = 2**power
-            sweep.append(
-                metric(
-                    name,
-                    {"gpu": 0},
-                    noisy(count / (start + count / rate / 1e9) / 1e9, 100, seed=power),
-                    at={"bytes": count},
-                )
-            )
+            samples = noisy(count / (start + count / rate / 1e9) / 1e9, 100, seed=power)
+            sweep.append(metric(name, {"gpu": 0}, samples, at={"bytes": count}))
     records.append(record("transfer", document("transfer", sweep, 1, pcie)))
 
     pairs = [
-        metric(
-            n,
-            {"from": a, "to": b},
-            noisy(v * (0.5 if (n, a, b) == ("peer", 1, 3) else 1), 100, seed=a * 4 + b),
-        )
+        metric(n, {"from": a, "to": b}, noisy(v * (1 - 0.5 * ((n, a, b) == ("peer", 1, 3))), 100, seed=a * 4 + b))
         for n, v in (("peer", 395.8), ("staged", 46.2))
         for a in range(4)
         for b in range(4)
@@ -500,23 +295,8 @@ def every_kind() -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, 
     judged = {m["id"]: judgement(m, nvlink) for m in pairs}
     judged["peer.gpu1-gpu3"]["verdict"] = "FAIL"
     doc["path"] = {"peer": "NVLink, 18 links", "staged": "pinned host memory, 4 MiB chunks"}
-    records.append(
-        record(
-            "p2p",
-            doc,
-            "FAIL",
-            judged,
-            [
-                finding(
-                    "FAIL",
-                    "nid001 GPU 1 → 3",
-                    "nid001 GPU 1 → 3: peer copy 197.8 GB/s, while the pairs of its link class reach "
-                    "395.5 GB/s (50 % less)",
-                    "peer.gpu1-gpu3",
-                )
-            ],
-        )
-    )
+    says = "nid001 GPU 1 → 3: peer copy 197.8 GB/s, while the pairs of its link class reach 395.5 GB/s (50 % less)"
+    records.append(record("p2p", doc, "FAIL", judged, [finding("FAIL", "nid001 GPU 1 → 3", says, "peer.gpu1-gpu3")]))
 
     phases = [
         metric(n, {"gpu": 0}, noisy(v * f, 20, seed=len(n)), "ms", "lower", {"kernel": k, "memory": m})
@@ -526,27 +306,10 @@ def every_kind() -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, 
     ]
     records.append(record("transpose %n=4096", document("transpose", phases, 1)))
 
-    waived = document(
-        "access_patterns",
-        [],
-        1,
-        status="waived",
-        reason="no pageable memory access: cudaDevAttrPageableMemoryAccess is 0",
-    )
-    records.append(
-        record(
-            "access_patterns %memory=sam",
-            waived,
-            "WAIVED",
-            findings=[
-                finding(
-                    "WAIVED",
-                    "nid001 GPU 0",
-                    "no pageable memory access: cudaDevAttrPageableMemoryAccess is 0",
-                )
-            ],
-        )
-    )
+    says = "no pageable memory access: cudaDevAttrPageableMemoryAccess is 0"
+    waived = document("access_patterns", [], 1, status="waived", reason=says)
+    skipped = [finding("WAIVED", "nid001 GPU 0", says)]
+    records.append(record("access_patterns %memory=sam", waived, "WAIVED", findings=skipped))
 
     results = {"PASS": "pass", "WAIVED": "skip"}
     cases = [
@@ -559,44 +322,19 @@ def every_kind() -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, 
         for r in records
     ]
     cases.insert(0, testcase("build ~h200:gpu+cuda", fixture=True, unique_name="build_cuda"))
+    nvhpc = {"environ": "nvhpc", "job_nodelist": []}
+    of_build = "build error: build job failed with exit code: 2"
+    of_submission = "spawned process error: command 'sbatch' failed with exit code 1: Invalid account"
+    needed = [["build_nvhpc", "h200:gpu", "nvhpc"]]
     cases += [
-        testcase(
-            "build ~h200:gpu+nvhpc",
-            "fail",
-            "build error: build job failed with exit code: 2",
-            "compile_wait",
-            True,
-            environ="nvhpc",
-            unique_name="build_nvhpc",
-            job_nodelist=[],
-        ),
-        testcase(
-            "stream %backend=openacc",
-            "fail_deps",
-            environ="nvhpc",
-            job_nodelist=[],
-            stagedir=None,
-            dependencies_actual=[["build_nvhpc", "h200:gpu", "nvhpc"]],
-        ),
-        testcase(
-            "hpl",
-            "fail",
-            "spawned process error: command 'sbatch' failed with exit code 1: Invalid account",
-            "run",
-            job_nodelist=[],
-        ),
+        testcase("build ~h200:gpu+nvhpc", "fail", of_build, "compile_wait", True, unique_name="build_nvhpc", **nvhpc),
+        testcase("stream %backend=openacc", "fail_deps", stagedir=None, dependencies_actual=needed, **nvhpc),
+        testcase("hpl", "fail", of_submission, "run", job_nodelist=[]),
     ]
-    plan = {
-        "system": "h200",
-        "applicable": [{"check": "stream"}, {"check": "himeno"}],
-        "not_applicable": [
-            {"check": "mpi_p2p", "lacks": ["mpi"], "text": "the partition gpu offers no MPI environment"},
-            {
-                "check": "snapshot_io_gds",
-                "lacks": ["gds"],
-                "text": "no partition of h200 has GPUDirect Storage",
-            },
-        ],
-        "load_errors": [],
-    }
+    lacking = [
+        {"check": "mpi_p2p", "lacks": ["mpi"], "text": "the partition gpu offers no MPI environment"},
+        {"check": "snapshot_io_gds", "lacks": ["gds"], "text": "no partition of h200 has GPUDirect Storage"},
+    ]
+    plan = {"system": "h200", "applicable": [{"check": "stream"}, {"check": "himeno"}], "not_applicable": lacking,
+            "load_errors": []}  # fmt: skip
     return records, cases, plan
