@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -11,6 +12,7 @@ from tenken.model.catalogue import program
 from tenken.model.engine import completed
 from tenken.model.record import Record
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
+from tenken.paths import ROOT
 from tools import sensitivity
 
 #: A run with all its GPUs scaled by this FAILs; with two GPUs also if only the second is scaled.
@@ -154,6 +156,23 @@ def test_a_tensor_core_at_half_speed_fails() -> None:
         for precision in {m.at["precision"] for m in (*record.result.metrics, *record.result.series) if m.at}:
             slow = sensitivity.slowed_at(record.result, 0.5, "precision", precision)
             assert sensitivity.judged(record, slow) == FAIL, precision
+
+
+#: Healthy machines of the present format of results; others' programs ran beside some.
+H100 = (ROOT / "tests" / "data").glob("h100-*.tar.xz")
+HEALTHY = (*sorted(one.name.split(".")[0] for one in H100), "h200-two-twelve")
+#: Why a run of a healthy machine may have to be measured again.
+DISTURBED = r"shared with \d+ other processes|varies too much"
+
+
+def test_no_kept_run_of_a_healthy_machine_fails() -> None:
+    found = sensitivity.runs(HEALTHY, hosts=True)
+    assert len(found) > 500
+    for record in found:
+        assert record.result is not None
+        given = sensitivity.judgement(record, record.result)
+        wrong = [one.message for one in given.findings if one.verdict in (FAIL, INVALID)]
+        assert not wrong or (given.verdict == INVALID and re.search(DISTURBED, " ".join(wrong))), (record.check, wrong)
 
 
 def test_no_floor_hangs_on_one_session() -> None:

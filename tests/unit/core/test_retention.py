@@ -118,6 +118,16 @@ def test_no_place_of_a_record_keeps_the_name_of_a_host(root, tmp_path, place):
     assert "vega" not in text
 
 
+def test_a_waiver_of_set_up_names_the_system_which_is_no_host(root, tmp_path):
+    """Its name may be part of any word: of localhost, if the system is `local`."""
+    path = next(p for p in archive.paths(root) if "-old-" in p.name)
+    raw = json.loads(path.read_text())
+    raw["findings"] = [{"kind": "state", "verdict": "WAIVED", "message": "no time left", "node": raw["system"]}]
+    raw["result"]["reason"] = f"by user@{raw['system']}host"
+    path.write_text(json.dumps(raw))
+    assert main("export", tmp_path / "x.tar.xz", "--sessions", "old", "--archive", root) == 0
+
+
 def test_a_name_that_redaction_does_not_see_stays_here(root, tmp_path):
     path = next(p for p in archive.paths(root) if "-old-" in p.name)
     path.write_text(path.read_text().replace("580.0", "580-gpu-x17-7"))
