@@ -269,6 +269,11 @@ def test_himeno_with_transfers(on_gpus: Callable[..., Timed]) -> None:
     (with_moves,) = spans(figure(document, "with_transfers"), 5 * 34 * 62 * 62 * 126)
     # fourteen arrays are read and one is written: less than the interval between two readings of the whole run
     assert whole < with_moves < clock.told[0][-1] - clock.told[0][0]
+    # ... each of them once: a copy that is slow takes 10 s more
+    for way, times in {"host>gpu0": 14, "gpu0>host": 1}.items():
+        slow, _ = on_gpus("himeno", *ONE, "--size", "S", "--init", "host", "--memory", "explicit", TENKEN_TEST_SLOW=way)
+        (longer,) = spans(figure(slow, "with_transfers"), 5 * 34 * 62 * 62 * 126)
+        assert round((longer - with_moves) / 1e10) == times, way
     behind = figure(document, "behind_explicit", memory="managed")
     close(behind["value"], total["value"] - figure(document, "total", memory="managed")["value"])
 
@@ -461,3 +466,13 @@ def test_copies_of_patterns(on_gpus: Callable[..., Timed]) -> None:
         close(figure(document, "before", pattern=number)["value"], before)
         close(figure(document, "plateau", pattern=number)["value"], plateau)
     close(figure(document, "relative", pattern=8)["value"], plateau / copied)
+
+
+def test_the_energy_of_burn_is_that_of_its_rounds(on_gpus: Callable[..., Timed]) -> None:
+    """A reading at the beginning of each of three visits and one at the end; copies before and after do not count."""
+    phases = ("--phases", "stencil,random,copies", "--memory-share", "0.05", "--seconds", "0", "--visit-seconds", "0.1")
+    document, _ = on_gpus("burn", *ONE, *phases, "--silent-seconds", "3600", TENKEN_TEST_JOULES="1")
+    readings = figure(document, "temperature")["samples"]
+    assert len(readings) == 4
+    close(figure(document, "energy")["value"], readings[-1] - readings[0])
+    assert figure(document, "energy")["unit"] == "kJ" and figure(document, "draw")["samples"] == [345.678] * 4

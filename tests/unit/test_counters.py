@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,6 +100,25 @@ def test_data_is_counted_in_words_of_four_bytes_and_less_what_flows_at_rest(tmp_
     assert busy.traffic["sent_bytes"] == 4 * 900
 
 
+@pytest.mark.parametrize("read", [counters.changes_of, counters.since])
+def test_readings_count_by_their_time_in_whatever_order_they_are_found(read: Any) -> None:
+    """Outputs of several jobs are read by the names of their files."""
+
+    def line(when: str, time: int, down: int, sent: int) -> str:
+        return (
+            f"TENKEN-PORT when={when} node=n port=p kind=infiniband gbit_s=400 time={time} e.link_downed={down} "
+            f"t.sent_bytes={sent}"
+        )
+
+    lines = [line("before", 100, 1, 5), line("after", 160, 2, 9), line("before", 200, 2, 9), line("after", 260, 7, 30)]
+    if read is counters.changes_of:
+        lines = lines[:2]
+    expected = read(lines)
+    assert len(expected) == 1 and expected[0].errors["link_downed"] == (1 if len(lines) == 2 else 6)
+    for order in permutations(lines):
+        assert read(order) == expected
+
+
 @pytest.mark.parametrize(
     ("before", "after", "faults", "unknown"),
     [
@@ -141,7 +161,6 @@ def test_errors_name_the_port(
 def test_ports_that_no_rank_could_read_are_said(tmp_path: Path) -> None:
     """The job script's own line, run without a python3."""
     from types import SimpleNamespace
-    from typing import Any
 
     from tenken.reframe import links
 

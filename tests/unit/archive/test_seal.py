@@ -197,6 +197,24 @@ def test_the_file_that_differs_is_missing_or_is_new_is_named(root, tamper, capsy
     )
 
 
+def test_every_end_that_a_manifest_loses_together_with_its_records_is_a_fault(root):
+    """The later session has the length of what it continues."""
+    manifest = archive.session_folder(root, ONE) / seal.MANIFEST
+    content, records = manifest.read_bytes(), {path: path.read_bytes() for path in archive.paths(root)}
+    ends = [at + 1 for at, byte in enumerate(content) if byte == ord("\n")]
+    assert ends[-1] == len(content) and len(ends) >= 3
+    for end in [0, *ends[:-1], len(content) - 1]:
+        manifest.write_bytes(content[:end])
+        for path in records:
+            if ONE in path.name and str(path.relative_to(root)) not in content[:end].decode():
+                path.unlink()
+        assert any(str(manifest.relative_to(root)) in fault for fault in faults(root)), end
+        for path, whole in records.items():
+            path.write_bytes(whole)
+    manifest.write_bytes(content)
+    assert faults(root) == []
+
+
 def test_the_first_file_is_named_first_and_no_more_than_twenty(tmp_path, capsys):
     for number in range(25):
         archive.write(record(ONE, check=f"C{number:02d}"), tmp_path).unlink()

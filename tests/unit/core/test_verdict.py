@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tenken.errors import CatalogueError
+from tenken.judge import conditions
 from tenken.model import verdicts as verdict
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.catalogue import read_metric
@@ -252,3 +254,20 @@ def test_a_metric_that_must_come_anyway_has_no_conditions(declared):
            "plot": "bars", **declared}  # fmt: skip
     with pytest.raises(CatalogueError, match=r"x: required_if is .*allowed: a map of parameters to values"):
         read_metric("m", raw, "x")
+
+
+def test_a_gpu_is_compared_with_others_of_its_model_alone():
+    """A model with fewer links, a GPU in MIG mode and one whose driver does not report its links lack none."""
+    devices = [
+        SimpleNamespace(index=index, name=name, nvlinks_active=links, mig_enabled=mig)
+        for index, (name, links, mig) in enumerate(
+            [("H200", 18, False), ("A30", 4, False), ("A30", 4, None), ("H200", 17, False), ("H200", 0, True),
+             ("H200", None, False), ("B200", 18, False), ("A30", 0, False)]
+        )
+    ]  # fmt: skip
+    for order in (devices, devices[::-1]):
+        run: Any = SimpleNamespace(devices=order, node="n1")
+        assert sorted(one.message for one in conditions._peers(run)) == [
+            "n1 GPU 3: 17 NVLinks are active, 18 of its peers: hardware",
+            "n1 GPU 7: 0 NVLinks are active, 4 of its peers: hardware",
+        ]

@@ -8,6 +8,7 @@ single replays and corrected errors, traffic of ports.
 
 from __future__ import annotations
 
+import copy
 import csv
 import random
 from collections.abc import Iterator, Mapping
@@ -63,20 +64,24 @@ def alarms(node: Node, count: int, seed: int, lost: Mapping[str, float] | None =
     gpus = [part for name, part in answers["gpus"].parts.items() if name != "driver"]
     before = [(dict(gpu["nvlink_errors"]), gpu["pcie_replay"], gpu["ecc_corrected"]) for gpu in gpus]
     port: dict[str, Any] = answers["host"].value["ports"]["mlx5_0/1"]["counters"]
+    rest, kept = random.Random(-seed), copy.deepcopy(node.last)
+    assert kept is not None
     for number in range(count):
-        for gpu, (links, replays, corrected) in zip(gpus, before, strict=True):
+        for gpu, was, (links, replays, corrected) in zip(gpus, kept["gpus"], before, strict=True):
             idle = chance.random() < 0.5
+            # the check before found it in any state too
+            was |= {name: gpu[name] for name in ("pstate", "pcie_generation", "clock_mhz")}
             crc = {f"crc_flit.{link}": links[f"crc_flit.{link}"] + int(4 * chance.random()) for link in range(0, 18, 6)}
             gpu |= {
                 "temperature_c": 24 + int(37 * chance.random()), "pstate": 8 if idle else 0,
-                "pcie_generation": 1 if idle else 5, "clock_mhz": 345 if idle else 1980,
+                "pcie_generation": rest.choice((1, 3, 5)) if idle else 5, "clock_mhz": 345 if idle else 1980,
                 "pcie_replay": replays + int(4 * chance.random()), "slowdowns": [],
                 "memory_used_bytes": int(64 * chance.random()) << 20,
                 "ecc_corrected": corrected + int(3 * chance.random()), "nvlink_errors": links | crc,
             }  # fmt: skip
         port["symbol_error"] = int(6 * chance.random())
         port["port_xmit_discards"] = 9 + int(500 * chance.random())
-        seen = Seen(node.expect, node.last, answers, node.last_time + 300, node.mine, node.waited, node.root_user)
+        seen = Seen(node.expect, kept, answers, node.last_time + 300, node.mine, node.waited, node.root_user)
         yield from ((number, one.line) for one in findings(seen) if one.severity in (BAD, UNSURE))
         measured = values(chance, of)
         measured |= {name: measured[name] * share for name, share in (lost or {}).items()}

@@ -253,6 +253,8 @@ HARMLESS: list[tuple[str, Plant]] = [
     ("few PCIe replays", of_gpu(replay=20)),
     ("recoveries of a link that saves power", field(169, 5000)),
     ("an idle link that trained down", of_gpu(generation=1, pstate=8)),
+    ("an idle link that trains further down", both(
+        of_gpu(generation=1, pstate=8), lambda n: n.last["gpus"][3].update(pstate=8, pcie_generation=3))),
     ("nonfatal XIDs of NVLink 5", log("NVRM: Xid (PCI:0000:13:00): 144, SAW_MVB Nonfatal XC0 i0 Link 0 (0x1 0x8)",
                                       "NVRM: Xid (PCI:0000:13:00): 149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 3")),
     ("numbers of cores that repeat on each die", lambda n: [

@@ -20,7 +20,7 @@ from tenken.history.detect import Detector, Event, Settings, detect
 from tenken.history.ingest import Ingested
 from tenken.history.nights import History, Series
 from tenken.history.record_parser import FINGERPRINT
-from tenken.report import compare, nightly, notices, sentences
+from tenken.report import compare, nightly, notices, sentences, trends
 from tools import synthetic
 
 
@@ -287,6 +287,19 @@ def test_a_change_on_what_moved_is_the_cause_with_every_field_that_changed() -> 
         ("driver", "580.1", "580.2", ("n0", "n1")), ("kernel", "6.1", "6.2", ("n0", "n1"))
     ]  # fmt: skip
     assert [c.field for c in found] == [f for f in FINGERPRINT if f in ("driver", "kernel")]
+
+
+def test_the_latest_changes_of_an_environment_are_shown_in_their_order() -> None:
+    """Between the nights on which it ran, whatever was in between; an unknown value is no change."""
+    h = history()
+    h.environments[3] = ("", *h.environments[2][1:])
+    h.fingerprints[0] = [0, 1, 2, -1, 1, 0, 0, 3, 0, 2]
+    every = [
+        (1, "driver 580.2"), (2, "kernel 6.2"), (4, "kernel 6.1"), (5, "driver 580.1"), (7, "kernel 6.2"),
+        (8, "kernel 6.1"), (9, "driver 580.2, kernel 6.2"),
+    ]  # fmt: skip
+    assert [trends.fingerprint_changes(h, 0, most) for most in (9, 4, 1)] == [every, every[-4:], every[-1:]]
+    assert trends.fingerprint_changes(h, 1) == []
 
 
 @pytest.mark.parametrize(("rows", "night"), [([0], 6), ([0, 1], 9), ([0, 2], 6)])

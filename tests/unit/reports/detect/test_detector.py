@@ -738,3 +738,34 @@ def test_a_clean_step_is_compared_with_the_level_since_the_step_before():
     assert [(step.entry, round(step.size, 2)) for step in clean_steps(row[None])] == [(40, 0.65)]
     stairs = np.concatenate([np.zeros(40), np.full(12, 0.5), np.full(12, 0.6)])
     assert [(step.entry, round(step.size, 2)) for step in clean_steps(stairs[None])] == [(40, 0.65), (52, 0.11)]
+
+
+def _arrays(of, name=""):
+    """All arrays of an object and of its parts, by name."""
+    for key, value in vars(of).items():
+        for index, part in enumerate(value if isinstance(value, tuple) else (value,)):
+            if isinstance(part, np.ndarray):
+                yield f"{name}{key}", part
+            elif type(part).__module__.startswith("tenken.history.detect") and not isinstance(part, Settings):
+                yield from _arrays(part, f"{name}{key}[{index}].")
+
+
+def test_a_night_without_a_run_leaves_all_that_is_known_of_a_series():
+    """Every array with a place for each series, whatever it is: those that did not run keep theirs."""
+    rng, series = np.random.default_rng(17), 37
+    values = 1000 * np.exp(rng.normal(0, 0.01, (series, 160)))
+    values[3, 80:] *= 0.8
+    values[5, 100:110] *= 0.9
+    values[7, 90:] *= 1.2
+    values[9, 120:] *= 1 + 0.1 * rng.normal(size=40)
+    values[rng.random(values.shape) < 0.3] = np.nan
+    judge = Detector(np.arange(series) < 20)
+    for night in values.T:
+        before = {name: one.copy() for name, one in _arrays(judge) if series in one.shape}
+        assert len(before) > 50
+        judge.advance(night)
+        for name, one in _arrays(judge):
+            if name in before and name != "_spiked":  # of this night alone
+                axis, absent = one.shape.index(series), np.flatnonzero(np.isnan(night))
+                np.testing.assert_array_equal(one.take(absent, axis), before[name].take(absent, axis), name)
+    assert len(judge._events) > 3
