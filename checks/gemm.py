@@ -5,7 +5,6 @@ from __future__ import annotations
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from tenken.reframe import budget
 from tenken.reframe.base import TenkenCheck
 
 #: Square problems of every precision that some GPU supports; the program omits and names those that this GPU lacks.
@@ -48,10 +47,6 @@ class GemmBase(TenkenCheck):
         """Whether another check measures the energy of the same products."""
         return False
 
-    def shortened(self) -> bool:
-        """Whether the run has less time than its mode usually has."""
-        return budget.scale(self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, one_by_one=False) < 1
-
     @run_after("setup")
     def choose_cases(self):
         """Once the partition is known: shapes, data and durations of the mode."""
@@ -63,8 +58,7 @@ class GemmBase(TenkenCheck):
             "data": "random" if quick or acceptance else "both",
             # the power limiter overshoots after a second, and needs 0.3 s to recover
             "sustained-seconds": 0.6 if quick else 1.2,
-            # a fifth of the time, which a shorter run than the usual one does not have
-            "energy-seconds": 0 if quick or (acceptance and (self.one_of_two() or self.shortened())) else 2.1,
+            "energy-seconds": 0 if quick or (acceptance and self.one_of_two()) else 2.1,
         }
         self.arguments = {**self.arguments, **wanted, "gpus": "all"}
         self.expected_parameters |= {"backend": "cuda", "cases": wanted["cases"], "data": wanted["data"]}

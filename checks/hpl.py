@@ -63,7 +63,7 @@ class Hpl(HplBase):
             self.waive(f"not supported by the device: N={n} does not fit into {room}; size=full uses what fits")
         wanted = {"backend": "cuda", "nb": str(nb), **({"n": str(n)} if fits else {})}
         # the library is compared, and energy is measured, only if memory and time permit
-        compare = fits and self.tenken_mode != "quick"
+        compare = fits and self.tenken_mode != "quick" and not self.shortened
         self.arguments = {**self.arguments, "energy-seconds": None if self.tenken_mode == "quick" else 2.5}
         self.arguments = {**self.arguments, **wanted, "gpus": "0", "compare-library": compare, "steps": True}
         self.expected_parameters |= wanted
@@ -92,11 +92,12 @@ class HplNode(HplBase):
         self.set_size(OF_NODE.get(self.num_tasks))
 
     def set_size(self, known: tuple[int, int] | None):
-        """The known best N for this number of GPUs if it fits; in mode acceptance, the N that fills the memory."""
+        """The known best N for this number of GPUs if it fits; in mode acceptance with all its time, the N that fills
+        the memory."""
         n, nb = known or (0, 2048)
         memory = self.num_tasks * self.machine.gpu_memory_gib
         room = 0.95 * memory - self.num_tasks * BESIDE_GIB
-        if self.tenken_mode == "acceptance" or known is None:
+        if (self.tenken_mode == "acceptance" and not self.shortened) or known is None:
             n = int(math.sqrt(max(min(FILLS * memory, room), 0) * 2**30 / 8)) // nb * nb
         wanted = {"backend": "cuda", "nb": str(nb), **({"n": str(n)} if 0 < n * n * 8 / 2**30 <= room else {})}
         self.arguments = {**self.arguments, **wanted, "steps": True, "energy-seconds": 2.5}

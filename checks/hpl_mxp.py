@@ -73,7 +73,7 @@ class HplMxp(MxpBase):
     @run_after("setup")
     def set_problem(self):
         """Once the partition is known: the size of the mode, on one GPU."""
-        n, nb = ONE_GPU[self.tenken_mode]
+        n, nb = ONE_GPU["nightly" if self.shortened else self.tenken_mode]
         self.ask_for(n, nb, 0.95 * self.machine.gpu_memory_gib, low=self.low)
         self.arguments = {**self.arguments, "gpus": "0"}
 

@@ -282,7 +282,7 @@ class Nccl(TenkenCheck):
             "gpus": "all",
             "min-bytes": part * -(-1024 // part),
             "max-bytes": part * (self.max_gib * 2**30 // part),
-            "factor": 4,
+            "factor": 16 if self.shortened else 4,
             "warmup-seconds": 0.3,
             **self.arguments,
         }

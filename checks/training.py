@@ -61,8 +61,8 @@ class TrainingBase(JudgedCheck):
         """Once the partition is known: model, length and steps of the mode."""
         seconds, steps, every = LENGTHS[self.tenken_mode]
         quick = self.tenken_mode == "quick"
-        # the exchange of tensor parallelism is not compiled
-        compiled = not quick and self.parallel != "tensor" and self.backend == "cuda"
+        # compiling takes as long as the steps of a shortened run; the exchange of tensor parallelism is not compiled
+        compiled = not (quick or self.shortened) and self.parallel != "tensor" and self.backend == "cuda"
         wanted = {
             "backend": self.backend, "model": self.model, "precision": self.products, "parallel": self.parallel,
             "processes": (self.gpus or 1) if self.uses_gpus else 1, "nodes": self.nodes_asked(),

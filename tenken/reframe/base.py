@@ -225,6 +225,12 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         return "gpu" in self.subjects and self.arguments.get("gpus") == "all" and not self.arguments.get("at-once")
 
     @property
+    def shortened(self) -> bool:
+        """Whether mode acceptance has less time than usual: problems are then those of shorter modes."""
+        by = budget.scale(self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, one_by_one=False)
+        return self.tenken_mode == "acceptance" and by < 1
+
+    @property
     def share_seconds(self) -> float | None:
         """The time it may take on this machine; None if nothing limits it."""
         return budget.seconds_of(

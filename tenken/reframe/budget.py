@@ -37,10 +37,14 @@ FILES = 0.25
 #: Arguments of programs that are sampling durations, or counts, and the minimum of each: that of mode quick.
 #: Repetitions are reduced to what the catalogue requires (`min_count`).
 SECONDS = {
-    "seconds": 0.2, "decide-seconds": 0.1, "target-seconds": 1.0, "sustained-seconds": 0.6, "energy-seconds": 2.1,
+    "seconds": 0.2, "decide-seconds": 0.1, "target-seconds": 1.0, "sustained-seconds": 0.6,
     # runs with a bit flipped, not seconds
-    "flips": 60,
+    "flips": 20,
 }  # fmt: skip
+
+#: Passes of energy, of which some repeat a whole solution: at least as long as sensors need, and left out with less
+#: than this share of the time.
+ENERGY, ENERGY_SECONDS, ENERGY_SHARE = "energy-seconds", 2.1, 0.5
 
 #: Warm-up of this suite's programs unless told otherwise, in seconds, and the minimum of each such argument: that of
 #: mode quick. More minutes do not lengthen it.
@@ -155,6 +159,10 @@ def fitted(arguments: Mapping[str, Any], by: float, fewest: int) -> dict[str, An
         if isinstance(value, (int, float)) and value > least:
             cut = max(least, value * by)
             found[name] = round(cut) if isinstance(value, int) and cut >= 1 else round(cut, 3)
+    energy = arguments.get(ENERGY)
+    if isinstance(energy, (int, float)) and energy > 0:
+        cut = max(energy * by, 0 if by < ENERGY_SHARE else ENERGY_SECONDS)
+        found[ENERGY] = round(cut, 3) if cut >= ENERGY_SECONDS else 0
     many = arguments.get("repetitions")
     if isinstance(many, int) and many > fewest:
         found["repetitions"] = max(fewest, round(many * by))
