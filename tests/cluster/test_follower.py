@@ -64,9 +64,7 @@ def test_a_job_is_complete_once_its_end_mark_is_there(world):
     assert (world.job.nodelist, world.job.exitcode, world.job.state) == (["n1", "n2"], 0, "COMPLETED")
 
 
-@pytest.mark.parametrize(
-    ("seen", "noted"),
-    [
+@pytest.mark.parametrize(("seen", "noted"), [
         ([slurm.seen("SUSPENDED", None, "n1", "")], True),
         ([slurm.seen("STOPPED", None, "n1", "")], True),
         ([slurm.seen("RUNNING", None, "n1", "")], False),
@@ -74,11 +72,10 @@ def test_a_job_is_complete_once_its_end_mark_is_there(world):
         ([gridengine.seen("S")], True),
         ([gridengine.seen("r")], False),
         ([RUNNING, nqsv.requests("1.n a u q 0 SUS -")["1.n"]], True),
-        # before it began it cannot be suspended
+    # before it began it cannot be suspended
         ([nqsv.requests("1.n a u q 0 SUS -")["1.n"]], False),
         ([nqsv.requests("1.n a u q 0 HLD -")["1.n"]], False),
-    ],
-)
+])  # fmt: skip
 def test_a_job_that_is_suspended_in_mid_run_is_noted(world, seen, noted):
     for one in [*seen, RUNNING]:
         world.hear(one)
@@ -250,39 +247,26 @@ def test_the_last_queue_counts():
 # -- words of schedulers --
 
 
-@pytest.mark.parametrize(
-    ("info", "expected"),
-    [
+@pytest.mark.parametrize(("info", "expected"), [
         ({"job_state": "R", "exec_host": "n1/0*4+n2/0*4"}, Seen("RUNNING", nodes=("n1", "n2"))),
         ({"job_state": "F"}, Seen("COMPLETED", ended=True)),
         ({"job_state": "F", "Exit_status": 3}, Seen("COMPLETED", ended=True, exit_code=3)),
-        (
-            {"job_state": "F", "Exit_status": "271"},
-            Seen("CANCELLED (deleted or killed, Exit_status 271)", True, killed=True, exit_code=271),
-        ),
-        (
-            {"job_state": "F", "Exit_status": 0, "substate": 91, "comment": "terminated by u"},
-            Seen("CANCELLED (deleted or killed, Exit_status 0: terminated by u)", True, killed=True, exit_code=0),
-        ),
-        (
-            {"job_state": "F", "Exit_status": -29},
-            Seen("TIMEOUT (by PBS, Exit_status -29)", True, killed=True, exit_code=-29),
-        ),
-        (
-            {"job_state": "F", "Exit_status": -28},
-            Seen("CANCELLED (by PBS, Exit_status -28)", True, killed=True, exit_code=-28),
-        ),
+    ({"job_state": "F", "Exit_status": "271"},
+        Seen("CANCELLED (deleted or killed, Exit_status 271)", True, killed=True, exit_code=271)),
+    ({"job_state": "F", "Exit_status": 0, "substate": 91, "comment": "terminated by u"},
+        Seen("CANCELLED (deleted or killed, Exit_status 0: terminated by u)", True, killed=True, exit_code=0)),
+    ({"job_state": "F", "Exit_status": -29},
+        Seen("TIMEOUT (by PBS, Exit_status -29)", True, killed=True, exit_code=-29)),
+    ({"job_state": "F", "Exit_status": -28},
+        Seen("CANCELLED (by PBS, Exit_status -28)", True, killed=True, exit_code=-28)),
         ({"job_state": "X"}, Seen("COMPLETED", ended=True)),
-        (
-            {"job_state": "Q", "comment": "Can Never Run: no"},
-            Seen("QUEUED", False, True, Waiting.NEVER, why="Can Never Run: no"),
-        ),
+    ({"job_state": "Q", "comment": "Can Never Run: no"},
+        Seen("QUEUED", False, True, Waiting.NEVER, why="Can Never Run: no")),
         ({"job_state": "M"}, Seen("MOVED", pending=True, why="state M")),
         ({"job_state": "U"}, Seen("SUSPENDED", suspended=True)),
         ({"job_state": "y"}, Seen("UNKNOWN (state 'y')")),
         ({}, Seen("UNKNOWN (state '')")),
-    ],
-)
+])  # fmt: skip
 def test_pbs_words(info, expected):
     assert pbs.seen(info) == expected
 
@@ -331,15 +315,11 @@ def told(world, text):
     world.output.write_text(text)
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
+@pytest.mark.parametrize("end", [
         Seen("CANCELLED", ended=True, killed=True, began=1015.0),
         Seen("FAILED", ended=True, exit_code=1, began=1015.0),
         Seen("CANCELLED", ended=True, killed=True, began=float("inf")),
-    ],
-    ids=lambda end: f"{end.state} {end.began}",
-)
+], ids=lambda end: f"{end.state} {end.began}")  # fmt: skip
 def test_a_job_that_ended_while_its_controller_was_away_is_whole_whatever_it_is_called(world, end):
     """Recorded: considered pending after the restart, refused by the node as a second copy, cancelled."""
     told(world, BEGUN.format(1001) + ENDED)
@@ -468,17 +448,14 @@ def test_a_job_that_was_lost_before_it_began_is_submitted_once_more_and_one_that
     assert len(anew) == (number == "7") and world.job.completed == (number == "9")
 
 
-@pytest.mark.parametrize(
-    ("end", "output", "known"),
-    [
-        # nothing shows that its number was another job's, so its node is at fault
+@pytest.mark.parametrize(("end", "output", "known"), [
+    # nothing shows that its number was another job's, so its node is at fault
         (REFUSED, "", None),
-        # it began
+    # it began
         (REFUSED, BEGUN.format(1001), "two of number 7"),
-        # its output is lost
+    # its output is lost
         (DONE, "", "two of number 7"),
-    ],
-)
+])  # fmt: skip
 def test_no_other_job_is_submitted_once_more(world, end, output, known):
     world.follower, anew = session(world, given_before=lambda job: known)
     told(world, output)
@@ -503,17 +480,14 @@ def test_a_number_that_cannot_be_written_is_known_to_its_session(world, tmp_path
     assert "7" in numbers and "8" not in numbers and "7" not in lost.Numbers(tmp_path / "lost")
 
 
-@pytest.mark.parametrize(
-    ("table", "facts", "known"),
-    [
-        # recorded: the lost job is called `allocation`, by a database that received only its start
+@pytest.mark.parametrize(("table", "facts", "known"), [
+    # recorded: the lost job is called `allocation`, by a database that received only its start
         ("7|2026-11-22T18:33:35\n7|2026-11-22T18:33:38\n", {}, "accounting has 2 jobs with its number 7"),
         ("7|2026-11-22T18:33:35\n", {}, None),
         ("7|2026-11-22T18:33:35\n71|2026-11-22T18:33:38\n", {}, None),
         ("7|2026-11-22T18:33:35\n7|2026-11-22T18:33:38\n", {"run_count": 2}, None),
         (CommandError("x", "accounting storage is disabled"), {}, None),
-    ],
-)
+])  # fmt: skip
 def test_slurm_s_accounting_shows_a_number_that_was_given_twice(world, table, facts, known, monkeypatch):
     monkeypatch.setattr(slurm, "run", lambda words, timeout: answered(table))
     world.job.scheduler_facts.update(facts)

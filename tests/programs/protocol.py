@@ -60,34 +60,23 @@ HOST = {
     # what is measured is how a repeated access becomes faster
     "access_patterns": Case("access_patterns", "--bytes 80k", but={COLD: {"host_by_cpu"}}),
     # the same, and three phases touch the same pages
-    "migration": Case(
-        "migration",
-        "--bytes 80k",
-        but={COLD: {"cpu_first", "cpu", "cpu_last"}, LOST: {"cpu_first", "cpu", "cpu_last"}},
-    ),
+    "migration": Case("migration", "--bytes 80k",
+        but={COLD: {"cpu_first", "cpu", "cpu_last"}, LOST: {"cpu_first", "cpu", "cpu_last"}}),
     "transpose": Case("transpose", "--sizes 64"),
     # as published, without a trial run; the classic timing has one, and verifies other iterations than it times
     "himeno": Case("himeno", "--size XS", but={COLD: {"iteration", "total"}}),
-    "himeno_classic": Case(
-        "himeno", "--size XS --timing classic --target-seconds 2", but={LOST: {"iteration", "total"}}
-    ),
+    "himeno_classic": Case("himeno", "--size XS --timing classic --target-seconds 2",
+        but={LOST: {"iteration", "total"}}),
     # what is done once is prepared once; the dot product is a yardstick
-    "spmv": Case(
-        "spmv",
-        f"--matrices poisson27:8 --variant-warmup-seconds {WARMUP_SECONDS}",
-        but={UNSEEN: {"prepare"}, COLD: {"prepare"}, LOST: {"dot"}},
-    ),
+    "spmv": Case("spmv", f"--matrices poisson27:8 --variant-warmup-seconds {WARMUP_SECONDS}",
+        but={UNSEEN: {"prepare"}, COLD: {"prepare"}, LOST: {"dot"}}),
     # its first second is the figure
-    "gemm": Case(
-        "gemm",
-        "--backend host --sustained-seconds 0.5 --energy-seconds 0 --cases fp64:64,int8:64",
-        but={COLD: {"gemm"}},
-    ),
+    "gemm": Case("gemm", "--backend host --sustained-seconds 0.5 --energy-seconds 0 --cases fp64:64,int8:64",
+        but={COLD: {"gemm"}}),
     # all of it is in the BLAS, which is not part of the program
     "hpl": Case("hpl", "--backend host --n 96 --nb 32", but={UNSEEN: {"dgemm", "hpl"}}),
-    "hpl_chosen": Case(
-        "hpl", "--backend host --n 600 --algorithm blocks", but={UNSEEN: {"dgemm"}}, tries="probed_tflops."
-    ),
+    "hpl_chosen": Case("hpl", "--backend host --n 600 --algorithm blocks", but={UNSEEN: {"dgemm"}},
+        tries="probed_tflops."),
     # the matrix and the solution belong to one factorization, which a smaller one precedes
     "hpl_mxp": Case(
         "hpl_mxp",
@@ -96,18 +85,11 @@ HOST = {
         fold=("HostEngine::factor_panel", "memcpy"),
     ),
     # the dot product is a yardstick
-    "hpcg": Case(
-        "hpcg",
-        "--nx 16 --target-seconds 1",
-        but={COLD: {"optimise", "setup"}, LOST: {"dot"}},
-        fold=("HostRunner::",),
-    ),
+    "hpcg": Case("hpcg", "--nx 16 --target-seconds 1", but={COLD: {"optimise", "setup"}, LOST: {"dot"}},
+        fold=("HostRunner::",)),
     # one part has no neighbour; one more pass is compared with the state before it
-    "stencil": Case(
-        "stencil",
-        "--nx 24 --ny 20 --nz 22 --steps 4 --bt 2 --phase-blocks 2",
-        but={UNSEEN: {"halo_net", "halo_node"}, LOST: {"alone", "cells", "compute", "total"}},
-    ),
+    "stencil": Case("stencil", "--nx 24 --ny 20 --nz 22 --steps 4 --bt 2 --phase-blocks 2",
+        but={UNSEEN: {"halo_net", "halo_node"}, LOST: {"alone", "cells", "compute", "total"}}),
     "stencil_forms": Case("stencil_forms", "--form openmp --nx 24 --ny 20 --nz 22 --steps 3", but={LOST: {"cells"}}),
     # for files one untimed round comes first, and its content is compared; tests/programs/test_file_io.py loses more
     "storage_map": Case(
@@ -121,28 +103,16 @@ HOST = {
         },
     ),
     "snapshot_io": Case("snapshot_io", SNAPSHOT, but={UNVERIFIED: {"read"}, LOST: {"read", "write"}}),
-    "snapshot_io_cold": Case(
-        "snapshot_io", SNAPSHOT + " --synced --cold", but={UNVERIFIED: {"read"}, LOST: {"read", "write"}}
-    ),
+    "snapshot_io_cold": Case("snapshot_io", SNAPSHOT + " --synced --cold",
+        but={UNVERIFIED: {"read"}, LOST: {"read", "write"}}),
     # each sample is summed as it is consumed
-    "data_loading": Case(
-        "data_loading",
-        LOADING,
-        but={UNVERIFIED: {"samples"}},
-    ),
-    "data_loading_cold": Case(
-        "data_loading",
-        LOADING + " --cold --epochs 1",
-        but={UNVERIFIED: {"samples"}},
-    ),
+    "data_loading": Case("data_loading", LOADING, but={UNVERIFIED: {"samples"}}),
+    "data_loading_cold": Case("data_loading", LOADING + " --cold --epochs 1", but={UNVERIFIED: {"samples"}}),
     # a loop without snapshots launches nothing; each way of writing was tried and compared before
-    "overlap": Case(
-        "overlap",
+    "overlap": Case("overlap",
         "--path . --bytes 256Ki --step-ms 1 --steps 4 --every 2 --modes none,serial,writer --synced",
-        but={UNSEEN: {"loop"}, COLD: {"loop"}, UNVERIFIED: {"loop"}, LOST: {"loop"}},
-        others=False,
-        writes={"none": 0, "serial": 2, "writer": 2},
-    ),
+        but={UNSEEN: {"loop"}, COLD: {"loop"}, UNVERIFIED: {"loop"}, LOST: {"loop"}}, others=False,
+        writes={"none": 0, "serial": 2, "writer": 2}),
     # load, not speed: every result is verified within the timed part, and that is skipped with it
     "burn": Case(
         "burn",
@@ -154,7 +124,7 @@ HOST = {
             LOST: {"copied", "rate", "updates"},
         },
     ),
-}
+}  # fmt: skip
 
 
 ONE = "--backend cuda --gpus 0"
@@ -169,9 +139,8 @@ GPU = {
         # the prefetch of managed pages is not a copy by the runtime
         but={COLD: {"htod_write_combined"}, UNSEEN: {"dtoh_prefetch", "htod_prefetch"}},
     ),
-    "access_patterns_gpu": Case(
-        "access_patterns", f"{ONE} --bytes 4Mi --placement explicit", but={COLD: {"host_by_cpu"}}
-    ),
+    "access_patterns_gpu": Case("access_patterns", f"{ONE} --bytes 4Mi --placement explicit",
+        but={COLD: {"host_by_cpu"}}),
     "migration_gpu": Case("migration", f"{ONE} --bytes 4Mi --placement managed_touch", but={COLD: {"cpu"}}),
     # the comparison is the last of the phases of one pass
     "transpose_gpu": Case(
@@ -184,14 +153,10 @@ GPU = {
     ),
     "himeno_gpu": Case("himeno", f"{ONE} --size XS", but={COLD: {"iteration", "total"}}),
     # what comes from all others is enqueued by the first of them
-    "p2p": Case(
-        "p2p",
-        "--gpus 0,1 --bytes 1Mi --sweep none",
-        but={COLD: {"driver_staged", "host_staged"}, ON_ANOTHER: {"all_to_one"}, BACKWARDS: {"both_ways"}},
-    ),
-    "nccl": Case(
-        "nccl", "--gpus 0,1 --min-bytes 1Mi --max-bytes 1Mi", but={COLD: {"all_gather", "sendrecv", "reduce_scatter"}}
-    ),
+    "p2p": Case("p2p", "--gpus 0,1 --bytes 1Mi --sweep none",
+        but={COLD: {"driver_staged", "host_staged"}, ON_ANOTHER: {"all_to_one"}, BACKWARDS: {"both_ways"}}),
+    "nccl": Case("nccl", "--gpus 0,1 --min-bytes 1Mi --max-bytes 1Mi",
+        but={COLD: {"all_gather", "sendrecv", "reduce_scatter"}}),
     # load, not speed; its products are cuBLAS's
     "burn_gpu": Case(
         "burn",
@@ -200,11 +165,8 @@ GPU = {
         but={COLD: {"copied", "memory", "updates"}},
     ),
     # what is done once is prepared once
-    "spmv_gpu": Case(
-        "spmv",
-        f"{ONE} --matrices poisson27:8 --variants csr_row,sell",
-        but={UNSEEN: {"prepare"}, COLD: {"prepare", "spmv"}},
-    ),
+    "spmv_gpu": Case("spmv", f"{ONE} --matrices poisson27:8 --variants csr_row,sell",
+        but={UNSEEN: {"prepare"}, COLD: {"prepare", "spmv"}}),
     # files to a GPU: the steps are those of the host; the page cache alone is read next to them
     "storage_map_gpu": Case(
         "storage_map",
@@ -222,22 +184,15 @@ GPU = {
         others=False,
         writes={"none": 0, "serial": 2, "writer": 2, "buffer": 2},
     ),
-    "stencil_gpu": Case(
-        "stencil",
+    "stencil_gpu": Case("stencil",
         "--backend cuda --gpus 0,1 --exchange host,p2p --nx 64 --ny 64 --nz 64 --bt 2 --steps 4 --phase-blocks 1",
-        but={UNSEEN: {"halo_net"}},
-        tries="tried.",
-    ),
-}
+        but={UNSEEN: {"halo_net"}}, tries="tried."),
+}  # fmt: skip
 #: Several ranks. Collectives take as long as the slowest rank; a pair is timed by its first rank.
 RANKED = {
-    "mpi_p2p": Case(
-        "mpi_p2p",
-        "--min-bytes 1Mi --max-bytes 1Mi --window 2 --max-collective-bytes 1Mi",
-        but={COLD: {"alltoall", "bandwidth", "bidirectional"}},
-        ranks=2,
-        of_first=frozenset({"latency", "bandwidth", "bidirectional"}),
-    ),
+    "mpi_p2p": Case("mpi_p2p", "--min-bytes 1Mi --max-bytes 1Mi --window 2 --max-collective-bytes 1Mi",
+        but={COLD: {"alltoall", "bandwidth", "bidirectional"}}, ranks=2,
+        of_first=frozenset({"latency", "bandwidth", "bidirectional"})),
     # what a load sends meanwhile is tested elsewhere
     "mpi_p2p_patterns": Case(
         "mpi_p2p",
@@ -247,33 +202,19 @@ RANKED = {
         of_first=frozenset({"incast"}),
     ),
     # phases are those of the first rank
-    "hpl_ranks": Case(
-        "hpl",
-        "--backend host --n 96 --nb 32 --grid 2x1",
-        but={UNSEEN: {"dgemm"}},
-        ranks=2,
-        of_first=frozenset({"phase"}),
-    ),
-    "hpl_mxp_ranks": Case(
-        "hpl_mxp", "--backend host --n 128 --nb 32", but={COLD: {"hpl_mxp"}}, ranks=2, of_first=frozenset({"phase"})
-    ),
-    "hpcg_ranks": Case(
-        "hpcg", "--nx 16 --target-seconds 1", but={COLD: {"optimise", "setup"}}, fold=("HostRunner::",), ranks=2
-    ),
-    "stencil_ranks": Case(
-        "stencil",
-        "--nx 24 --ny 20 --nz 22 --steps 4 --bt 2 --phase-blocks 2 --scaling weak --exchange mpi",
-        ranks=2,
-        of_first=frozenset({"alone"}),
-    ),
-    "overlap_ranks": Case(
-        "overlap",
+    "hpl_ranks": Case("hpl", "--backend host --n 96 --nb 32 --grid 2x1", but={UNSEEN: {"dgemm"}}, ranks=2,
+        of_first=frozenset({"phase"})),
+    "hpl_mxp_ranks": Case("hpl_mxp", "--backend host --n 128 --nb 32", but={COLD: {"hpl_mxp"}}, ranks=2,
+        of_first=frozenset({"phase"})),
+    "hpcg_ranks": Case("hpcg", "--nx 16 --target-seconds 1", but={COLD: {"optimise", "setup"}}, fold=("HostRunner::",),
+        ranks=2),
+    "stencil_ranks": Case("stencil",
+        "--nx 24 --ny 20 --nz 22 --steps 4 --bt 2 --phase-blocks 2 --scaling weak --exchange mpi", ranks=2,
+        of_first=frozenset({"alone"})),
+    "overlap_ranks": Case("overlap",
         "--path . --bytes 256Ki --step-ms 1 --steps 4 --every 2 --modes none,serial --threads 1 --synced",
-        but={UNSEEN: {"loop"}, COLD: {"loop"}},
-        others=False,
-        ranks=2,
-    ),
-}
+        but={UNSEEN: {"loop"}, COLD: {"loop"}}, others=False, ranks=2),
+}  # fmt: skip
 
 TWO = "--backend cuda --gpus 0,1"
 #: Programs with several GPUs, and the operations of gpu_double.c that are made slow in turn.

@@ -85,16 +85,13 @@ def test_the_number_of_threads_changes_no_bit(run: Callable[..., Outcome], colum
     assert len(errors) == 1
 
 
-@pytest.mark.parametrize(
-    ("how", "says"),
-    [
+@pytest.mark.parametrize(("how", "says"), [
         (("--break", "value"), "verification: symmetry.host: "),
         (("--break", "colour"), "verification: symmetry_multigrid.host: "),
         (("--break", "nan"), "verification: variance.host: error nan"),
         (("--inject-fault", "element"), "verification: residual.host: "),
         (("--inject-fault", "sample"), "metric dot.host"),
-    ],
-)
+])  # fmt: skip
 def test_what_is_broken_on_purpose_fails(run: Callable[..., Outcome], how: tuple[str, ...], says: str) -> None:
     outcome = run("hpcg", *QUICK, *how)
     assert outcome.code == 1 and outcome.document is not None
@@ -110,25 +107,17 @@ def test_an_invalid_run_is_invalid_in_the_report_too(run: Callable[..., Outcome]
     assert read.text(f"{xhpcg.SYMMETRY}::Result") == "FAILED"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+@pytest.mark.parametrize(("arguments", "message"), [
         (("--nx", "20"), "--nx '20' is invalid; allowed: a multiple of 8 from 16 on"),
         (("--nx", "24", "--ny", "12"), "--ny '12' is invalid; allowed: a multiple of 8 from 16 on"),
         (("--nx", "8"), "--nx '8' is invalid; allowed: 16 to 1024"),
-        (
-            ("--nx", "16", "--nz", "256"),
-            "--nx '16' is invalid; allowed: sides of at least an eighth of the longest one",
-        ),
-        (
-            ("--nx", "16", "--npx", "2", "--npy", "1", "--npz", "1"),
-            "--npx '2' is invalid; allowed: three numbers whose product",
-        ),
+    (("--nx", "16", "--nz", "256"), "--nx '16' is invalid; allowed: sides of at least an eighth of the longest one"),
+    (("--nx", "16", "--npx", "2", "--npy", "1", "--npz", "1"),
+        "--npx '2' is invalid; allowed: three numbers whose product"),
         (("--nx", "1024"), "--nx '1024' is invalid; allowed: a grid that fits: requested "),
         (("--backend", "cuda"), "--backend 'cuda' is invalid; allowed: host"),
         (("--columns", "some"), "--columns 'some' is invalid; allowed: runs, listed"),
-    ],
-)
+])  # fmt: skip
 def test_a_wrong_argument_is_named(run: Callable[..., Outcome], arguments: tuple[str, ...], message: str) -> None:
     outcome = run("hpcg", *arguments)
     assert (outcome.code, outcome.document) == (2, None)
@@ -166,18 +155,11 @@ def test_wrong_halo_values_fail_the_symmetry_test(ranks: Callable[..., Outcome])
     assert outcome.document["reason"].startswith("verification: symmetry.ranks2: ")
 
 
-@pytest.mark.parametrize(
-    ("count", "arguments", "says"),
-    [
+@pytest.mark.parametrize(("count", "arguments", "says"), [
         (2, ("--ranks", "4"), "requested 4 ranks, started 2"),
         (3, ("--npx", "2", "--npy", "1", "--npz", "1"), "--npx '2' is invalid; allowed: three numbers whose product"),
-        (
-            9,
-            ("--npx", "9", "--npy", "1", "--npz", "1"),
-            "allowed: a grid of ranks with sides of at least an eighth",
-        ),
-    ],
-)
+    (9, ("--npx", "9", "--npy", "1", "--npz", "1"), "allowed: a grid of ranks with sides of at least an eighth"),
+])  # fmt: skip
 def test_wrong_ranks_are_refused(ranks: Callable[..., Outcome], count: int, arguments: tuple[str, ...], says: str):
     outcome = ranks(count, *QUICK, *arguments)
     assert outcome.code in (1, 2) and says in outcome.stdout + outcome.stderr

@@ -20,21 +20,14 @@ pytestmark = pytest.mark.build
 Run = Callable[..., Outcome]
 #: A short run of each on the host, and what its document must contain.
 HOST: dict[str, tuple[list[str], list[str]]] = {
-    "transfer": (
-        ["--repetitions", "3", "--sweep-max-bytes", "64Ki"],
-        [f"host_sweep.host.bytes={1024 * 4**i}" for i in range(4)],
-    ),
+    "transfer": (["--repetitions", "3", "--sweep-max-bytes", "64Ki"],
+        [f"host_sweep.host.bytes={1024 * 4**i}" for i in range(4)]),
     "access_patterns": (["--repetitions", "5", "--bytes", "1M"], ["host_by_cpu.host.pattern=1"]),
     "migration": (["--repetitions", "5", "--bytes", "1M"], ["cpu_first.host", "cpu.host", "cpu_last.host"]),
-    "transpose": (
-        ["--repetitions", "3", "--sizes", "1,31,33,64x100"],
-        [f"host_bandwidth.host.kernel={k}.n={n}" for n in ("1", "31", "33", "64x100") for k in ("naive", "tile")],
-    ),
-    "himeno": (
-        ["--repetitions", "4", "--size", "XS"],
-        ["iteration.host.memory=host", "total.host.memory=host"],
-    ),
-}
+    "transpose": (["--repetitions", "3", "--sizes", "1,31,33,64x100"],
+        [f"host_bandwidth.host.kernel={k}.n={n}" for n in ("1", "31", "33", "64x100") for k in ("naive", "tile")]),
+    "himeno": (["--repetitions", "4", "--size", "XS"], ["iteration.host.memory=host", "total.host.memory=host"]),
+}  # fmt: skip
 SAM = ("--backend", "cuda", "--placement", "sam", "--bytes", "80k", "--warmup-seconds", "0")
 
 
@@ -68,37 +61,24 @@ def test_a_sample_that_is_not_finite_fails_the_run(run: Run, program: str) -> No
     assert "is not finite in sample 0" in outcome.document["reason"]
 
 
-@pytest.mark.parametrize(
-    ("program", "arguments", "message"),
-    [
-        (
-            "transpose",
-            ["--sizes", "0"],
-            "--sizes '0' is invalid; allowed: sides of squares or ROWSxCOLUMNS, each from 1 to",
-        ),
+@pytest.mark.parametrize(("program", "arguments", "message"), [
+    ("transpose", ["--sizes", "0"],
+        "--sizes '0' is invalid; allowed: sides of squares or ROWSxCOLUMNS, each from 1 to"),
         ("transpose", ["--sizes", "12x"], "--sizes '12x' is invalid; allowed: "),
         ("transpose", ["--sizes", ""], "--sizes '' is invalid; allowed: "),
         ("transpose", ["--kernels", "padded"], "--kernels 'padded' is invalid; allowed: distinct values of naive,tile"),
         ("transpose", ["--sizes", "262144"], "--sizes '262144' is invalid; allowed: at most "),
         ("himeno", ["--size", "XXXL"], "--size 'XXXL' is invalid; allowed: XS, S, M, L, XL, XXL"),
         ("himeno", ["--size", "XXL"], "--size 'XXL' is invalid; allowed: one whose arrays fit: requested "),
-        (
-            "access_patterns",
-            ["--patterns", "1,8"],
-            "--patterns '1,8' is invalid; allowed: all, or distinct values of 1 ",
-        ),
+    ("access_patterns", ["--patterns", "1,8"], "--patterns '1,8' is invalid; allowed: all, or distinct values of 1 "),
         ("access_patterns", ["--patterns", "1,1"], "--patterns '1,1' is invalid; allowed: "),
-        (
-            "access_patterns",
-            ["--placement", "explicit"],
-            "--placement 'explicit' is invalid; allowed: sam with --backend host",
-        ),
+    ("access_patterns", ["--placement", "explicit"],
+        "--placement 'explicit' is invalid; allowed: sam with --backend host"),
         ("access_patterns", ["--bytes", "7"], "--bytes '7' is invalid; allowed: "),
         ("migration", ["--bytes", "8T"], "--bytes '8T' is invalid; allowed: at most "),
         ("transfer", ["--kinds", "pinned"], "--kinds 'pinned' is invalid; allowed: all, or distinct values of sweep"),
         ("transfer", ["--bytes", "8T"], "--bytes '8T' is invalid; allowed: at most "),
-    ],
-)
+])  # fmt: skip
 def test_a_wrong_argument_is_one_line(run: Run, program: str, arguments: list[str], message: str) -> None:
     outcome = run(program, *arguments)
     assert (outcome.code, outcome.document) == (2, None)
@@ -153,15 +133,12 @@ def test_the_double_migrates_once(run: Run) -> None:
     assert [i for i in by_id if i.startswith("gpu_last")] == [f"gpu_last.gpu0.trial={i}" for i in (1, 2, 3)]
 
 
-@pytest.mark.parametrize(
-    ("program", "arguments", "metric"),
-    [
+@pytest.mark.parametrize(("program", "arguments", "metric"), [
         ("access_patterns", ["--bytes", "1M"], "host_by_cpu.host.pattern=1"),
         ("access_patterns_double", SAM, "remote_by_gpu.gpu0.pattern=6"),
         ("migration", ["--bytes", "1M"], "cpu_last.host"),
         ("migration_double", SAM, "gpu_first.gpu0"),
-    ],
-)
+])  # fmt: skip
 def test_a_series_of_trials_is_complete_or_refused(run: Run, program: str, arguments: list[str], metric: str) -> None:
     document = run(program, *arguments, "--repetitions", "3", "--warmup-seconds", "0", "--trials", "2").document
     assert document is not None and document["status"] == "ok", document and document["reason"]
@@ -184,26 +161,13 @@ def test_a_series_of_trials_is_complete_or_refused(run: Run, program: str, argum
     assert any("has the coordinates" in text and "trial" in text for text in incomplete(single))
 
 
-@pytest.mark.parametrize(
-    ("how", "program", "code", "reason"),
-    [
-        (
-            "tail",
-            "access_patterns",
-            1,
-            r"copied\.gpu0\.pattern=5.*element 9999, value 0\.79.*, expected 1\.79",
-        ),
-        (
-            "misplaced",
-            "access_patterns",
-            1,
-            r"the pages of the destination should lie on the device, but they are: host",
-        ),
+@pytest.mark.parametrize(("how", "program", "code", "reason"), [
+    ("tail", "access_patterns", 1, r"copied\.gpu0\.pattern=5.*element 9999, value 0\.79.*, expected 1\.79"),
+    ("misplaced", "access_patterns", 1, r"the pages of the destination should lie on the device, but they are: host"),
         ("no_sam", "access_patterns", 3, r"^no pageable memory access: cudaDevAttrPageableMemoryAccess is 0 \(gpu0"),
         ("misplaced", "migration", 1, r"trial=1: the pages of the destination should lie on the device"),
         ("no_sam", "migration", 3, r"^no pageable memory access: "),
-    ],
-)
+])  # fmt: skip
 def test_what_the_double_does_wrong_is_told(
     run: Run, monkeypatch: pytest.MonkeyPatch, how: str, program: str, code: int, reason: str
 ) -> None:

@@ -95,23 +95,16 @@ def test_a_flipped_bit_of_a_float_is_seen(run: Run) -> None:
     assert outcome.document["reason"].startswith("verification: ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("--matrices", "cube:3"),
-            "--matrices 'cube:3' is invalid; allowed: KIND:SIZE with a known kind: kind 'cube' is none",
-        ),
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("--matrices", "cube:3"),
+        "--matrices 'cube:3' is invalid; allowed: KIND:SIZE with a known kind: kind 'cube' is none"),
         (("--matrices", "poisson27:0"), "--matrices 'poisson27:0' is invalid; allowed: KIND:SIZE"),
         (("--matrices", "none"), "--matrices 'none' is invalid; allowed: a matrix where --files has none"),
-        (
-            ("--matrices", "tridiagonal:700000000"),
-            "--matrices 'tridiagonal:700000000' is invalid; allowed: what fits into memory",
-        ),
+    (("--matrices", "tridiagonal:700000000"),
+        "--matrices 'tridiagonal:700000000' is invalid; allowed: what fits into memory"),
         (("--variants", "magic"), "--variants 'magic' is invalid; allowed: all, or some of csr, sell"),
         (("--precision", "half"), "--precision 'half' is invalid; allowed: double, single"),
-    ],
-)
+])  # fmt: skip
 def test_a_wrong_argument_is_named(run: Run, arguments: tuple[str, ...], message: str) -> None:
     outcome = run("spmv", *arguments)
     assert (outcome.code, outcome.document) == (2, None)
@@ -145,25 +138,18 @@ def test_files_and_folders_are_read_compressed_or_not(run: Run, tmp_path: Path) 
     assert outcome.document["path"]["header.one"] == "coordinate real general"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+@pytest.mark.parametrize(("text", "message"), [
         (b"", "bad.mtx:1: the file is empty"),
         (b"hello\n", "bad.mtx:1: no header"),
         (f"{GENERAL}2 2 2\n1 1 1\n".encode(), "bad.mtx:3: the file ends after 1 of 2 entries"),
         (f"{GENERAL}2 2 2\n1 1 1\n1 1 1\n".encode(), "bad.mtx:4: entry 1 1 is listed twice"),
         (f"{GENERAL}2 2 1\n1 1 nan\n".encode(), "bad.mtx:3: the value is 'nan'"),
         (f"{GENERAL}2 2 0\n".encode(), "bad.mtx: no entries, nothing to multiply"),
-        (
-            gzip.compress(f"{GENERAL}2 2 1\n1 1 1\n".encode(), mtime=0)[:-9],
-            "bad.mtx: the compressed data is damaged or cut",
-        ),
+    (gzip.compress(f"{GENERAL}2 2 1\n1 1 1\n".encode(), mtime=0)[:-9],
+        "bad.mtx: the compressed data is damaged or cut"),
         (zipped(f"{GENERAL}{LONG}")[:-2000], "bad.mtx: the compressed data is damaged or cut"),
         (f"{GENERAL}2000000000 2000000000 2000000000\n1 1 1\n".encode(), "bad.mtx:2: needs 67.1 GiB of memory, free "),
-    ],
-    # the name of a test is in its environment, which is too small for a compressed file
-    ids=["empty", "header", "cut", "twice", "nan", "no entries", "cut gzip", "long cut gzip", "memory"],
-)
+], ids=["empty", "header", "cut", "twice", "nan", "no entries", "cut gzip", "long cut gzip", "memory"])  # fmt: skip
 def test_a_bad_file_fails_the_run_and_the_others_are_measured(
     run: Run, tmp_path: Path, text: bytes, message: str
 ) -> None:

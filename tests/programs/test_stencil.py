@@ -83,32 +83,18 @@ def test_one_flipped_bit_is_seen(run: Run) -> None:
     assert "error 0.000" in outcome.document["reason"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+@pytest.mark.parametrize(("arguments", "message"), [
         (("--points", "9"), "--points '9' is invalid; allowed: 7 or 27"),
-        (
-            ("--bt", "13", "--nz", "25", "--parts", "2"),
-            "--bt '13' is invalid; allowed: at most 12, the planes of the thinnest of 2",
-        ),
+    (("--bt", "13", "--nz", "25", "--parts", "2"),
+        "--bt '13' is invalid; allowed: at most 12, the planes of the thinnest of 2"),
         (("--bt", "0"), "--bt '0' is invalid; allowed: 1 to 64"),
-        (
-            ("--nz", "5", "--parts", "2", "--bt", "1"),
-            "--nz '5' is invalid; allowed: at least 3 planes per slab, 6 in all",
-        ),
+    (("--nz", "5", "--parts", "2", "--bt", "1"), "--nz '5' is invalid; allowed: at least 3 planes per slab, 6 in all"),
         (("--exchange", "p2p"), "--exchange 'p2p' is invalid; allowed: host, mpi or none with --backend host"),
-        (
-            ("--exchange", "pigeon"),
-            "--exchange 'pigeon' is invalid; allowed: distinct values of none,host,p2p,mpi,nccl",
-        ),
+    (("--exchange", "pigeon"), "--exchange 'pigeon' is invalid; allowed: distinct values of none,host,p2p,mpi,nccl"),
         (("--exchange", "host,none"), "--exchange 'host,none' is invalid; allowed: none by itself"),
-        (
-            ("--temporal-block", "2"),
-            "--temporal-block '2' is invalid; allowed: 0 to 1 with these points and this back end",
-        ),
+    (("--temporal-block", "2"), "--temporal-block '2' is invalid; allowed: 0 to 1 with these points and this back end"),
         (("--nx", "400000", "--ny", "400000"), "allowed: one whose slabs fit: requested "),
-    ],
-)
+])  # fmt: skip
 def test_wrong_arguments_are_one_line_and_exit_2(run: Run, arguments: tuple[str, ...], message: str) -> None:
     outcome = run("stencil", *SMALL, *arguments)
     assert outcome.code == 2 and outcome.document is None

@@ -28,25 +28,18 @@ class Part:
 
 NOTHING = "nothing"
 PARTS = {
-    "browser": Part(
-        "Debian's Chromium, poppler-utils and a font",
-        "pages in a browser: scripts, print, accessibility, time to load",
-        ("browser",),
-    ),
-    "containers": Part(
-        "Debian's podman, runc and conmon", "checks in a container that a real engine starts", ("engine",)
-    ),
+    "browser": Part("Debian's Chromium, poppler-utils and a font",
+        "pages in a browser: scripts, print, accessibility, time to load", ("browser",)),
+    "containers": Part("Debian's podman, runc and conmon", "checks in a container that a real engine starts",
+        ("engine",)),
     "cuda": Part(
         "NVIDIA's wheels of CUDA 12.4 and 13.0, Debian's nvcc of 12.4, KvikIO",
         "every CUDA source compiled by 12.4, and compiled or read by 13.0; what programs count, with a double for GPUs",
     ),
     "dali": Part("the wheels of NVIDIA DALI", "its reader of samples, on the host"),
     "disks": Part(NOTHING, "sessions and nights on a disk that is full, in a mount namespace", ("small_disks",)),
-    "foreign": Part(
-        "Debian's fio, stress-ng and hpcc; mpi4py's source",
-        "programs of others, run by their checks",
-        ("hpcc", "ports"),
-    ),
+    "foreign": Part("Debian's fio, stress-ng and hpcc; mpi4py's source", "programs of others, run by their checks",
+        ("hpcc", "ports")),
     "fuzz": Part(NOTHING, "10,000 malformed inputs of every parser; C++ readers under sanitizers"),
     "hdf5": Part("Debian's source of HDF5, compiled", "snapshots past the page cache", ("direct_hdf5",)),
     "kit": Part("the wheels of a kit", "the kit, installed without a network"),
@@ -55,27 +48,18 @@ PARTS = {
     "plain": Part(NOTHING, "the programs without OpenMP and optimization, and a new folder among them"),
     "processors": Part(NOTHING, "what is statistical, as other processors round it"),
     "published": Part(NOTHING, "every published figure is of a job that its machine selects"),
-    "release": Part(
-        "the tools of requirements-release.lock", "sdist, wheel and SBOM; the wheel in an empty environment"
-    ),
+    "release": Part("the tools of requirements-release.lock",
+        "sdist, wheel and SBOM; the wheel in an empty environment"),
     "run": Part("a separate virtual environment", "a clone and its `make run`, from nothing"),
     "schedulers": Part(NOTHING, "faults of PBS, NQSV and Grid Engine, by stand-ins"),
-    "sessions": Part(
-        NOTHING,
-        "ReFrame's own sessions: a first contact, job scripts of further systems, others' binaries by stand-ins",
-    ),
+    "sessions": Part(NOTHING,
+        "ReFrame's own sessions: a first contact, job scripts of further systems, others' binaries by stand-ins"),
     "site": Part(NOTHING, "the documentation, built as a site"),
-    "slurm": Part(
-        "Debian's Slurm, MariaDB, MUNGE and Open MPI",
-        "a real Slurm of four nodes, and its faults",
-        ("started",),
-    ),
-    "training": Part(
-        "the wheels of PyTorch, with those of CUDA",
-        "training steps on the host: fingerprints, and bits flipped in them",
-        ("pytorch",),
-    ),
-}
+    "slurm": Part("Debian's Slurm, MariaDB, MUNGE and Open MPI", "a real Slurm of four nodes, and its faults",
+        ("started",)),
+    "training": Part("the wheels of PyTorch, with those of CUDA",
+        "training steps on the host: fingerprints, and bits flipped in them", ("pytorch",)),
+}  # fmt: skip
 
 
 def of(marks: Iterable[str], fixtures: Iterable[str]) -> set[str]:

@@ -50,30 +50,19 @@ RECORD = [
 #: Events, and what has reached the disk on return: F is an fsync of a file or a folder, W a line, L a lock.
 WRITERS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
     # the manifest begins with a heading
-    "a record": (
-        lambda root: records.write(record("20261120T010203", check="C"), root),
-        RECORD,
-    ),
-    "a file beside the archive": (
-        lambda root: records.write_file(root / "state.json", "{}"),
-        ["F temporary", "rename", "F folder"],
-    ),
-    "a report to sign": (
-        lambda root: bundle.write(root / "report.tar", [bundle.Member("report.html", b"x")]),
-        ["F temporary", "rename", "F folder"],
-    ),
-    "the journal of a campaign": (
-        journal,
-        ["F folder", "L journal", "W journal", "F journal", "W journal", "F journal"],
-    ),
+    "a record": (lambda root: records.write(record("20261120T010203", check="C"), root), RECORD),
+    "a file beside the archive": (lambda root: records.write_file(root / "state.json", "{}"),
+        ["F temporary", "rename", "F folder"]),
+    "a report to sign": (lambda root: bundle.write(root / "report.tar", [bundle.Member("report.html", b"x")]),
+        ["F temporary", "rename", "F folder"]),
+    "the journal of a campaign": (journal,
+        ["F folder", "L journal", "W journal", "F journal", "W journal", "F journal"]),
     "a record that was not named": (finish, [*RECORD, "L manifest", "rename", "F folder"]),
-    "the log of a node's checks": (
-        checks_of_a_node,
-        ["L n1", "W n1", "F n1", "L n1", "rename", "F folder", "L n1", "W n1", "F n1"],
-    ),
+    "the log of a node's checks": (checks_of_a_node,
+        ["L n1", "W n1", "F n1", "L n1", "rename", "F folder", "L n1", "W n1", "F n1"]),
     # a power cut may lose the last one, but leaves no half
     "the state of a node": (lambda root: state.write(root / "state.json", {}), ["F temporary", "rename"]),
-}
+}  # fmt: skip
 
 
 def kind(descriptor: int) -> str:

@@ -234,10 +234,8 @@ HEALTH = [
 
 #: Results that are wrong, or not verified.
 VERIFIED = [
-    *[
-        Fault(of, f"{words} is not verified", "verif", unverified(words))
-        for of, words in (("stream_two", "gpu1"), ("spmv_two", "gpu1"), ("hpl", "repetition 2"), ("osu", "osu_bw"))
-    ],
+    *[Fault(of, f"{words} is not verified", "verif", unverified(words)) for of,
+        words in (("stream_two", "gpu1"), ("spmv_two", "gpu1"), ("hpl", "repetition 2"), ("osu", "osu_bw"))],
     *[
         Fault(of, "verified nothing", "verif", put("verification.checks", []))
         for of in ("daxpy", "hpcg", "nccl", "mpi_p2p_host", "xhpl", "osu")
@@ -246,15 +244,12 @@ VERIFIED = [
         Fault(of, "the last verification is missing", "verification", lambda raw: raw["verification"]["checks"].pop())
         for of in ("access_patterns", "gemm", "himeno", "hpl_mxp", "snapshot_host", "transfer", "transpose", "xhpcg")
     ],
-    *table(
-        "hpl",
-        ("a wrong result", "tolerance|verification", check(1, error=1e6, passed=False)),
+    *table("hpl", ("a wrong result", "tolerance|verification", check(1, error=1e6, passed=False)),
         ("not a number", "failed", check(1, error=None)),
         ("an error within a tolerance of its own", "tolerance", check(-1, error=1e7, tolerance=1e9)),
         ("of another problem", "N 64|verif", check(1, what="N 64, NB 32, 1x1, repetition 2: ||Ax-b||")),
-        ("marked as failed", "failed", put("verification.passed", False)),
-    ),
-]
+        ("marked as failed", "failed", put("verification.passed", False))),
+]  # fmt: skip
 
 #: Results of another time, node, GPU, build or program.
 IDENTITY = [

@@ -79,65 +79,32 @@ def test_peaks_of_a_document_are_limits_as_those_of_a_sheet_are(load: Load) -> N
 
 
 BAD = {
-    "neither": (
-        text(known=""),
-        "gpus: {",
-        ["missing key 'model'", "give 'sheet', or 'model', 'memory_gib' and 'compute_capability'"],
-    ),
+    "neither": (text(known=""), "gpus: {",
+        ["missing key 'model'", "give 'sheet', or 'model', 'memory_gib' and 'compute_capability'"]),
     "no memory": (text(KNOWN.replace("memory_gib: 141, ", "")), "gpus: {", ["missing key 'memory_gib'"]),
-    "no capability": (
-        text(KNOWN.replace(', compute_capability: "9.0"', "")),
-        "gpus: {",
-        ["missing key 'compute_capability'"],
-    ),
-    "capability as number": (
-        text(KNOWN.replace('"9.0"', "9.0")),
-        "gpus: {",
-        ["'compute_capability' must be text, not 9.0"],
-    ),
+    "no capability": (text(KNOWN.replace(', compute_capability: "9.0"', "")), "gpus: {",
+        ["missing key 'compute_capability'"]),
+    "capability as number": (text(KNOWN.replace('"9.0"', "9.0")), "gpus: {",
+        ["'compute_capability' must be text, not 9.0"]),
     "capability as sm": (text(KNOWN.replace('"9.0"', "sm_90")), "gpus: {", ["'sm_90'", "a capability in quotes"]),
     "no memory at all": (text(KNOWN.replace("141", "0")), "gpus: {", ["more than 0"]),
-    "peak without source": (
-        text(peaks="memory_gbs: 4800"),
-        "gpus: {",
-        ["missing key 'source'", "the document that states 'memory_gbs'"],
-    ),
-    "beside a sheet": (
-        GOOD.replace("count: 4,", "count: 4, memory_gbs: 9000,"),
-        "gpus: {",
-        ["'memory_gbs' in partition 'gpu' with 'sheet: H100-SXM-80GB'", "only one of the two"],
-    ),
-    "pair_links alone": (
-        text(more="count: 4, pair_links: 18"),
-        "gpus: {",
-        ["'pair_links' of partition 'gpu' requires 'gpu_links'"],
-    ),
-    "more links than it has": (
-        text(peaks=PEAKS, more="count: 4, pair_links: 19"),
-        "gpus: {",
-        ["is 19; a NVIDIA Z9 SXM has 18 links"],
-    ),
-    "chip to chip on x86": (
-        text(peaks="host_link: {kind: NVLink-C2C, count: 1, gbs: 450}, source: x"),
-        "architecture: x86_64",
-        ["NVIDIA Z9 SXM it is aarch64"],
-    ),
-    "link of no kind": (
-        text(peaks="host_link: {kind: USB, count: 1, gbs: 1}, source: x"),
-        "gpus: {",
-        ["'USB'", "PCIe"],
-    ),
-    "PCIe without width": (
-        text(peaks="host_link: {kind: PCIe, generation: 5}, source: x"),
-        "gpus: {",
-        ["missing key 'width'"],
-    ),
-    "a sheet that is not there": (
-        text().replace("sheet: null", "sheet: Z9-SXM"),
-        "gpus: {",
-        ["unknown data sheet 'Z9-SXM'", "a GPU without one is described by"],
-    ),
-}
+    "peak without source": (text(peaks="memory_gbs: 4800"), "gpus: {",
+        ["missing key 'source'", "the document that states 'memory_gbs'"]),
+    "beside a sheet": (GOOD.replace("count: 4,", "count: 4, memory_gbs: 9000,"), "gpus: {",
+        ["'memory_gbs' in partition 'gpu' with 'sheet: H100-SXM-80GB'", "only one of the two"]),
+    "pair_links alone": (text(more="count: 4, pair_links: 18"), "gpus: {",
+        ["'pair_links' of partition 'gpu' requires 'gpu_links'"]),
+    "more links than it has": (text(peaks=PEAKS, more="count: 4, pair_links: 19"), "gpus: {",
+        ["is 19; a NVIDIA Z9 SXM has 18 links"]),
+    "chip to chip on x86": (text(peaks="host_link: {kind: NVLink-C2C, count: 1, gbs: 450}, source: x"),
+        "architecture: x86_64", ["NVIDIA Z9 SXM it is aarch64"]),
+    "link of no kind": (text(peaks="host_link: {kind: USB, count: 1, gbs: 1}, source: x"), "gpus: {",
+        ["'USB'", "PCIe"]),
+    "PCIe without width": (text(peaks="host_link: {kind: PCIe, generation: 5}, source: x"), "gpus: {",
+        ["missing key 'width'"]),
+    "a sheet that is not there": (text().replace("sheet: null", "sheet: Z9-SXM"), "gpus: {",
+        ["unknown data sheet 'Z9-SXM'", "a GPU without one is described by"]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -175,14 +142,11 @@ def test_a_run_is_held_against_what_the_device_tells_and_says_so(load: Load) -> 
     assert on_system(document(), "h200", ("gpu",), machine=low, gpus=1).verdict == "FAIL"
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
+@pytest.mark.parametrize(("change", "words"), [
         ({"name": "NVIDIA Z8"}, "GPU 0 has name 'NVIDIA Z8'; the system file has NVIDIA Z9 SXM"),
         ({"compute_capability": "10.0"}, "GPU 0 has compute_capability 10.0; NVIDIA Z9 SXM has 9.0"),
         ({"memory_bytes": 80 * 2**30}, "GPU 0 has memory_bytes 85899345920; NVIDIA Z9 SXM has 151397597184"),
-    ],
-)
+])  # fmt: skip
 def test_another_card_than_the_one_described_fails(load: Load, change: dict[str, Any], words: str) -> None:
     judged = on_system(document(**change), "h200", ("gpu",), machine=machine(load), gpus=1)
     assert judged.verdict == "FAIL" and any(words in finding.message for finding in judged.findings), judged.findings

@@ -204,4 +204,9 @@ def test_a_record_stores_what_the_engine_forms_of_its_result() -> None:
             assert math.isclose(one.value, stored.value, rel_tol=1e-9, abs_tol=1e-12), one.id
             kinds.add((one.derived, bool(stored.samples)))
         assert formed.verification.passed
-    assert kinds == {(False, True), (True, False)}
+        for one in record.judgement.judged.values() if record.judgement else ():
+            if one.limit.value and one.value and one.efficiency is not None:
+                share = one.value / one.limit.value
+                assert math.isclose(one.efficiency, share if one.direction == "higher" else 1 / share, rel_tol=1e-6)
+                kinds.add(one.direction)
+    assert kinds == {"higher"} | {(False, True), (True, False)}
