@@ -563,9 +563,9 @@ def _files(seen: Seen) -> Iterator[Finding]:
 #: Number of first good checks whose median is the reference; a reference that follows a slow decline would show
 #: nothing.
 KEPT, ENOUGH = 20, 5
-#: Minimum tolerance by the first part of a name. 60 processes on one H200 scatter by at most 0.07 % (the host more,
-#: depending on the machine); the rest is for variation from day to day and for temperature.
-TOLERANCE = {"stream.triad.gpu": 0.03, "transfer": 0.05, "p2p": 0.05, "gemm": 0.08, "stream.triad.host": 0.15}
+#: Minimum tolerance by the first part of a name. 100 processes on one H100 scatter by 0.6 %; the rest is for variation
+#: from day to day and for temperature. Hosts of virtual machines share their memory: 1 of 12 checks was 26 % low.
+TOLERANCE = {"stream.triad.gpu": 0.03, "transfer": 0.05, "p2p": 0.05, "gemm": 0.08, "stream.triad.host": 0.30}
 #: GPUs of a node measured at once agree within 1-2 %; one this far below the median of at least four is slow.
 SIBLINGS = 0.05
 

@@ -545,11 +545,11 @@ def test_a_user_cannot_hold_the_lock_of_the_state(tmp_path: Path) -> None:
 
 
 def test_a_loss_beyond_the_noise_is_one() -> None:
-    history = replay.history(random.Random(46))
+    history = replay.history(random.Random(46), replay.noise(0))
     good = {name: median(values) for name, values in history.items()}
     assert dict(low(good, {}, history)) == {}
     lost = {"stream.triad.gpu3": 0.96, "transfer.htod_pinned.gpu0": 0.94, "p2p.peer.gpu4-gpu0": 0.94,
-            "gemm.gemm.gpu2": 0.91, "stream.triad.host": 0.75}  # fmt: skip
+            "gemm.gemm.gpu2": 0.91, "stream.triad.host": 0.65}  # fmt: skip
     found = dict(low(good | {name: good[name] * share for name, share in lost.items()}, {}, history))
     assert set(found) == set(lost)
     assert all(len(f"tenken: {'gpu 4-gpu 0' if 'p2p' in n else 'gpu 3'}: x {r}") <= LINE for n, r in found.items())

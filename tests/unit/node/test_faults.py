@@ -355,7 +355,9 @@ def test_fields_that_a_gpu_does_not_have_are_unknown_and_no_fault(node: Node) ->
 @pytest.mark.slow
 def test_no_healthy_check_is_an_alarm(node: Node) -> None:
     """Complete checks of eight GPUs, with readings and measured values that scatter as on real ones."""
-    assert list(replay.alarms(node, 10_000, seed=46)) == []
+    for seed in range(45, 51):  # each of three hosts twice
+        assert list(replay.alarms(node, 1_700, seed)) == []
+        node.heal()
 
 
 def test_the_replay_finds_what_is_no_noise(node: Node) -> None:
