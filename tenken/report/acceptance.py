@@ -8,7 +8,7 @@ machine, however often it was repeated. No decision is based on a text.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import ceil
@@ -220,6 +220,7 @@ def accept(
     measured: dict[tuple[int, Part], Measured] = {}
     seen: dict[str, str] = {}
     parts: dict[Part, None] = {}
+    elsewhere: dict[str, dict[str, None]] = {c.id: {} for c in contract.clauses}
     for file, record in sorted(records, key=lambda pair: (pair[1].time, pair[0])):
         found.records += 1
         if record.system != contract.system:
@@ -247,6 +248,8 @@ def accept(
             continue
         seen[digest or file] = file
         _take(found, groups, measured, parts, file, record, catalogue)
+        for clause in contract.clauses:
+            elsewhere[clause.id] |= dict.fromkeys(_at_other_points(clause, record))
     for case in lost:
         why = "; ".join(f.message for f in case.findings) or "left no record"
         # a session that somebody ended says nothing about the machine: its runs are repeated, like INVALID ones
@@ -255,7 +258,7 @@ def accept(
     for clause in contract.clauses:
         for requirement in groups[clause.id].values():
             decide_requirement(requirement, contract.confidence)
-        found.requirements += list(groups[clause.id].values()) or [Requirement(clause)]
+        found.requirements += list(groups[clause.id].values()) or [_untested(clause, list(elsewhere[clause.id]))]
     _scope(found, list(parts))
     _hold_stable(found)
     _state(found)
@@ -389,6 +392,26 @@ def _is_of(clause: Clause, metric: MetricValue) -> bool:
         and metric.kind == clause.subject
         and all(metric.at.get(k) == v for k, v in clause.at.items())
     )
+
+
+def _at_other_points(clause: Clause, record: Record) -> Iterator[str]:
+    """Where a run measured the metric of a clause, if not at the clause's coordinates."""
+    result = record.result
+    if result is None or result.program != clause.program:
+        return
+    if clause.check not in (None, record.check, record.base_check):
+        return
+    for metric in result.metrics:
+        if (metric.name, metric.kind) == (clause.metric, clause.subject) and not _is_of(clause, metric):
+            yield ", ".join(f"{key}={metric.at[key]}" for key in clause.at if key in metric.at)
+
+
+def _untested(clause: Clause, others: Sequence[str]) -> Requirement:
+    if not others:
+        return Requirement(clause)
+    asked = ", ".join(f"{key}={value}" for key, value in clause.at.items())
+    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    return Requirement(clause, why=f"the clause is at {asked}; these sessions measured at {others[0]}{more}")
 
 
 def _outside(record: Record, clauses: Sequence[Clause]) -> str:

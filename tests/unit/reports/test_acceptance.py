@@ -109,6 +109,7 @@ def test_what_a_run_measured_of_itself_is_no_peak(tmp_path):
         ("target: 4361, share: 0.51, rule: value", "REJECTED", "met on 1 of 2 devices"),
         ("target: 4400, severity: minor", "INCONCLUSIVE", "no essential clause"),
         ("target: 4000, check: StreamHost", "INCONCLUSIVE", "NOT TESTED"),
+        ("target: 4000, check: StreamHost", "INCONCLUSIVE", "not measured in any run"),
     ],
 )
 def test_each_rule_has_its_statement(tmp_path, change, statement, why):
@@ -137,6 +138,22 @@ def test_lower_is_better_is_held_the_other_way_round(tmp_path):
     found = answer(tmp_path / "b", records, text.replace("4000", "7.9"))
     assert found.statement == "REJECTED"
     assert found.requirements[0].margin == pytest.approx(-(8.4 - 7.9) / 7.9)
+
+
+def test_a_clause_at_another_point_than_the_runs_says_which(tmp_path):
+    """As drafted from a run of mode quick, whose problem is smaller than that of mode acceptance."""
+
+    def run(number, n):
+        metric = builder.metric("hpl", {"gpu": 0}, [50.0 + number], "TFLOP/s", at={"grid": "1x1", "n": n, "nb": 256})
+        doc = builder.document("hpl", [metric], 1, started=f"2026-11-21T{number:02d}:00:01Z")
+        return builder.record("Hpl", doc, session="S1", time=f"2026-11-21T{number:02d}:00:10Z")
+
+    text = CONTRACT.replace("stream.triad", "hpl.hpl").replace("GB/s", "TFLOP/s, at: {grid: 1x1, n: 4096, nb: 256}")
+    records = [run(number, 8192 << number // 4) for number in range(5)]
+    (one,) = answer(tmp_path, records, text.replace("4000", "4")).requirements
+    assert one.result == "NOT TESTED"
+    said = "the clause is at grid=1x1, n=4096, nb=256; these sessions measured at grid=1x1, n=8192, nb=256"
+    assert one.why == f"{said} and 1 more"
 
 
 def test_only_runs_over_as_many_nodes_as_agreed_count(tmp_path):
