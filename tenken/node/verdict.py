@@ -246,8 +246,8 @@ _MODES = (("ecc", "ecc", "ECC"), ("mig", "mig", "MIG"), ("persistence", "persist
 def _settings(
     gpu: Mapping[str, Any], was: Mapping[str, Any] | None, wanted: Mapping[str, Any]
 ) -> Iterator[tuple[str, str]]:
-    """A difference from the expectation is bad. A difference from the last state alone is a change that somebody made,
-    and unsure."""
+    """A setting that differs from the expectation is bad; one that differs only from the last state is unsure: somebody
+    may have changed it on purpose."""
     names = wanted.get("names")
     if names and gpu["name"] and not any(re.fullmatch(name, gpu["name"]) for name in names):
         yield BAD, f"is {gpu['name']}, expected {names[0]}"

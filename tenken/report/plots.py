@@ -349,7 +349,8 @@ def _tenths(count: int) -> str:
 def _joined(body: str) -> str:
     """Merges grid lines and spines of one style into one path, and ticks likewise; matplotlib draws them one by one.
 
-    They are drawn where the first was, since nothing drawn in between can cover those of other axes.
+    A path takes the place of the first of its lines: lines of other axes do not overlap it, so the order between
+    them does not matter.
     """
     of_line = r'style="([^"]*stroke: var\(--line\)[^"]*)"'
     paths: dict[str, list[str]] = {}

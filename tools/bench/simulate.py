@@ -37,7 +37,7 @@ class Family:
     name: str
     title: str
     noise: Noise
-    #: relative standard error of each value from within its own night, (series, nights), where the nights state one
+    #: relative standard error of each value, (series, nights), from the samples of its night; None: not stated
     errors: Callable[[int, int], np.ndarray] | None = None
 
 

@@ -22,7 +22,7 @@ Solver::Solver(const Plan& plan, const std::vector<int>& owners, Parts& parts, E
 void Solver::join(const std::vector<int>& owners) {
     const std::vector<std::string> nodes = ranks_.nodes();
     const long bt = plan_.bt;
-    // A halo that is one plane short lacks the outermost one.
+    // The fault `halo-short`: the outermost plane of the halo is not exchanged.
     const long missing = plan_.fault == "halo-short" ? 1 : 0;
     for (std::size_t place = 0; place < parts_.size(); ++place) {
         const int number = parts_[place]->number();
