@@ -37,6 +37,8 @@ AMOUNTS = {
     "GB/s": (1e9, "bytes"), "GFLOP/s": (1e9, "operations"), "TFLOP/s": (1e12, "operations"), "Gcell/s": (1e9, "cells"),
     "messages/s": (1.0, "messages"), "samples/s": (1.0, "samples"),
 }  # fmt: skip
+#: Values that are no times and depend on the machine: on rounding, on free memory, on threads.
+OF_THE_MACHINE = ("residual", "factor_error", "refinements", "memory_share", "waits")
 SPANS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 #: Nanoseconds from one reading to the next, plus up to a tenth.
 STEP = 100_000_000
@@ -229,8 +231,8 @@ class Trace:
         return tokens + [f"no span: {name}" for name in sorted(self.loose)]
 
     def counted(self) -> list[str]:
-        """What the samples of each series count, as rate times span; of times, how many are in a span. Equal lines of
-        several subjects stand once."""
+        """What the samples of each series count, as rate times span; of times, how many are in a span; what is no time,
+        as it is. Equal lines of several subjects stand once."""
         parts = {id(found[0].series): found[0] for found in self.parts}
         samples = {
             (m["name"], *sorted(m["subject"].items()), *sorted(m.get("at", {}).items())): (m["unit"], m["samples"])
@@ -240,6 +242,10 @@ class Trace:
         for series in self.document["series"]:
             at = sorted(series.get("at", {}).items())
             unit, values = samples.get((series["metric"], *sorted(series["subject"].items()), *at), ("", ()))
+            where = "".join(f" {key}={value}" for key, value in at)
+            if values and "seconds" not in series and series["metric"] not in OF_THE_MACHINE:
+                told = " ".join(dict.fromkeys(f"{value:.9g}" for value in values))
+                lines[f"counted: {series['metric']}{where}: {told}{'' if unit == '1' else ' ' + unit}"] = None
             both = [(value, one) for value, one in zip(values, series.get("seconds", ()), strict=False) if one > 0]
             said = []
             if not both:
@@ -255,7 +261,6 @@ class Trace:
             if (part := parts.get(id(series))) and part.times > 1:
                 said.append(f"{part.times} in a span")
             if said:
-                where = "".join(f" {key}={value}" for key, value in at)
                 lines[f"counted: {series['metric']}{where}: {', '.join(said)}"] = None
         return list(lines)
 
