@@ -332,6 +332,8 @@ def _run(
 def lines(case: Case, trace: Trace) -> list[str]:
     """The protocol as it is stored, for each rank."""
     if case.ranks == 1:
-        return trace.lines(fold=case.fold, others=case.others) + trace.counted()
+        return trace.lines(fold=case.fold, others=case.others) + trace.sums() + trace.counted()
     ranks = [trace.lines(rank, case.fold, case.others) for rank in range(case.ranks)]
-    return [line for rank, some in enumerate(ranks) for line in [f"rank {rank}:", *some]] + trace.counted()
+    return [
+        line for rank, some in enumerate(ranks) for line in [f"rank {rank}:", *some]
+    ] + trace.counted()  # sums vary with the waits of ranks

@@ -230,6 +230,16 @@ class Trace:
             tokens = [" ".join(row) + (f" x{times}" if times > 1 else "") for row, times in _repeated(tokens, longest)]
         return tokens + [f"no span: {name}" for name in sorted(self.loose)]
 
+    def sums(self) -> list[str]:
+        """What is no span of the clock is a sum of spans: about how many steps of the clock it is."""
+        lines = {}
+        for series in self.document["series"]:
+            if series["metric"] in self.loose and series.get("seconds") and series.get("clock") != "device":
+                where = "".join(f" {key}={value}" for key, value in sorted(series.get("at", {}).items()))
+                steps = dict.fromkeys(round(one * 1e9 / (1.05 * STEP)) for one in series["seconds"])
+                lines[f"sum: {series['metric']}{where}: {' '.join(map(str, steps))} steps"] = None
+        return list(lines)
+
     def counted(self) -> list[str]:
         """What the samples of each series count, as rate times span; of times, how many are in a span; what is no time,
         as it is. Equal lines of several subjects stand once."""

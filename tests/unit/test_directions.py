@@ -145,11 +145,12 @@ def lost(direction: str) -> list[bool]:
     return [any(event.worse for event in events if event.series == n) for n in range(len(values))]
 
 
-def row_of(direction: str) -> tuple[str, str]:
+def row_of(direction: str) -> tuple[str, str, bool]:
     figure = pages.Figure("c", "l", UNIT[direction], direction == HIGHER)
     figure.values = [(value, str(n), "") for n, value in enumerate(of(direction))]
     row = figure.row()
-    return row["worst"][1], row["best"][1]
+    spread = (max(of(direction)) - min(of(direction))) / np.median(of(direction))
+    return row["worst"][1], row["best"][1], row["spread"] == pytest.approx(spread)
 
 
 def clause(direction: str) -> tuple[bool, bool]:
@@ -266,7 +267,7 @@ COMPARED: dict[str, tuple[Callable[[str], Any], Any]] = {
     "tenken/report/nightly.py _measures": (
         lambda d: night(d) == ((f"{WORST}", f"{BEST}") if d == HIGHER else (f"{BEST}", f"{WORST}")), True),
     "tenken/report/contracts.py bound, sign": (clause, (True, True)),
-    "tenken/report/fleet.py row": (row_of, (str(WORST), str(BEST))),
+    "tenken/report/fleet.py row": (row_of, (str(WORST), str(BEST), True)),
     "tenken/report/plots.py _with_best": (
         lambda d: plots._with_best(range(8), 1, lambda n: [SimpleNamespace(  # type: ignore[list-item]
             value=of(d)[n], direction=d, verdict="PASS")]), [BEST]),

@@ -43,6 +43,18 @@ def test_free_is_what_a_user_may_write(place: str, tmp_path: Path, monkeypatch: 
     assert ask(tmp_path) == answer
 
 
+@pytest.mark.parametrize(("free", "for_users", "full"), [(13, 7, False), (13, 0, True), (0, 0, True)])
+def test_no_file_can_be_added_where_only_root_may(
+    free: int, for_users: int, full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = os.statvfs_result((4096, 1000, 77, 53, 31, 19, free, for_users, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda path: found)
+    assert ("no file can be added" in disk.room(tmp_path, FREE)) == full
+    unlimited = os.statvfs_result((4096, 1000, 77, 53, 31, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda path: unlimited)
+    assert disk.room(tmp_path, FREE) == ""
+
+
 def test_nobody_else_asks() -> None:
     found = [
         f"{file.stem}.{function.name}"

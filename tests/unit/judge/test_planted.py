@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tenken.judge import verdict
+from tenken.model import catalogue
 from tenken.model.job import HostReading
 from tenken.model.judgement import DATA_SHEET, DEVICE, Limit
 from tenken.model.machine import Machine
@@ -488,3 +489,30 @@ def test_whatever_comes_in_a_judgement_comes_out(change: Change) -> None:
     change(raw)
     assert run.judged(raw).verdict == "FAIL"
     assert verdict.failed("x").verdict == "FAIL"
+
+
+#: A run may have them for some GPUs.
+NOT_OF_EACH = {(name, str({"gpu": gpu})) for name in ("all_to_one", "one_to_all") for gpu in (0, 1)}
+
+
+@pytest.mark.parametrize(
+    "name", ["p2p", "stream_two", "spmv_two", "transfer", "stencil_gpus", "nccl", "mpi_p2p", "gemm"]
+)
+def test_each_value_that_did_not_come_is_missed(name: str) -> None:
+    """Of each GPU, of each direction of a pair and of the ranks: one alone is removed, at all its points."""
+    run = honest.run(name)
+    declared = catalogue.program(run.request.program).metrics
+    metrics = run.raw()["metrics"]
+    for lost in {(m["name"], str(m["subject"])) for m in metrics} - NOT_OF_EACH:
+        if declared[lost[0]].derive:
+            continue
+        raw = run.raw()
+        raw["metrics"] = [m for m in metrics if (m["name"], str(m["subject"])) != lost]
+        here = {m["id"] for m in raw["metrics"]}
+        raw["limits"] = {key: value for key, value in raw["limits"].items() if key in here}
+        # nor was it verified
+        (of, *_) = (m["subject"] for m in metrics if (m["name"], str(m["subject"])) == lost)
+        words = f"{lost[0]}, GPU {of.get('from')} -> GPU {of.get('to')},"
+        checks = [c for c in raw["verification"]["checks"] if not c["what"].startswith(words)]
+        raw["verification"]["checks"] = checks
+        assert run.judged(raw).verdict == "FAIL", lost

@@ -61,6 +61,7 @@ IB, ETH, CXI = "sys/class/infiniband/mlx5_2/ports/1", "sys/class/net/eth7", "sys
 FILES = {
     "proc/meminfo": "MemFree: 11 kB\nMemTotal: 12 kB\nSwapTotal: 13 kB\n",
     "proc/sys/kernel/random/boot_id": "b0071d00\n",
+    "proc/loadavg": "1.25 2.5 3.75 2/345 678\n",
     "proc/interrupts": "     CPU0 CPU1\n NMI: 14 15 x\n MCE: 16 17 Machine check exceptions\n MCP: 18 19 polls\n",
     **{f"sys/devices/system/edac/mc/mc{n}/{kind}_count": f"{20 + 2 * n + (kind == 'ue')}\n"
        for n in (0, 1) for kind in ("ce", "ue")},
@@ -89,6 +90,7 @@ def test_every_file_of_a_host_has_its_own_field(tmp_path: Path) -> None:
         "gpus_on_bus": ["0000:31:00.0"],
     }  # fmt: skip
     errors = {"correctable": 34, "nonfatal": 35, "fatal": 36}
+    assert host.load(tmp_path) == 1.25, "over the last minute"
     assert host.bus_errors(found["gpus_on_bus"], tmp_path) == {"0000:31:00.0": errors}
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tenken.history.detect import Detector, Settings, State, detect, excursions, power, state, windows
+from tenken.history.detect import Detector, Settings, State, detect, excursions, power, state, volatility, windows
 from tools.bench import floor as bench_floor
 from tools.bench.detection import first_finding
 from tools.bench.real import by_day, clean_steps, main
@@ -769,3 +769,12 @@ def test_a_night_without_a_run_leaves_all_that_is_known_of_a_series():
                 axis, absent = one.shape.index(series), np.flatnonzero(np.isnan(night))
                 np.testing.assert_array_equal(one.take(absent, axis), before[name].take(absent, axis), name)
     assert len(judge._events) > 3
+
+
+def test_each_value_is_learned_once_when_it_leaves_the_longest_window():
+    longest = volatility.WINDOWS[-1]
+    usual = volatility.Volatility(2, Settings())
+    for number in range(1, longest + 30):
+        rows = np.array([0]) if number % 3 else np.array([0, 1])
+        usual._take(rows, np.full(len(rows), 0.01), np.full(len(rows), 0.01), number)
+        assert usual._rested.tolist() == [max(0, number - longest), max(0, number // 3 - longest)]
