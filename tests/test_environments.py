@@ -104,7 +104,7 @@ def test_any_language_is_borne(env):
 @pytest.mark.parametrize("home", ["/proc/nowhere"])
 def test_a_home_that_cannot_be_written_is_not_needed(home, tmp_path):
     done = subprocess.run(
-        ["reframe", "-c", "checks", "--dry-run", "--system", "minislurm", "-n", "Daxpy"], cwd=ROOT,
+        ["reframe", "-c", "checks/daxpy.py", "--dry-run", "--system", "minislurm"], cwd=ROOT,
         capture_output=True, text=True, check=False, timeout=120,
         env={
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"]), "HOME": home,

@@ -65,19 +65,19 @@ def checkout(tmp_path: Path) -> Iterator[Callable[..., Checkout]]:
 
 
 #: A small program, and one that comes first and is built by a separate job.
-CHECKS = "^(Daxpy|StreamHost)$"
+BOTH = ("checks", "-n", "^(Daxpy|StreamHost)$")
 
 
-def session(site: Checkout, *more: str) -> tuple[list[archive.Record], str]:
+def session(site: Checkout, *checks: str) -> tuple[list[archive.Record], str]:
     """Its archived records, and its output."""
-    done = site("reframe", "-c", "checks", "-r", "--system", "nodes", "--mode", "quick", "-n", *(more or (CHECKS,)))
+    done = site("reframe", "-r", "--system", "nodes", "--mode", "quick", "-c", *checks)
     return list(archive.records(site.root / "perflogs")), done.stdout + done.stderr
 
 
 def test_slurm_compiles_on_a_node_what_the_checks_run(checkout, slurm: MiniSlurm):
     since = time.strftime("%Y-%m-%dT%H:%M:%S")
     site = checkout("slurm", slurm.environment)
-    records, said = session(site)
+    records, said = session(site, *BOTH)
     assert sorted(one.check for one in records) == ["Daxpy", "StreamHost"], said
     # next to other tests a measurement may be INVALID; its program ran and was verified either way
     assert {one.verdict for one in records} <= {"PASS", "RECORDED", "INVALID"}, said
@@ -98,7 +98,7 @@ def test_a_compiler_that_nodes_lack_is_named(checkout, scheduler, request, tmp_p
         cluster = request.getfixturevalue("slurm").environment
     else:
         cluster = Cluster(tmp_path / "cluster").create("pbs", ("qsub", "qstat", "qdel", "pbsnodes"))
-    records, said = session(checkout(scheduler, cluster, cxx="/opt/nowhere/g++"), "^Daxpy$")
+    records, said = session(checkout(scheduler, cluster, cxx="/opt/nowhere/g++"), "checks/daxpy.py")
     assert [(one.check, one.verdict) for one in records] == [("Daxpy", "FAIL")], said
     (reason,) = re.findall(r"Reason: (.*)", said)
     assert "the build failed with exit status 1: " in reason and "/opt/nowhere/g++" in reason, reason
@@ -106,6 +106,6 @@ def test_a_compiler_that_nodes_lack_is_named(checkout, scheduler, request, tmp_p
 
 def test_a_node_that_does_not_see_the_stage_folder_builds_nothing_and_is_named(checkout, tmp_path):
     cluster = Cluster(tmp_path / "cluster").create("pbs", ("qsub", "qstat", "qdel", "pbsnodes"), unseen="lost")
-    records, said = session(checkout("pbs", cluster), "^Daxpy$")
+    records, said = session(checkout("pbs", cluster), "checks/daxpy.py")
     assert [(one.check, one.verdict) for one in records] == [("Daxpy", "FAIL")], said
     assert re.search(r"the build did not run: node mg0001 does not see /\S+BuildPrograms", said), said

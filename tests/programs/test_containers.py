@@ -76,7 +76,7 @@ def run(folder: Path, image: Path) -> tuple[subprocess.CompletedProcess[str], st
     (folder / "tools" / "apptainer").chmod(0o755)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_")) or k == "TENKEN_LOCKS"}
     done = subprocess.run(
-        ["reframe", "-c", "checks", "-r", "--system", "inside", "-n", "^Daxpy$", "--mode", "quick"], cwd=site,
+        ["reframe", "-c", "checks/daxpy.py", "-r", "--system", "inside", "--mode", "quick"], cwd=site,
         env={**kept, "PATH": f"{folder / 'tools'}:{kept['PATH']}", "RFM_CONFIG_PATH": "config", "RFM_COLORIZE": "n",
              "TENKEN_ROOT": str(site), "TENKEN_SESSION": "20260101T000000Z-inside"},
         capture_output=True, text=True, check=False, timeout=300,

@@ -145,7 +145,8 @@ def test_a_build_without_cmake_names_it_and_its_package(tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     done = reframe(
-        "-r", "--system", "local", "-n", "Daxpy", folder=tmp_path / "run", PATH=path_without(tools, "cmake")
+        "-r", "--system", "local", "-n", "Daxpy", folder=tmp_path / "run", checks="checks/daxpy.py",
+        PATH=path_without(tools, "cmake"),
     )  # fmt: skip
     assert done.code != 0
     said = "the build failed with exit status 127: command 'cmake' was not found: install the package cmake"

@@ -111,7 +111,9 @@ def test_what_was_not_asked_for_or_is_wrong_fails(text: str, asked: dict[str, ob
 
 @pytest.mark.sessions
 def test_the_job_runs_the_binaries_of_a_site_or_says_which_is_missing(tmp_path: Path) -> None:
-    outcome = reframe("--dry-run", "--system", "h200", "-n", "^NcclTests$", folder=tmp_path)
+    outcome = reframe(
+        "--dry-run", "--system", "h200", "-n", "^NcclTests$", folder=tmp_path, checks="checks/nccl_tests.py"
+    )
     assert outcome.code == 0, outcome.output
     (script,) = (file for file in (tmp_path / "stage").rglob("rfm_*.sh") if "NcclTests" in str(file))
     text = script.read_text()

@@ -188,8 +188,9 @@ def test_a_site_names_its_own_in_the_job_too(tmp_path: Path, session: str, job: 
     more = {"TENKEN_OSU": session} if session else {}
     two = ["-S", "MpiOsu.osu_benchmarks=osu_latency,osu_bibw"]
     outcome = reframe(
-        "--dry-run", "--system", "miyabi-c", "-n", "^MpiOsu$", *two, folder=tmp_path, TENKEN_GROUP="gz00", **more
-    )
+        "--dry-run", "--system", "miyabi-c", "-n", "^MpiOsu$", *two, folder=tmp_path, checks="checks/osu.py",
+        TENKEN_GROUP="gz00", **more,
+    )  # fmt: skip
     assert outcome.code == 0, outcome.output
     (script,) = (file for file in (tmp_path / "stage").rglob("rfm_*.sh") if "MpiOsu" in str(file))
     (line,) = (one for one in script.read_text().splitlines() if one.startswith("tenken_each "))
