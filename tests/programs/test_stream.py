@@ -55,9 +55,7 @@ def test_a_size_beyond_memory_is_refused_with_asked_and_free(run: Run) -> None:
 
 
 def test_a_size_is_rounded_down_to_whole_elements(run: Run) -> None:
-    default = run("stream", *QUICK).document
-    assert default is not None
-    size = default["parameters"]["array_bytes"]
+    size = 4 * 24 << 20  # caches of 24 MiB: conftest.py
     document = run("stream", *QUICK, "--array-bytes", str(size + 13)).document
     assert document is not None
     assert document["parameters"]["array_bytes"] == size + 8

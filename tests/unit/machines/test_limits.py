@@ -23,19 +23,9 @@ def known(limit: limits.Limit | limits.Unknown) -> limits.Limit:
     return limit
 
 
-def test_memory(gpu: Partition) -> None:
-    assert known(limits.memory(gpu, "gpu")).value == 3350
-    assert known(limits.memory(gpu, "host")).value == pytest.approx(614.4)
-
-
 def test_memory_of_the_machine_beats_the_sheet(gpu: Partition) -> None:
     node = replace(gpu.node, memory_gbs=100.0, memory_gbs_source="half the modules")
     assert known(limits.memory(replace(gpu, node=node), "host")).value == 100
-
-
-def test_links(gpu: Partition) -> None:
-    assert known(limits.host_link(gpu)).value == pytest.approx(63.0, abs=0.1)
-    assert known(limits.pair_link(gpu)).value == 450
 
 
 def test_fp64(gpu: Partition) -> None:

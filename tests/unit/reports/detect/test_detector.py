@@ -38,24 +38,6 @@ def test_step_is_found_with_night_size_and_interval():
     assert event.p_value < 2e-4 and event.recovered_night is None
 
 
-def test_direction():
-    values = np.repeat(_quiet(seed=1), 3, axis=0)
-    factors = np.array([0.95, 1.05, 1.05])
-    values[:, 100:] *= factors[:, None]
-    events = detect(values, np.array([True, True, False])).events
-    assert sorted((e.series, e.worse) for e in events) == [(0, True), (1, False), (2, True)]
-    assert all(np.sign(e.size) == np.sign(factors[e.series] - 1) for e in events)
-
-
-def test_single_spike_is_told_but_is_no_finding():
-    values = _quiet(nights=121, seed=2)
-    values[:, 120] *= 0.2
-    findings = detect(values, UP)
-    assert findings.events == () and findings.state == (State.SPIKE,)
-    later = detect(np.hstack([values, _quiet(nights=10, seed=3)]), UP)
-    assert later.events == () and later.state == (State.STEADY,)
-
-
 def test_value_of_zero_or_infinity_is_no_crash():
     values = _quiet(nights=130, seed=4)
     values[:, 110:] = 0.0
@@ -75,11 +57,8 @@ def test_series_with_zeros_is_judged_by_difference():
     assert event.series == 1 and abs(event.change_night - 110) <= 1
 
 
-def test_constant_series_is_steady_and_its_floor_is_the_tolerance():
+def test_the_floor_of_a_constant_series_is_the_tolerance():
     values = np.full((1, 150), 42.0)
-    assert detect(values, UP).events == ()
-    values[:, 100:] *= 0.999
-    assert detect(values, UP).events == ()
     values[:, 100:] = 42.0 * 0.98
     assert len(detect(values, UP).open_events()) == 1
     assert detect(values, UP, Settings(absolute_floor=1.0)).events == ()
