@@ -1,9 +1,13 @@
 import json
 import os
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 
 from tenken.archive import records as archive
+from tenken.commands import accept
+from tenken.history import record_parser
 from tenken.report import cli, page, session
 from tests.unit.reports import builder
 
@@ -89,12 +93,16 @@ def test_load_errors_fail_a_green_run(tmp_path):
 
 
 def test_damaged_files_are_listed_and_stop_nothing(tmp_path):
-    root = builder.write_session(tmp_path, [simple("good"), simple("bad"), simple("odd", verdict="MAYBE")])
-    path = next(root.glob("h200/gpu/*/bad/*.json"))
-    path.write_text(path.read_text()[:100])
+    records = [simple("good"), simple("bad"), simple("odd", verdict="MAYBE"), simple("empty"), simple("other")]
+    root = builder.write_session(tmp_path, records)
+    for check, change in (("bad", lambda text: text[:100]), ("empty", lambda text: ""),
+                          ("other", lambda text: text.replace("tenken-record/", "other/"))):  # fmt: skip
+        path = next(root.glob(f"h200/gpu/*/{check}/*.json"))
+        path.write_text(change(path.read_text()))
     found = session.load(root, "last")
-    assert {c.check: c.verdict for c in found.cases} == {"good": "PASS", "bad": "FAIL", "odd": "FAIL"}
-    assert len(found.damaged) == 2
+    bad = dict.fromkeys(("bad", "odd", "empty", "other"), "FAIL")
+    assert {c.check: c.verdict for c in found.cases} == {"good": "PASS", **bad}
+    assert len(found.damaged) == 4
     assert any("bad/030010" in p for p, _ in found.damaged)
     assert any("MAYBE" in reason for _, reason in found.damaged)
 
@@ -119,19 +127,24 @@ def test_an_interrupted_session_is_incomplete(tmp_path, content):
     assert "run report is missing" in found.incomplete[0]
 
 
-def test_only_the_last_attempt_counts(tmp_path):
-    first = simple(verdict="FAIL", time="2026-11-21T03:00:00Z")
-    found = load(tmp_path, [first, simple(time="2026-11-21T03:05:00Z")], [builder.testcase("stream")])
-    assert [(c.verdict, c.attempt, c.superseded) for c in found.cases] == [
-        ("FAIL", 1, True),
-        ("PASS", 2, False),
-    ]
-    assert (found.verdict, found.counts["FAIL"]) == ("PASS", 0)
+@pytest.mark.parametrize(("first", "last"), [("FAIL", "PASS"), ("PASS", "FAIL"), ("PASS", "INVALID")])
+def test_only_the_last_attempt_counts(tmp_path, first, last):
+    one = simple(verdict=first, time="2026-11-21T03:00:00Z")
+    other = simple(verdict=last, time="2026-11-21T03:05:00Z")
+    found = load(tmp_path, [one, other], [builder.testcase("stream")])
+    assert [(c.verdict, c.attempt, c.superseded) for c in found.cases] == [(first, 1, True), (last, 2, False)]
+    assert (found.verdict, found.counts[first]) == (last, 0)
 
 
-def test_the_same_check_on_two_environments_is_two_cases(tmp_path):
-    found = load(tmp_path, [simple(environ="gnu"), simple(environ="nvhpc", verdict="FAIL")])
-    assert [(c.environ, c.verdict) for c in found.cases] == [("gnu", "PASS"), ("nvhpc", "FAIL")]
+@pytest.mark.parametrize("verdict", ["FAIL", "INVALID"])
+@pytest.mark.parametrize(("field", "names"), [("environ", ("gnu", "nvhpc")), ("partition", ("cpu", "gpu"))])
+def test_the_same_check_at_two_places_is_two_cases(tmp_path, field, names, verdict):
+    first, second = names
+    for number, (one, other) in enumerate((("PASS", verdict), (verdict, "PASS"))):
+        found = load(tmp_path / str(number), [simple(verdict=one, **{field: first}),
+                                              simple(verdict=other, **{field: second})])  # fmt: skip
+        assert [(getattr(c, field), c.verdict) for c in found.cases] == [(first, one), (second, other)]
+        assert found.verdict == verdict and found.exit_code
 
 
 @pytest.mark.parametrize("name", ["last", "nosuch", "../etc", ".sessions", ""])
@@ -193,12 +206,13 @@ def on(node, verdict="PASS", minute=0, **changes):
 
 
 def test_the_same_check_on_many_nodes_is_as_many_cases(tmp_path):
-    records = [on(f"n{i:03}", "FAIL" if i == 17 else "PASS", i % 60) for i in range(100)]
-    found = load(tmp_path, records, [{**builder.testcase("stream"), "job_nodelist": ["n099"]}])
-    assert len(found.counted) == 100 and found.counts["FAIL"] == 1
-    assert (found.verdict, found.exit_code) == ("FAIL", 1)
-    (bad,) = [c for c in found.counted if c.verdict == "FAIL"]
-    assert (bad.nodes, bad.attempts) == (["n017"], 1)
+    for which, verdict, code in ((17, "FAIL", 1), (0, "INVALID", 3)):
+        records = [on(f"n{i:03}", verdict if i == which else "PASS", i % 60) for i in range(100)]
+        found = load(tmp_path / verdict, records, [{**builder.testcase("stream"), "job_nodelist": ["n099"]}])
+        assert len(found.counted) == 100 and found.counts[verdict] == 1
+        assert (found.verdict, found.exit_code) == (verdict, code)
+        (bad,) = [c for c in found.counted if c.verdict == verdict]
+        assert (bad.nodes, bad.attempts) == ([f"n{which:03}"], 1)
 
 
 def test_attempts_are_of_one_node_however_long_its_name_is_told(tmp_path):
@@ -211,6 +225,12 @@ def test_attempts_are_of_one_node_however_long_its_name_is_told(tmp_path):
         ("n2", "FAIL", 2, False),
     ]
     assert found.verdict == "FAIL"
+    # neither is one the beginning of another, nor is the domain the node
+    for number, (one, other) in enumerate((("n1", "n10"), ("n2.a", "n3.a"))):
+        case = {**builder.testcase("stream"), "job_nodelist": [other.split(".")[0]]}
+        found = load(tmp_path / str(number), [on(one, "FAIL"), on(other, minute=1)], [case])
+        told = sorted((c.nodes[0], c.verdict) for c in found.counted)
+        assert told == [(one.split(".")[0], "FAIL"), (other.split(".")[0], "PASS")]
 
 
 def test_an_attempt_that_came_to_no_node_belongs_to_the_only_place(tmp_path):
@@ -292,3 +312,22 @@ def test_a_run_that_saw_none_of_the_machine_s_gpus_is_incomplete(tmp_path):
     found = load(tmp_path, [simple()], [builder.testcase("stream")], {"system": "local", "hidden_gpus": hidden})
     assert (found.exit_code, hidden in cli.table(found)) == (3, True)
     assert hidden in page.render(found, {}, "now")
+
+
+@pytest.mark.parametrize(("old", "new", "says"), [
+    ("/stream/", "/gemm/", "check is"), ("2026-11-21", "2026-11-20", "time is"), ("/030010-", "/040000-", "time is"),
+])  # fmt: skip
+def test_a_record_at_another_place_is_listed_by_every_reader(tmp_path, old, new, says):
+    root = builder.write_session(tmp_path, [simple()])
+    (path,) = root.glob("h200/gpu/*/*/*.json")
+    moved = Path(str(path).replace(old, new))
+    assert moved != path
+    moved.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(moved)
+    (damaged,) = session.load(root, "last").damaged
+    files = accept.files_of(root, (builder.NAME,))
+    assert list(accept.records_of(files)) == [] and len(files.damaged) == 1
+    with pytest.raises(record_parser.Unreadable, match=says):
+        folder = moved.parent.relative_to(root).as_posix()
+        record_parser.record(moved.read_text(), datetime(2027, 1, 1), folder, moved.name)
+    assert says in damaged[1] and says in files.damaged[0]
