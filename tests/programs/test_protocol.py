@@ -103,7 +103,7 @@ def held(name: str, trace: Trace) -> None:
 GPU_ORACLES = "tests/programs/test_oracles_gpu.py"
 NOT_COUNTED = {
     **dict.fromkeys(["access_patterns.remote_by_cpu", "access_patterns.device_by_cpu"], "CPUs that reach the memory"),
-    **dict.fromkeys(["burn.copy", "burn.copy_after", "burn.with_checks", "burn.without_checks"],
+    **dict.fromkeys(["burn.with_checks", "burn.without_checks"],
                     "cuBLAS, which the double lacks"),
     "himeno.with_transfers": GPU_ORACLES,
     "hpl.library": "the yardstick is cuSOLVER",
