@@ -38,7 +38,7 @@ class MxpBase(TenkenCheck):
         quick = self.tenken_mode == "quick"
         repetitions = {"quick": 1, "acceptance": 2}.get(self.tenken_mode, 3)
         # mode quick measures no energy, which alone would take longer than the solution
-        timed = {"warmup-seconds": 1, "energy-seconds": 0} if quick else {"warmup-seconds": 5}
+        timed = {"warmup-seconds": 1, "energy-seconds": 0} if quick else {"warmup-seconds": 5, "energy-seconds": 2.5}
         self.arguments = {"repetitions": repetitions, **timed, **self.arguments}
         self.expected_parameters = {"repetitions": repetitions, **self.expected_parameters}
 
