@@ -403,7 +403,7 @@ def _at_other_points(clause: Clause, record: Record) -> Iterator[str]:
         return
     for metric in result.metrics:
         if (metric.name, metric.kind) == (clause.metric, clause.subject) and not _is_of(clause, metric):
-            yield ", ".join(f"{key}={metric.at[key]}" for key in clause.at if key in metric.at)
+            yield ", ".join(f"{key}={metric.at.get(key, 'none')}" for key in clause.at)
 
 
 def _untested(clause: Clause, others: Sequence[str]) -> Requirement:
