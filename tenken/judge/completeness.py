@@ -447,6 +447,12 @@ def _missing(result: Result, program: Program, request: Request) -> list[str]:
                     wrong.append(f"metric {name} is missing: the result lists no GPU")
             elif (name, kind, None) not in have:
                 wrong.append(f"metric {name} of {kind} is missing")
+    # an optional value that one GPU has, each has, unless it is declared for some
+    some = {name for entry in program.contract.points if entry.subjects != "each" for name in entry.metrics}
+    for name in sorted({m.name for m in result.metrics if m.kind == "gpu"} & set(program.metrics) - some):
+        wrong += [
+            f"metric {name} of GPU {d.index} is missing" for d in result.devices if (name, "gpu", d.index) not in have
+        ]
     for name, kind, at in request.points:
         if not any(
             m.name == name and m.kind == kind and all(_same(m.at.get(k), v) for k, v in at.items())
@@ -456,7 +462,7 @@ def _missing(result: Result, program: Program, request: Request) -> list[str]:
             wrong.append(f"metric {name} of {kind} at {place} is missing")
     if not wanted and not result.metrics:
         wrong.append("the result contains no metric")
-    return wrong
+    return list(dict.fromkeys(wrong))
 
 
 # ---- choices ---------------------------------------------------------------------------------------------------
