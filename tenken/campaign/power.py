@@ -150,7 +150,7 @@ def _of_session(
     """A record of each node that is not in `done` and was read during a check; the checks' results give the times."""
     during: dict[str, dict[str, list[float]]] = {}
     of: dict[str, tuple[str, Record]] = {}
-    for one in sorted(kept, key=lambda record: record.time):
+    for one in kept:
         if one.result is None:
             continue
         begin, end = (moment or math.nan for moment in one.result.moments)

@@ -458,7 +458,7 @@ def _missing(result: Result, program: Program, request: Request) -> list[str]:
             m.name == name and m.kind == kind and all(_same(m.at.get(k), v) for k, v in at.items())
             for m in result.metrics
         ):
-            place = ", ".join(f"{k}={v}" for k, v in sorted(at.items()))
+            place = ", ".join(f"{k}={v}" for k, v in at.items())
             wrong.append(f"metric {name} of {kind} at {place} is missing")
     if not wanted and not result.metrics:
         wrong.append("the result contains no metric")

@@ -224,6 +224,15 @@ def test_an_output_without_its_own_end_is_no_pass() -> None:
 def test_a_disturbed_job_is_no_pass() -> None:
     run = honest.run("stream")
     seen(live(run, Told("COMPLETED", 0, output(run), {"suspended": True})), "suspended")
+    record = next(r for r in honest.records() if r.request is not None and rejudge.of_record(r).verdict == "PASS")
+    job = replace(record.job, facts={**record.job.facts, "suspended": True})
+    seen(rejudge.of_record(replace(record, job=job)), "suspended")
+
+
+def test_a_record_is_judged_by_its_own_request() -> None:
+    record = next(r for r in honest.records() if r.request is not None and rejudge.of_record(r).verdict == "PASS")
+    more = replace(record.request, parameters={"bytes": 17})
+    seen(rejudge.of_record(replace(record, request=more)), "requested: 17")
 
 
 def test_a_start_that_never_reached_the_script_is_none() -> None:

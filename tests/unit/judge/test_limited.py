@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tenken.model.catalogue import program
-from tenken.model.judgement import Judgement
+from tenken.model.judgement import FLOOR, Judgement
 from tenken.model.result import Result
 from tests.unit.judge.test_healthy import Change, both, gpus, health, kept_runs, slower
 from tools import sensitivity
@@ -126,6 +126,9 @@ def test_gpus_that_are_limited_alike_are_compared(limit: Change) -> None:
     # and one that is not limited with one that is
     slow = found("StreamCuda", alone(limit, 0), second_slower(0.9))
     assert slow.verdict == "FAIL" and any(one.kind == "siblings" for one in slow.findings)
+    # whose limit excuses only itself
+    slow = found("Gemm", alone(limit, 0), second_slower(0.5))
+    assert any(one.verdict == "FAIL" and one.kind == FLOOR for one in slow.findings)
 
 
 H20 = gpus(

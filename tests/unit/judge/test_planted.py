@@ -482,6 +482,43 @@ def test_a_reference_that_fits_nothing_is_said_and_decides_nothing() -> None:
     assert both_gpus.judged(both_gpus.raw(), machine=unknown).verdict == both_gpus.verdict
 
 
+def test_cards_are_found_by_what_they_are_and_points_by_their_subject() -> None:
+    run = honest.run("stream_two")
+    job = honest.account(run)
+    cards = job.cards[::-1]
+    assert run.judged(run.raw(), job=replace(job, cards=cards)).verdict == run.verdict
+    other = (cards[0], replace(cards[1], serial="another"))
+    seen(run.judged(run.raw(), job=replace(job, cards=other)), "GPU 0 has serial")
+    points = (("copy", "host", {}),)
+    seen(run.judged(run.raw(), request=replace(run.request, points=points)), "metric copy of host at  is missing")
+
+
+@pytest.mark.parametrize(
+    ("change", "is_note"),
+    [
+        (both(put("devices.0.ecc_enabled", True), health(0, "worst", ecc_corrected=None)), True),
+        (both(put("devices.0.ecc_enabled", False), health(0, "worst", ecc_corrected=None)), False),
+        (both(health(0, "worst", sm_clock_mhz=400, reasons=[])), True),
+        (both(put("devices.0.integrated", True), health(0, "worst", sm_clock_mhz=400, reasons=[])), False),
+    ],
+)
+def test_what_a_gpu_lacks_by_its_kind_is_not_missed(change: Change, is_note: bool) -> None:
+    run = honest.run("stream")
+    raw = run.raw()
+    change(raw)
+    said = run.judged(raw).message() + " ".join(f.message for f in run.judged(raw).findings)
+    assert ("does not report ecc_corrected" in said or "sm_clock_mhz fell to 400" in said) is is_note, said
+
+
+@pytest.mark.parametrize("token", [honest.TOKEN, None])
+def test_defaults_are_held_only_of_a_run_that_was_requested(token: str | None) -> None:
+    run = honest.run("p2p")
+    raw = run.raw()
+    raw["parameters"]["transfers"] = "peer"
+    told = "its default is" in run.judged(raw, request=replace(run.request, token=token)).message()
+    assert told is (token is not None)
+
+
 @pytest.mark.parametrize("change", [without("devices.0.index"), put("metrics", 7), put("limits", []), put("host", "")])
 def test_whatever_comes_in_a_judgement_comes_out(change: Change) -> None:
     run = honest.run("stream")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -158,6 +159,8 @@ def test_a_link_is_as_fast_as_both_its_ends(gpu: Any, bridge: Any, virtual: Any,
     result = replace(result, host=replace(result.host, virtual_machine=virtual))
     verdict, said = judged(record, result)
     assert verdict == expected[0] and expected[1] in said
+    silent = changed(result, same, lambda e: replace(e, worst=replace(e.worst, pcie_generation=None, pcie_width=None)))
+    assert judged(record, silent)[0] == PASS
 
 
 @pytest.mark.parametrize(
@@ -169,6 +172,7 @@ def test_a_link_is_as_fast_as_both_its_ends(gpu: Any, bridge: Any, virtual: Any,
         (0.80, ("sw_power_cap",), "Gemm", PASS),
         (0.65, ("sw_power_cap",), "Gemm", INVALID),
         (0.80, (), "Gemm", INVALID),
+        (0.65, (), "Transfer", INVALID),
     ],
 )
 def test_a_rate_that_falls_as_a_clock_does_names_the_clock(fall: float, reasons: Any, name: str, expected: str) -> None:
@@ -190,6 +194,8 @@ def test_a_rate_that_falls_as_a_clock_does_names_the_clock(fall: float, reasons:
     verdict, said = judged(record, replace(result, metrics=()))
     assert (verdict == INVALID) is (expected == INVALID), said
     assert ("over the run, as with its clock" in said) is (expected == INVALID)
+    # what crosses PCIe has another clock
+    assert not re.search(r"(htod|dtoh)\S* fell by", said)
 
 
 def test_a_guest_that_hides_its_memory_channels_is_recorded_and_the_reason_is_told() -> None:

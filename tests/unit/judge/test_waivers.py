@@ -26,19 +26,19 @@ UNPROVEN = (
     ("stream", "no managed memory: none", "managed"),
     ("hpl", "library missing: libm.so.6", "can be waived only for a lack of"),
     ("nccl", "library missing: libpthread.so.0", "can be waived only for a lack of"),
-    ("nccl", "needs two GPUs: 1 is here", "GPUs"),
+    ("nccl", "needs two GPUs: 1 is here", "claims 2 GPUs"),
     ("nccl", "needs more ranks: 2 needed, 2 given", "2 are available"),
-    ("p2p", "needs two GPUs: 1 is here", "GPUs"),
+    ("p2p", "needs two GPUs: 1 is here", "claims 2 GPUs"),
     ("p2p", "no peer access: cudaDeviceCanAccessPeer says 0", "peer"),
     ("mpi_p2p", "no device-buffer MPI: it crashed", "device_mpi"),
-    ("mpi_p2p", "needs two GPUs: 1", "GPUs"),
+    ("mpi_p2p", "needs two GPUs: 1", "claims 2 GPUs"),
     ("migration", "no managed memory: cudaDevAttrManagedMemory is 0", "managed"),
     ("himeno", "no managed memory: it is slow", "managed"),
     ("gemm", "library missing: libcublas.so", "can be waived only for a lack of"),
     ("snapshot_io", "not supported by the device: no device", "cuda|GPU"),
     ("daxpy", "library missing: libgomp.so.1", "can be waived only for a lack of"),
     ("memcopy", "not supported by the device: too slow", "metrics|GPU"),
-    ("spmv_two", "needs two GPUs: found 1", "GPUs"),
+    ("spmv_two", "needs two GPUs: found 1", "claims 2 GPUs"),
 )
 
 
@@ -59,6 +59,15 @@ def test_a_claimed_capability_cannot_be_waived() -> None:
     having["devices"][0].update(pageable_memory_access=True)
     seen(run.judged(having), "pageable_memory_access")
     seen(two.judged(two.raw(), request=replace(two.request, gpus=2)), "GPUs")
+    links = honest.run("p2p")
+    waived = {**links.raw(), "status": "waived", "reason": "needs two GPUs: 1", "metrics": [], "limits": {}}
+    unasked, unclaimed = replace(links.request, gpus=None), replace(links.machine, capabilities=frozenset())
+    seen(links.judged(waived, status=3, request=unasked, machine=unclaimed), "the result lists 2 GPUs")
+    stream = honest.run("stream")
+    waived = {**stream.raw(), "status": "waived", "reason": "not supported by the device: no GPU"}
+    waived |= {"metrics": [], "limits": {}, "devices": []}
+    bare = replace(stream.machine, features=frozenset())
+    seen(stream.judged(waived, status=3, machine=bare, request=replace(stream.request, gpus=1)), "1 GPUs are requested")
     seen(gds.judged(gds.raw(), machine=replace(gds.machine, capabilities=frozenset({"gds"}))), "gds")
     direct = gds.raw()
     direct["path"].update(cufile="GPUDirect Storage")
