@@ -197,7 +197,7 @@ def limited(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -
 
 def fp64_peak(program: Program, device: Device) -> float:
     """TFLOP/s of FP64 without tensor cores by a GPU's attributes; 0: not known."""
-    a_cycle = program.tables["operations_per_cycle"].get(device.compute_capability, {}).get("fp64", 0)
+    a_cycle = program.tables["operations_per_cycle"].get(device.chip, {}).get("fp64", 0)
     return a_cycle * (device.multiprocessors or 0) * (device.sm_clock_max_mhz or 0) * 1e-6
 
 

@@ -152,6 +152,12 @@ class Device:
     pageable_memory_access: bool | None = None
     pageable_uses_host_page_tables: bool | None = None
 
+    @property
+    def chip(self) -> str:
+        """Its row of `operations_per_cycle`: the compute capability, with " GeForce" for boards of that name, whose
+        tensor cores add to FP32 at half the rate."""
+        return f"{self.compute_capability} GeForce" if "GeForce" in self.name else self.compute_capability
+
 
 @dataclass(frozen=True)
 class HealthSample:

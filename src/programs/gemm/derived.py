@@ -21,7 +21,7 @@ def limit_gemm(run, one):
     memory bandwidth delivers operands and result, which a product beyond 4 x the L2 reads and writes once."""
     device = run.result.device(one.subject.first)
     precision = str(one.at.get("precision"))
-    operations = run.program.tables["operations_per_cycle"].get(device.compute_capability, {}) if device else {}
+    operations = run.program.tables["operations_per_cycle"].get(device.chip, {}) if device else {}
     rate = operations.get(precision)
     if rate is None or not device.sm_clock_max_mhz or not device.multiprocessors:
         return

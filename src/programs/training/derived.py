@@ -9,7 +9,7 @@ UNITS = {"bf16": "bf16", "fp8": "fp8_e4m3"}
 def _peak(run, index):
     """TFLOP/s of a GPU by its attributes; None: not known."""
     device = run.result.device(index)
-    operations = run.program.tables["operations_per_cycle"].get(device.compute_capability, {}) if device else {}
+    operations = run.program.tables["operations_per_cycle"].get(device.chip, {}) if device else {}
     rate = operations.get(UNITS.get(str(run.parameters.get("precision")), ""))
     if rate is None or not device.sm_clock_max_mhz or not device.multiprocessors:
         return None
