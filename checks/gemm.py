@@ -6,6 +6,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from tenken.reframe.base import TenkenCheck
+from tenken.reframe.budget import HALF
 
 #: Square problems of every precision that some GPU supports; the program omits and names those that this GPU lacks.
 LADDER = "fp64,fp64_tensor,fp32,tf32,fp16,bf16,int8,fp8_e4m3,fp8_e4m3_fast,fp8_blocks,mxfp8,nvfp4,mxfp4"
@@ -41,6 +42,8 @@ class GemmBase(TenkenCheck):
     gemm_cases = variable(str, type(None), value=None)
 
     def cases(self) -> str:
+        if self.of_usual_time < HALF:
+            return FEW
         return {"quick": FEW, "acceptance": LADDER}.get(self.tenken_mode, f"{LADDER},{E5M2}")
 
     def one_of_two(self) -> bool:
@@ -99,7 +102,7 @@ class GemmShapes(GemmBase):
     share = 60
 
     def cases(self) -> str:
-        if self.machine.gpu_memory_gib < UPDATES_GIB:
+        if self.machine.gpu_memory_gib < UPDATES_GIB or self.of_usual_time < HALF:
             return SHAPES
         return f"{UPDATES},{SHAPES}" if self.tenken_mode == "acceptance" else f"{UPDATES},{MORE_UPDATES},{SHAPES}"
 

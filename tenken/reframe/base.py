@@ -225,10 +225,15 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         return "gpu" in self.subjects and self.arguments.get("gpus") == "all" and not self.arguments.get("at-once")
 
     @property
+    def of_usual_time(self) -> float:
+        """The time of mode acceptance over its usual time; 1 in other modes."""
+        by = budget.scale(self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, one_by_one=False)
+        return by if self.tenken_mode == "acceptance" else 1.0
+
+    @property
     def shortened(self) -> bool:
         """Whether mode acceptance has less time than usual: problems are then those of shorter modes."""
-        by = budget.scale(self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, one_by_one=False)
-        return self.tenken_mode == "acceptance" and by < 1
+        return self.of_usual_time < 1
 
     @property
     def share_seconds(self) -> float | None:

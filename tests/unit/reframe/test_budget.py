@@ -137,6 +137,30 @@ def test_a_check_asks_for_what_it_passes_on() -> None:
     assert check.expected_parameters == {"repetitions": 100, "backend": "cuda"}
 
 
+@pytest.mark.parametrize(
+    ("mode", "minutes", "cases", "shapes", "compares"),
+    [
+        ("acceptance", 0, 13, 6, True),
+        ("acceptance", 30, 13, 6, True),
+        ("acceptance", 20, 13, 6, False),
+        ("acceptance", 12, 3, 4, False),
+        ("quick", 2, 3, 11, False),
+        ("nightly", 12, 15, 11, True),
+    ],
+)
+def test_less_time_takes_the_problems_of_shorter_modes(mode, minutes, cases, shapes, compares) -> None:
+    by_name = {cls.__name__: cls for cls in classes()}
+    machine = SimpleNamespace(gpus=2, gpu_memory_gib=80.0)
+    check = SimpleNamespace(tenken_mode=mode, tenken_minutes=minutes, machine=machine)
+    check.of_usual_time = JudgedCheck.of_usual_time.fget(check)
+    check.shortened = JudgedCheck.shortened.fget(check)
+    assert len(by_name["Gemm"].cases(check).split(",")) == cases
+    assert len(by_name["GemmShapes"].cases(check).split(",")) == shapes
+    check.size, check.arguments, check.expected_parameters = "small", {}, {}
+    by_name["Hpl"].set_problem(check)
+    assert check.arguments["compare-library"] == compares
+
+
 def case(name: str, local: bool = True, build: bool = False, share: float | None = 60, **fields: Any) -> Any:
     check = (
         object.__new__(BuildPrograms)
@@ -155,13 +179,29 @@ def test_what_took_too_long_is_taken_from_those_that_follow_until_the_time_is_up
     pace.begin([case("build", build=True), *(case(f"c{n}", share=360) for n in range(5)), case("foreign", share=None)])
     assert pace.factor("c0") == 1 and not pace.over()
     now[0] = 1080  # three fifths of the time, for four shares of which 1440 s remain
-    assert pace.factor("c1") == pytest.approx(0.5)
+    # half of the time, of which three tenths do not depend on the number of samples
+    assert pace.factor("c1") == pytest.approx((0.5 - 0.3) / 0.7)
     pace.forget("c2")  # waived: its time belongs to the others
     assert pace.factor("c3") == 1, "720 s for two shares of 360"
     now[0] = 1800.5
     assert pace.factor("c4") == 0 and pace.over() == "no time left: the 30 minutes are used up"
     pace.open_end()
     assert not pace.over(), "second attempts have a separate limit"
+
+
+def test_fewer_minutes_leave_less_to_samples_from_the_beginning() -> None:
+    """12 of 30 minutes: the samples are 0.4 of the usual, but three tenths of the usual time do not shrink."""
+    now = [0.0]
+    pace = budget.Pace(lambda: now[0])
+    cases = [case(f"c{n}", share=180) for n in range(10)]
+    for one in cases:
+        one.check.tenken_minutes = 12
+    pace.begin(cases)
+    assert 0.4 * pace.factor("c0") == pytest.approx((0.4 - 0.3) / 0.7)
+    now[0] = 100  # c0 took 28 s more than its share of 72
+    assert 0.4 * pace.factor("c1") == pytest.approx((0.4 * 620 / 648 - 0.3) / 0.7)
+    now[0] = 700
+    assert pace.factor("c2") == 0 and not pace.over()
 
 
 def test_the_time_of_a_program_of_the_site_comes_on_top() -> None:
