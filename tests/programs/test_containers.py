@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tenken.archive import records
 from tenken.paths import ROOT
 from tests.support.builds import checked
 
@@ -74,7 +75,8 @@ def run(folder: Path, image: Path) -> tuple[subprocess.CompletedProcess[str], st
     (folder / "tools").mkdir()
     (folder / "tools" / "apptainer").write_text(APPTAINER.replace("{log}", str(log)))
     (folder / "tools" / "apptainer").chmod(0o755)
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_")) or k == "TENKEN_LOCKS"}
+    tests = ("TENKEN_LOCKS", "TENKEN_TEST_CACHE")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_")) or k in tests}
     done = subprocess.run(
         ["reframe", "-c", "checks/daxpy.py", "-r", "--system", "inside", "--mode", "quick"], cwd=site,
         env={**kept, "PATH": f"{folder / 'tools'}:{kept['PATH']}", "RFM_CONFIG_PATH": "config", "RFM_COLORIZE": "n",
@@ -85,8 +87,6 @@ def run(folder: Path, image: Path) -> tuple[subprocess.CompletedProcess[str], st
 
 
 def verdicts(folder: Path) -> list[str]:
-    from tenken.archive import records
-
     return [record.judgement.verdict for record in records.records(folder / "site" / "perflogs")]
 
 
@@ -95,6 +95,8 @@ def test_a_check_runs_in_the_image_and_nothing_is_compiled(image: Path, tmp_path
     done, asked = run(tmp_path, image)
     # with other users on the machine a measurement may be INVALID; it came from the image either way
     assert verdicts(tmp_path) and set(verdicts(tmp_path)) <= {"PASS", "RECORDED", "INVALID"}, done.stdout + done.stderr
+    (one,) = records.records(tmp_path / "site" / "perflogs")
+    assert one.result.parameters["elements"] == 1 << 24, "not the small caches of tests"
     taken, ran = asked.splitlines()
     assert taken.endswith(f"{image} cp -R /opt/tenken/built/. .")
     assert re.search(rf"--pwd (\S+) {re.escape(str(image))} \S+/bin/daxpy .*--json result.json$", ran), ran

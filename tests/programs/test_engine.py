@@ -49,8 +49,12 @@ class CountPlaces(ForeignCheck):
     required_lines = ["^option yes$"]
     tags = {"quick"}
 """
-#: Spinning threads would take the cores of concurrent tests.
-OPTIONS = '"--ulimit=host", "--env=SEEN_INSIDE=yes", "--env=OMP_WAIT_POLICY=passive"'
+#: Spinning threads would take the cores of concurrent tests, and arrays for a large cache their time.
+SMALL = "/opt/small"
+OPTIONS = (
+    '"--ulimit=host", "--env=SEEN_INSIDE=yes", "--env=OMP_WAIT_POLICY=passive", '
+    f'"--env=LD_PRELOAD={SMALL}/small_cache.so", "--env=TENKEN_TEST_CACHE={SMALL}/size"'
+)
 #: What the image reports as its system.
 OS = "An image of a test"
 #: System files of every image, for the job's own lines in it.
@@ -78,7 +82,7 @@ def needed(program: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def engine(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def engine(build_dir: Path, small_cache: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """With an image of a program as build.sh leaves it, and only its libraries from this machine."""
     debian.need(*debian.ENGINE)
     folder = tmp_path_factory.mktemp("engine")
@@ -94,10 +98,13 @@ def engine(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     (folder / "containers.conf").write_text("[containers]\ndefault_ulimits = []\n")
     made = Engine(folder, {"CONTAINERS_CONF": str(folder / "containers.conf")})
     program = str(build_dir / "bin" / "daxpy")
+    small = [small_cache[name] for name in ("LD_PRELOAD", "TENKEN_TEST_CACHE")]
     with tarfile.open(folder / "root.tar", "w", dereference=True) as tar:
-        for file in sorted(set().union(*map(needed, [program, *TOOLS]))):
+        for file in sorted(set().union(*map(needed, [program, small[0], *TOOLS])) - {small[0]}):
             inside = f"opt/tenken/built/bin/{Path(file).name}" if file == program else file.lstrip("/")
             tar.add(file, inside)
+        for file in small:
+            tar.add(file, f"{SMALL.lstrip('/')}/{Path(file).name}")
         tar.add(build_dir / "generated" / "tenken_revision.h", "opt/tenken/built/tenken_revision.h")
         release = folder / "os-release"
         release.write_text(f'PRETTY_NAME="{OS}"\n')
@@ -144,6 +151,7 @@ def test_checks_run_in_a_container_and_are_judged(session) -> None:
     # with other users on the machine a measurement may be INVALID; it came from the container either way
     assert one.verdict in ("PASS", "RECORDED", "INVALID"), said
     assert one.result and one.result.status == "ok"
+    assert one.result.parameters["elements"] == 1 << 24, "not the small caches of tests"
     (script,) = stage.glob("*/inside/node/host/Daxpy/rfm_job.sh")
     assert "docker run --rm " in script.read_text()
     (errors,) = stage.glob("*/inside/node/host/Daxpy/rfm_job.err")
