@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -226,4 +227,7 @@ def test_each_rail_is_measured_alone_and_the_ports_prove_which_one(
         _, jobs = run(repetitions=3, rail="eth1", ucx=False)
         wrong = {one.node: one.text for one in jobs.carried()}
         assert set(wrong) == {"n1", "n2"}, wrong
-        assert all("rail eth1 was chosen; it carried 0 GB; eth0" in text for text in wrong.values()), wrong
+        # a query for an address is some 10 bytes
+        assert all(
+            re.search(r"rail eth1 was chosen; it carried (0|\de-0[89]) GB; eth0", one) for one in wrong.values()
+        ), wrong
