@@ -21,17 +21,16 @@ venv: $(VENV)/.stamp ## the virtual environment for running the suite
 
 $(VENV)/.stamp: pyproject.toml requirements.lock scripts/need.sh
 	@sh scripts/need.sh $(PYTHON) venv
-	@echo "tenken: installing Python packages into $(VENV), a minute or more"
+	@echo "tenken: installing Python packages into $(VENV), up to a minute"
 	@$(PYTHON) -m venv $(VENV)
-	@. scripts/tmpdir.sh && $(VENV)/bin/pip install -q --no-compile --require-hashes -r requirements.lock
-	@. scripts/tmpdir.sh && $(VENV)/bin/pip install -q --no-deps -e .
+	@sh scripts/install.sh $(VENV) requirements.lock .
 	@$(VENV)/bin/python -m tenken.venv >/dev/null
 	@touch $@
 
 dev: $(VENV)/.stamp-dev ## the virtual environment for changing the suite: also pytest, linters and formatters
 
 $(VENV)/.stamp-dev: $(VENV)/.stamp requirements-dev.lock
-	$(VENV)/bin/pip install -q --no-compile --require-hashes -r requirements-dev.lock
+	@sh scripts/install.sh $(VENV) requirements-dev.lock
 	@touch $@
 
 run: $(VENV)/.stamp ## SYSTEM=local MODE=quick MINUTES=12: run the checks within these minutes, print verdicts and the path of the page (V=1: ReFrame's full output)

@@ -68,7 +68,7 @@ def test_make_dev_installs_what_the_tests_need(tmp_path: Path) -> None:
     done = subprocess.run(
         ["make", "-n", "-o", ".venv/.stamp", "dev"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert "--require-hashes -r requirements-dev.lock" in done.stdout
+    assert "sh scripts/install.sh .venv requirements-dev.lock" in done.stdout
     assert re.search(r"^pytest==", (ROOT / "requirements-dev.lock").read_text(), re.M)
 
 
