@@ -141,6 +141,12 @@ def test_what_differs_by_rounding_is_taken_in_the_order_of_its_numbers():
     assert list(posterior.ranked(np.array([0.3, 0.3001, 0.2999]))) == [1, 0, 2]
 
 
+def test_a_leaf_is_proved_by_those_of_its_nodes_that_were_tested_least():
+    tests = [posterior.Question(nodes) for nodes in ((0, 1, 2, 3), (0,), (2,))]
+    one: Any = SimpleNamespace(best=lambda: ([], [7]), _slow_alone=lambda: {1}, members={7: (0, 1, 2, 3)}, tests=tests)
+    assert posterior.Suspects.proof(one) == [(3,)]
+
+
 @pytest.mark.parametrize("noise", NOISES)
 def test_group_testing_holds_under_each_kind_of_noise(noise):
     for bad, leaf in ((0, False), (2, True), (4, False)):

@@ -130,6 +130,8 @@ def test_slow_pairs_are_measured_again_as_isolated_and_noise_accuses_nobody() ->
     assert better([dead], [dead])[0].why == "hung; again: hung"
     assert better([dead], [Answer(WITHIN, ("a", "b"), 5.0, 2.0)])[0] == Answer(WITHIN, ("a", "b"), 5.0, 2.0)
     assert repeated(healthy, of) == []
+    # a kind that was not measured has no level
+    assert not accuse([one for one in healthy if one.kind == WITHIN], of).nodes
 
 
 @pytest.mark.parametrize("bad", ["n0000", "n0003"])

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tenken.judge import verdict
-from tenken.model import catalogue
+from tenken.judge import conditions, verdict
+from tenken.model import catalogue, result
 from tenken.model.job import HostReading
 from tenken.model.judgement import DATA_SHEET, DEVICE, Limit
 from tenken.model.machine import Machine
@@ -508,6 +509,33 @@ def test_what_a_gpu_lacks_by_its_kind_is_not_missed(change: Change, is_note: boo
     change(raw)
     said = run.judged(raw).message() + " ".join(f.message for f in run.judged(raw).findings)
     assert ("does not report ecc_corrected" in said or "sm_clock_mhz fell to 400" in said) is is_note, said
+
+
+def test_a_mig_instance_is_no_card_of_the_job_and_a_whole_gpu_is() -> None:
+    run = honest.run("stream")
+    for mig in (True, False):
+        raw = run.raw()
+        raw["devices"][0].update(mig_enabled=mig, uuid="MIG-0")
+        assert ("the job saw" in run.judged(raw).message()) is not mig
+
+
+def test_a_run_that_gave_up_is_invalid_if_it_is_the_one_that_was_requested() -> None:
+    run = honest.run("stream")
+    raw = run.raw() | {"status": "failed", "reason": "busy", "locks": {"held": [], "shared_with": "job 7 measured"}}
+    assert run.judged(raw, status=1).verdict == "INVALID"
+    assert run.judged(raw | {"token": honest.TOKEN[::-1]}, status=1).verdict == "FAIL"
+    assert run.judged(raw, status=2).verdict == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("gib", "used_gib", "quiet"), [(141, 7, True), (141, 7.1, False), (16, 1.9, True), (16, 2.1, False)]
+)
+def test_a_process_that_holds_two_gib_or_a_twentieth_is_quiet(gib: float, used_gib: float, quiet: bool) -> None:
+    entry = result.parse(honest.run("stream").text, "x").health.devices[0]
+    sample = replace(entry.before, other_processes=1, utilization_percent=0, memory_used_bytes=int(used_gib * 2**30))
+    entry = replace(entry, before=sample, worst=sample, after=sample, others_percent=0)
+    gpu: Any = SimpleNamespace(memory_bytes=gib * 2**30, mig_enabled=False)
+    assert [found for found, _ in conditions._others(entry, gpu)] == ["RECORDED" if quiet else "INVALID"]
 
 
 @pytest.mark.parametrize("token", [honest.TOKEN, None])
