@@ -344,7 +344,7 @@ def _of_replaced(contract: Contract, record: Record) -> bool:
     """Whether each failure of a run is that of a GPU, or of a link of one, that was exchanged since."""
     old = _old(contract, record.result)
     failures = [f for f in record.findings if f.verdict == FAIL]
-    return bool(old and failures) and all(f.subject is not None and _touches(f.subject, old) for f in failures)
+    return bool(failures) and all(f.subject is not None and _touches(f.subject, old) for f in failures)
 
 
 def _touches(subject: Subject, old: set[int]) -> bool:

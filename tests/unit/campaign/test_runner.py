@@ -483,7 +483,7 @@ def test_a_campaign_of_few_nodes_ends_and_reports_none_of_them(tmp_path, count):
 class BadDay(standin.StandIn):
     """A stand-in with one node on which jobs never start (`cannot`), never end (`hangs`), or that does not answer."""
 
-    cannot, hangs, silent, down_until = "", "", False, 0.0
+    cannot, hangs, never, silent, down_until = "", "", "", False, 0.0
 
     def states(self, jobs):
         if self.silent:
@@ -495,6 +495,8 @@ class BadDay(standin.StandIn):
                 found[number] = Seen(why="Nodes required for job are DOWN; n03 is down*", blocked=True)
             if node == self.hangs and not one.ended:
                 found[number] = Seen(running=True)
+            if node == self.never and not one.ended:
+                found[number] = Seen(why="BadConstraints", dead=True)
             if self.now < self.down_until and not one.ended:
                 found[number] = Seen(why="PartitionDown", held=True)
         return found
@@ -503,7 +505,11 @@ class BadDay(standin.StandIn):
         if self.now < self.down_until:
             self.now += max(seconds, 1.0)
             return
-        stuck = [j for j in self.jobs.values() if j["node"] in (self.cannot, self.hangs) and j["state"] != "ended"]
+        stuck = [
+            j
+            for j in self.jobs.values()
+            if j["node"] in (self.cannot, self.hangs, self.never) and j["state"] != "ended"
+        ]
         for job in stuck:
             job["state"], job["until"] = "running", float("inf")
         super().pass_time(seconds)
@@ -519,7 +525,7 @@ def bad_day(**more) -> BadDay:
 @pytest.mark.parametrize(
     ("kind", "says", "most"),
     [("cannot", "could not start for 30 min (Nodes required for job are DOWN; n03 is down*)", 3 * 1900),
-     ("hangs", "still ran after", 3 * 1700)],
+     ("hangs", "still ran after", 3 * 1700), ("never", "can never run (BadConstraints)", 3 * 200)],
 )  # fmt: skip
 def test_a_dead_node_costs_a_stated_time_and_the_rest_is_reported(tmp_path, kind, says, most):
     day = bad_day(**{kind: "n03"})
@@ -536,6 +542,11 @@ def test_a_dead_node_costs_a_stated_time_and_the_rest_is_reported(tmp_path, kind
         assert "cannot start (Nodes required for job are DOWN; n03 is down*); given up after 30 min" in lines[first]
         told = [line for line in lines if "1 cannot start: n03 (Nodes required" in line and "min left" in line]
         assert told and "about 0 min left" not in told[0]
+
+
+def test_what_runs_longer_than_a_job_may_wait_goes_on(tmp_path):
+    one = make(tmp_path, bad_day(), campaign(wait_seconds=50.0))
+    assert one.run() and counted(tmp_path) == once_each()
 
 
 def test_a_long_reason_keeps_its_end():

@@ -348,6 +348,8 @@ def test_of_four_nodes_the_one_that_is_slow_in_all_checks_is_named_although_no_s
     slow = np.array([0, 0, 1.2, 0])
     assert slow_in_general(1, slow) == (["n2"], [])
     assert slow_in_general(1, slow, again=0 * slow) == ([], ["n2"]), "it was so once only"
+    many = np.pad(slow, (0, screening._FEW_NODES - 3))
+    assert slow_in_general(1, many, nodes=len(many)) == ([], []), "of many nodes single figures tell"
     assert slow_in_general(1, slow, checks=4) == ([], []), "the slowest in four checks is one by chance too often"
     assert slow_in_general(1, 0.05 * slow) == ([], []), "no more than healthy ones differ by"
 

@@ -275,9 +275,11 @@ def test_a_value_below_its_floor_that_no_clause_names_is_an_exception(tmp_path):
     assert found.statement == "ACCEPTED WITH EXCEPTIONS" and found.reasons == ["1 runs failed outside the clauses"]
     assert [one.why for one in found.failed] == ["gpu 0: copy is below 3000 GB/s"]
     # decided by the clause, and by what was agreed in place of the site's own reference
+    note = builder.finding("RECORDED", "nid001", "nid001: it was warm")
     for name, other in (("b", {**slow, "metric": "triad.gpu0"}), ("c", {**slow, "kind": "reference"})):
         (tmp_path / name).mkdir()
-        found = answer(tmp_path / name, [*five(), stream(6, {0: 4365.0, 1: 4360.0}, verdict="FAIL", findings=[other])])
+        bad = stream(6, {0: 4365.0, 1: 4360.0}, verdict="FAIL", findings=[other, note])
+        found = answer(tmp_path / name, [*five(), bad])
         assert found.statement == "ACCEPTED" and not found.failed
 
 
@@ -305,7 +307,15 @@ def test_scope_names_what_was_not_measured(tmp_path):
     text = " ".join(found.missing_parts)
     assert "GPU-lost" in text and "1 nodes were measured" in text and "2 GPUs were measured" in text
     assert [p.serial for p in found.parts] == ["165", ""]
-    assert "is not among the delivered GPUs" in found.unlisted_parts[0]
+    (unlisted,) = found.unlisted_parts
+    assert "is not among the delivered GPUs" in unlisted
+    # each node by its own GPUs
+    (tmp_path / "b").mkdir()
+    found = answer(
+        tmp_path / "b", [*five(), stream(6, {0: 4365.0}, gpus=(0,), node="nid002")],
+        CONTRACT + "scope:\n  nodes: 2\n  gpus_per_node: 2\n",
+    )  # fmt: skip
+    assert found.missing_parts == ["nid002: 1 GPUs were measured; the contract covers 2 per node"]
 
 
 def test_cases_that_left_no_record_and_files_that_are_none_are_told(tmp_path):
@@ -337,6 +347,10 @@ def test_stability_needs_its_span_and_its_level(tmp_path):
     (tmp_path / "c").mkdir()
     good = [stream(10 + i, {0: v, 1: v}, session="S2") for i, v in enumerate(RUNS)]
     assert answer(tmp_path / "c", [*five(), *good], text).statement == "ACCEPTED"
+    (tmp_path / "d").mkdir()
+    one_gpu = [stream(10 + i, {0: v}, session="S2", gpus=(0,)) for i, v in enumerate(RUNS)]
+    found = answer(tmp_path / "d", [*five(), *one_gpu], text)
+    assert found.stability == "INCONCLUSIVE" and "M1 on nid001 GPU 1 was measured in one session" in found.stability_why
 
 
 def test_minor_clauses_and_open_items_are_exceptions(tmp_path):
@@ -677,12 +691,17 @@ def test_a_wrong_result_of_the_replaced_gpu_alone_is_that_of_the_past(tmp_path):
     wrong = builder.finding("FAIL", "nid001 GPU 1", "nid001 GPU 1: elements differ", "triad.gpu1")
     wrong["subject"] = {"gpu": 1}
     of_both = builder.finding("FAIL", "nid001", "nid001: elements differ")
+    note = builder.finding("RECORDED", "nid001", "nid001: it was warm")
+    of_link, back, of_rank = ({**of_both, "metric": one} for one in ("a.gpu0-gpu1", "a.gpu1-gpu0", "a.ranks1"))
     good = [with_gpu_1(i, 4300.0 + i, "GPU-new") for i in range(5, 10)]
-    for name, findings, statement in (("a", [wrong], "ACCEPTED"), ("b", [wrong, of_both], "REJECTED")):
+    for name, findings, statement in (
+        ("a", [wrong], "ACCEPTED"), ("b", [wrong, of_both], "REJECTED"), ("c", [wrong, note], "ACCEPTED"),
+        ("d", [of_link, back], "ACCEPTED"), ("e", [of_rank], "REJECTED"), ("f", [], "REJECTED"),
+    ):  # fmt: skip
         (tmp_path / name).mkdir()
         bad = with_gpu_1(0, 4300.0, "GPU-old", verdict="FAIL", findings=findings)
         found = answer(tmp_path / name, [bad, *good], REPAIRED)
-        assert found.statement == statement, found.reasons
+        assert found.statement == statement, (name, found.reasons)
         assert bool(found.before_repair) is (statement == "ACCEPTED")
 
 
@@ -735,7 +754,7 @@ def test_a_session_that_was_ended_says_nothing_about_the_machine(tmp_path):
         root = tmp_path / name
         builder.write_session(root, five(), [builder.testcase("StreamCuda"), *cases], name="S1")
         found = command.decide(contract_of(tmp_path), command.files_of(root, ("S1",)), ("S1",))
-        assert found.statement == statement, found.reasons
+        assert found.statement == statement, (name, found.reasons)
         assert [one.why.split(":")[0] for one in found.invalid] == (["aborted"] if name == "a" else [])
 
 
