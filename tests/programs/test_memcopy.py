@@ -26,6 +26,11 @@ def size(run: Run) -> str:
     return str(int(float(least[1]) * {"M": 1 << 20, "G": 1 << 30}[least[2]] * 1.01))
 
 
+def test_arrays_below_four_caches_are_refused(run: Run) -> None:
+    refused = run("memcopy", *QUICK, "--bytes", "95Mi")
+    assert refused.code == 2 and re.search(r"at least 96(\.0)? MiB", refused.stderr), refused.stderr
+
+
 def test_every_repetition_of_each_copy_is_kept(run: Run, size: str) -> None:
     document = run("memcopy", *QUICK, "--bytes", size).document
     assert document is not None and document["status"] == "ok"

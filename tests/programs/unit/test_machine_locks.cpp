@@ -134,11 +134,12 @@ void write_process(const std::string& root, int pid, const std::string& name, in
                                     << " 0 0 0 20 0 1 0 " << start << " 1 1\n";
 }
 
-/// /proc/stat of a whole machine in seconds: user, idle, steal; the other fields are 0.
+/// /proc/stat of a whole machine in seconds: user, idle (half of it waits for a disk), steal; the others are
+/// 0.
 void write_stat(const std::string& root, long user, long idle, long steal) {
     const long ticks = sysconf(_SC_CLK_TCK);
-    std::ofstream(root + "/proc/stat")
-        << "cpu " << user * ticks << " 0 0 " << idle * ticks << " 0 0 0 " << steal * ticks << "\n";
+    std::ofstream(root + "/proc/stat") << "cpu " << user * ticks << " 0 0 " << idle / 2 * ticks << " "
+                                       << (idle - idle / 2) * ticks << " 0 0 " << steal * ticks << "\n";
 }
 
 }  // namespace
@@ -158,6 +159,7 @@ TEST(a_process_that_changes_its_name_is_one_and_a_pid_used_again_is_another) {
         found.end());
     CHECK(found.find("mm_percpu_wq\",\"cpu_seconds\":1}") != std::string::npos);
     CHECK(found.find("\"ended\",\"cpu_seconds\":3}") != std::string::npos);
+    CHECK(found.find("\"ended\"") < found.find("mm_percpu_wq"));  // the busiest first
     const std::string command = "rm -r '" + root + "'";
     CHECK(std::system(command.c_str()) == 0);
 }

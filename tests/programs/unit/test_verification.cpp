@@ -32,6 +32,20 @@ TEST(what_is_right_passes) {
     CHECK(errors.check({"x", 1e-12}).passed());
 }
 
+TEST(of_merged_scans_the_first_wrong_element_and_the_largest_error_count) {
+    tenken::ErrorScan first(0);
+    tenken::ErrorScan second(0);
+    first.compare(3, 4, 2);
+    second.compare(7, 3, 2);
+    for (tenken::ErrorScan* other : {&first, &second}) {
+        tenken::ErrorScan merged(0);
+        merged.merge(*other);
+        merged.merge(other == &first ? second : first);
+        const tenken::Check check = merged.check({"x", 0});
+        CHECK(check.error == 1 && check.json().dump().find("\"element\":3,") != std::string::npos);
+    }
+}
+
 TEST(a_metric_that_is_not_finite_fails_the_run_and_is_not_written) {
     char name[] = "prog";
     char* argv[] = {name, nullptr};

@@ -48,6 +48,15 @@ def test_fp64_of_a_node_is_of_all_its_sockets(gpu: Partition) -> None:
         assert "no data sheet" in str(limits.fp64(replace(gpu, node=changed), "host"))
 
 
+def test_the_rate_of_a_node_is_that_of_its_fastest_units(gpu: Partition) -> None:
+    assert known(limits.rate(gpu, "gpu", "fp64")).value == 67
+    of_two = limits.rate(gpu, "ranks", "fp64", 2)
+    assert isinstance(of_two, limits.Limit) and of_two.value == 2 * gpu.node.gpu_count * 67
+    assert gpu.node.gpu is not None
+    unsure = replace(gpu, node=replace(gpu.node, gpu=replace(gpu.node.gpu, unsure={"fp64_tflops": "a guess"})))
+    assert "has no rate" in str(limits.rate(unsure, "gpu", "fp64"))
+
+
 def test_a_peak_that_a_sheet_has_not_is_named(gpu: Partition) -> None:
     assert gpu.node.gpu is not None
     bare = replace(gpu.node.gpu, fp64_tensor_tflops=None, fp64_tflops=None)

@@ -244,6 +244,8 @@ HARMLESS: list[tuple[str, Plant]] = [
     ("IMEX that is ready", imex("READY")),
     ("a driver with version 3 of the fabric's state", lambda n: [g.update(fabric=RACK) for g in n.nvml.gpus]),
     ("nothing", lambda n: None),
+    ("a driver that was updated to the expected one", both(
+        lambda n: setattr(n.nvml, "driver", "590.10"), expect("gpus", driver="590.10"))),
     ("no last state", lambda n: setattr(n, "last", None)),
     ("another boot, all counters new", lambda n: n.last["host"].update(boot="another")),
     ("counters that were reset", lambda n: [g.update(replay=0, ecc_corrected=0) for g in n.nvml.gpus]),

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from lxml import html
@@ -175,6 +176,7 @@ def test_the_command_makes_a_grid_of_many_records(tmp_path, monkeypatch, capsys)
 MEASURED = """
 import json, sys, time
 from pathlib import Path
+from types import SimpleNamespace
 from tenken.report import fleet
 from tenken.model.catalogue import load_catalogue
 start = time.process_time()
@@ -197,3 +199,20 @@ def test_a_tenth_of_a_thousand_nodes_is_within_a_tenth_of_the_bars(tmp_path):
     assert size < 100_000 + 60_000  # style and script occur once
     assert mib < 300
     assert seconds < 15, "a tenth of 60 s, on a machine of which nothing is known"
+
+
+def test_nodes_findings_and_values_are_in_the_order_of_their_urgency():
+    def case(where, check, verdict, *findings):
+        said = [SimpleNamespace(verdict=of, message=message) for of, message in findings]
+        return SimpleNamespace(where=where, check=check, verdict=verdict, findings=said)
+
+    one = case("n1", "A", "FAIL", ("FAIL", "slow"), ("RECORDED", "a note"), ("INVALID", "throttled"))
+    tests = [one, case("n1", "B", "PASS"), *(case("n2", c, "FAIL") for c in "AB"), case("n0", "A", "INVALID"),
+             *(case("n3", c, v) for c, v in (("A", "FAIL"), ("A", "PASS"), ("B", "INVALID")))]  # fmt: skip
+    found, pages = SimpleNamespace(tests=tests, counted=tests), SimpleNamespace(files={})
+    assert [row["node"] for row in fleet._grid(found, pages)] == ["n2", "n3", "n1", "n0"]
+    told = [(row["node"], row["message"]) for row in fleet._findings(found, pages)]
+    reason = "no finding states a reason"
+    assert told == [("n1", "slow"), ("n2", reason), ("n2", reason), ("n3", reason), ("n0", reason), ("n3", reason)]
+    rows = [SimpleNamespace(verdict=v, at=at) for v, at in (("PASS", {}), ("FAIL", {"n": 1}), ("FAIL", {}), ("?", {}))]
+    assert sorted(rows, key=fleet._urgency) == [rows[2], rows[3], rows[1], rows[0]]

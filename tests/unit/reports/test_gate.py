@@ -505,6 +505,9 @@ def proposed(archive: Path, system: str, *options: str) -> int:
 
 def test_runs_of_one_day_make_provisional_references(tmp_path: Path, capsys: Any) -> None:
     fill_a_day(tmp_path / "a", "local", 4)
+    when, metrics = synthetic.FIRST + timedelta(hours=9), [synthetic.metric("triad", {"host": 0}, [900.0])]
+    wrong = synthetic.record("local", synthetic.node_name(0), when, "Stream", "stream", metrics, [], verdict="INVALID")
+    synthetic.write(tmp_path / "a", wrong, 999)
     assert proposed(tmp_path / "a", "local") == 0
     out, err = capsys.readouterr()
     assert "provisional: true" in out and "count: 8" in out and "8 runs of 20" in out, out

@@ -55,6 +55,15 @@ def sets(tmp_path: Path) -> tuple[Path, Path]:
     return one, two
 
 
+def test_a_run_that_failed_or_is_invalid_is_not_compared(tmp_path: Path) -> None:
+    one, two = document(True), document(False)
+    (tmp_path / "a.json").write_text(json.dumps(one))
+    expected = ratio.values(tmp_path, "spmv", "spmv", {}, "median")
+    (tmp_path / "b.json").write_text(json.dumps(two | {"status": "failed", "reason": "verification"}))
+    (tmp_path / "c.json").write_text(json.dumps(builder.record("SpmvCuda", two, "INVALID")))
+    assert ratio.values(tmp_path, "spmv", "spmv", {}, "median") == expected
+
+
 def test_the_ratio_of_two_machines_is_drawn_and_printed(
     sets: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
