@@ -224,6 +224,14 @@ def test_every_method_is_measured_or_its_absence_explained(go: Run) -> None:
     assert {m["at"]["layout"] for m in select} == {"hyperslab"}
     ratios = named(document, "read_hyperslab_over_asis")
     assert {m["at"]["method"] for m in ratios} == measured - {"hdf5_select"}
+    assert "built without KvikIO" in document["path"]["left_out.kvikio"]
+
+
+def test_kvikio_that_the_build_lacks_is_named(go: Run) -> None:
+    outcome = go("snapshot_io", "--methods", "posix,kvikio")
+    assert outcome.code == 3 and outcome.document is not None
+    expected = "library missing: kvikio: built without KvikIO (CMake option TENKEN_KVIKIO_ROOT)"
+    assert (outcome.document["status"], outcome.document["reason"]) == ("waived", expected)
 
 
 @pytest.mark.parametrize("layout", ["asis", "hyperslab"])
