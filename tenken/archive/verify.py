@@ -56,10 +56,10 @@ def check(root: Path, sessions: Collection[str] | None = None) -> Found:
             fault = "" if below in waiting else "is missing"
         faults += [(below, fault)] if fault else []
     for below, path in there.items():
-        if below in listed or (chosen is not None and not any(f"-{name}" in path.name for name in chosen)):
+        if below in listed:
             continue
         session = seal.session_of(path.name) or (_session_within(path) if known else "")
-        if (chosen is not None and session not in chosen) or (path.suffix != ".json" and session not in known):
+        if chosen is not None and session not in chosen:
             continue
         if session not in known or below in known[session].unsealed:
             found.unsealed += [below] if path.suffix == ".json" else []
@@ -67,7 +67,7 @@ def check(root: Path, sessions: Collection[str] | None = None) -> Found:
             faults.append((below, "is new: the manifest of its session does not list it"))
     if chosen is None:
         faults += chain(root)
-        for path in sorted(root.glob("*/*/*.log*")):
+        for path in root.glob("*/*/*.log*"):
             if path.is_file() and chained.is_one(path):
                 found.logs += 1
                 faults += [(path.relative_to(root).as_posix(), fault) for fault in chained.faults(path)]
@@ -86,7 +86,7 @@ def chain(root: Path, about: Collection[str] | None = None) -> Iterator[tuple[st
                 continue
             if other not in contents:
                 yield _place(other), f"is missing; session {name} continues it"
-            elif len(contents[other]) < size or seal.sha256(contents[other][:size]) != digest:
+            elif seal.sha256(contents[other][:size]) != digest:
                 yield _place(other), f"differs from what session {name} continues"
 
 

@@ -872,7 +872,7 @@ def _of_sheet(partition: Partition, program: Program, metric: Metric, subject: s
     rule = metric.floors.get(subject)
     known = facts.attained(partition).get((rule.of, subject)) if rule is not None else None
     floor = rule.times * known[0] if rule is not None and known is not None else metric.floor.get(subject)
-    if not floor or metric.optional or metric.direction != "higher":
+    if not floor or metric.optional:
         return None
     peak: limits.Limit | limits.Unknown
     if metric.data_sheet == "memory" and subject in ("host", "gpu"):

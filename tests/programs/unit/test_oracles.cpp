@@ -79,6 +79,15 @@ class TwoRanks : public tenken::Ranks {
     std::vector<std::string> gather(const std::string& mine) override { return {mine, "200"}; }
 };
 
+/// Another rank began its work 50 ms after this one.
+class BesideALaterRank : public tenken::Ranks {
+  public:
+    std::vector<double> largest(std::vector<double> mine) override {
+        for (double& one : mine) one += 0.05;
+        return mine;
+    }
+};
+
 /// The first value of the series of this metric in a document's JSON.
 double value_of(const tenken::Document& document, const std::string& name) {
     const std::string text = document.json().dump();
@@ -217,6 +226,10 @@ TEST(oracle_a_pass_tells_the_time_of_one_run) {
     pass.run = [&runs] { return ++runs % 2 == 0 ? 3.0 : 1.0; };
     const tenken::EnergyFound found = tenken::measure_energy(none, alone, 0.01, pass);
     CHECK(runs >= 2 && found.seconds >= 1.5 && found.seconds <= 2);
+    BesideALaterRank ranks;
+    const double begin = tenken::now_seconds();
+    tenken::measure_energy(none, ranks, 0.01, pass);
+    CHECK(tenken::now_seconds() - begin >= 0.06);  // until the time has passed in the other one too
 }
 
 TEST(oracle_an_error_is_relative_to_what_is_expected) {

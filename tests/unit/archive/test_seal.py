@@ -124,6 +124,11 @@ def added_by_another_name(root):
     return shutil.copy(path, path.with_name("copy.json")), "is new"
 
 
+def added_output(root):
+    path = of(root, ONE)
+    return shutil.copy(path, path.with_suffix(".tool.out")), "is new"
+
+
 def exchanged(root):
     one, two = of(root, ONE), of(root, TWO)
     texts = [p.read_text().replace(a, b) for p, a, b in ((one, ONE, TWO), (two, TWO, ONE))]
@@ -183,8 +188,17 @@ def listed_twice(root):
     return archive.session_folder(root, TWO) / seal.MANIFEST, "line 7 is not one of this manifest"
 
 
-TAMPERINGS = (edited, removed, added, added_by_another_name, exchanged, moved, printed, linked, relisted, unlisted,
-              listed_elsewhere, listed_twice)  # fmt: skip
+def listed_hidden(root):
+    path = of(root, ONE)
+    hidden = path.parent.with_name(".hidden")
+    path.parent.rename(hidden)
+    manifest = archive.session_folder(root, ONE) / seal.MANIFEST
+    manifest.write_text(manifest.read_text().replace(f"/{path.parent.name}/", "/.hidden/"))
+    return manifest, "is not one of this manifest"
+
+
+TAMPERINGS = (edited, removed, added, added_by_another_name, added_output, exchanged, moved, printed, linked, relisted,
+              unlisted, listed_elsewhere, listed_twice, listed_hidden)  # fmt: skip
 
 
 @pytest.mark.parametrize("tamper", TAMPERINGS)
@@ -195,6 +209,10 @@ def test_the_file_that_differs_is_missing_or_is_new_is_named(root, tamper, capsy
         line.startswith(f"{Path(path).relative_to(root)}: ") and said in line
         for line in capsys.readouterr().out.splitlines()
     )
+    # also where only the sessions concerned are verified; what later ones continue is a question of the whole archive
+    if "continues" not in said:
+        assert any(said in fault for fault in verify.check(root, [ONE, TWO]).faults)
+        assert verify.check(root, [THREE]).faults == []
 
 
 def test_every_end_that_a_manifest_loses_together_with_its_records_is_a_fault(root):

@@ -6,12 +6,14 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from tenken.judge import completeness, verdict
+from tenken.judge import completeness, relations, verdict
 from tenken.model.catalogue import load_catalogue, load_program, of_suite
+from tenken.model.expectation import Expectation
 from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.result import validate
@@ -184,6 +186,28 @@ def test_a_failure_is_proven_or_undecided(pairs: int, expected: list[str]) -> No
     """All below the bound by chance: 2^-14 is more than 0.00005, 2^-15 less."""
     one = files.pairs("adaptive_over_best", [0.9] * pairs, bytes=4096, situation="write")
     assert verdicts(related(files.document_of("storage_map", one))[0]) == expected
+
+
+@pytest.mark.parametrize("side", [1, -1])
+@pytest.mark.parametrize(("said", "samples", "expected"), [
+    ({}, 1, "FAIL"), ({"verdict": "INVALID"}, 1, "INVALID"), ({"verdict": "RECORDED"}, 1, "RECORDED"),
+    ({"proof": "pairs"}, 14, "RECORDED"), ({"proof": "pairs"}, 15, "FAIL"), ({"proof": "rounds"}, 2, "FAIL"),
+    ({"proof": "pairs", "verdict": "INVALID"}, 14, "INVALID"),
+])  # fmt: skip
+def test_each_kind_of_bound_is_held_at_its_end_from_both_sides(
+    side: int, said: dict[str, str], samples: int, expected: str
+) -> None:
+    run = SimpleNamespace(result=files.document_of("storage_map", files.pairs("adaptive_over_best", [1.0])))
+    bounds = (1.0, None) if side == 1 else (None, 1.0)
+    for beyond, found in ((-1e-9, []), (0, []), (1e-9, [expected])):
+        values = tuple(1 - side * (beyond + i * 1e-12) for i in range(samples)) if beyond else (1.0,) * samples
+        metric = replace(run.result.metrics[0], value=1 - side * beyond, samples=values, count=samples)
+        made = relations._missed(cast(Any, run), metric, Expectation("x", **cast(Any, said)), *bounds)
+        assert verdicts(made) == found
+        if found == ["FAIL"] and said:  # one round of so few that reaches the bound leaves it open
+            metric = replace(metric, samples=(*values, 1.0))
+            made = relations._missed(cast(Any, run), metric, Expectation("x", **cast(Any, said)), *bounds)
+            assert verdicts(made) == ["RECORDED"]
 
 
 #: What a site adds for its own program: nothing else is needed, and nothing of it is in the suite.

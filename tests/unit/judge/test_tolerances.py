@@ -13,6 +13,7 @@ from tenken.model import catalogue
 from tenken.model import result as results
 from tenken.model.catalogue import Program
 from tenken.model.result import Result
+from tenken.model.subject import Subject
 from tests.support import honest
 
 #: Relative difference of two errors that the judge must distinguish.
@@ -56,3 +57,17 @@ def test_an_error_just_above_is_refused_and_one_just_below_passes(name: str) -> 
         assert not refused(with_error(result, number, tolerance * (1 - NEXT)), program)
         tried += 1
     assert tried or not result.verification.checks
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.of_suite()))
+def test_each_value_is_held_at_its_ends(name: str) -> None:
+    program, one = catalogue.program(name), parsed("stream")[0].metrics[0]
+    for key, declared in program.metrics.items():
+        least = {"any": -1.0, "positive": 5e-324}.get(declared.sign, 0.0)
+        most = declared.maximum if declared.maximum is not None else 1e300
+        for value, wrong in ((least, 0), (most, 0), (-5e-324, least >= 0), (0.0, least > 0), (2 * most, most < 1e300)):
+            said = (declared.unit, declared.direction, declared.statistic)
+            numbers = dict.fromkeys(("value", "best", "median", "p5", "p95"), value)
+            metric = replace(one, name=key, unit=said[0], direction=said[1], statistic=said[2], samples=(value,),
+                             subject=Subject(declared.per[0], 0, 1), **numbers)  # fmt: skip
+            assert bool(completeness._metric_structure(metric, program)) == wrong, (key, value)

@@ -108,8 +108,12 @@ def test_what_a_run_measured_of_itself_is_no_peak(tmp_path):
         ("target: 4361, share: 0.5, rule: value", "ACCEPTED", None),
         ("target: 4361, share: 0.51, rule: value", "REJECTED", "met on 1 of 2 devices"),
         ("target: 4400, severity: minor", "INCONCLUSIVE", "no essential clause"),
-        ("target: 4000, check: StreamHost", "INCONCLUSIVE", "NOT TESTED"),
         ("target: 4000, check: StreamHost", "INCONCLUSIVE", "not measured in any run"),
+        *((f"target: 4000, {of}", "ACCEPTED", None) for of in ("check: StreamCuda", "environ: cuda", "partition: gpu")),
+        *(
+            (f"target: 4000, {of}", "INCONCLUSIVE", "NOT TESTED")
+            for of in ("check: StreamHost", "environ: gnu", "partition: cpu")
+        ),
     ],
 )
 def test_each_rule_has_its_statement(tmp_path, change, statement, why):
@@ -217,6 +221,13 @@ def test_the_same_result_twice_is_one_run_and_said(tmp_path):
     found = answer(tmp_path, [*records, {**records[0], "time": "2026-11-21T09:00:10Z"}])
     assert found.statement == "INCONCLUSIVE"
     assert any("one run, archived twice" in text for text in found.damaged)
+    # two that failed alike, without a value, are two
+    times = dict.fromkeys(("started", "finished"), "2026-11-21T06:00:01Z")
+    alike = {"status": "failed", "reason": "no memory", "metrics": [], "limits": {}, **times}
+    failed = [stream(i, {0: 1.0, 1: 1.0}, verdict="FAIL", judged={}, doc=alike) for i in (6, 7)]
+    (tmp_path / "b").mkdir()
+    found = answer(tmp_path / "b", [*records, *failed])
+    assert (len(found.wrong + found.failed), found.damaged) == (2, [])
 
 
 FLIPPED = {"array_bytes": 4_294_967_296, "inject_fault": "element"}
@@ -679,6 +690,12 @@ def test_a_replaced_gpu_is_shown_and_its_successor_needs_its_own_runs(tmp_path):
         runs = [*before, *(with_gpu_1(i, 4300.0 + i, "GPU-new") for i in after)]
         found = answer(tmp_path / name, runs, REPAIRED)
         assert (found.statement, found.repaired) == (statement, closed), found.reasons
+    # what replaced it was replaced in turn, and needs no runs
+    again = REPAIRED.replace("GPU-new", "GPU-bad") + "  - {uuid: GPU-bad, by: GPU-new, why: again, item: P1}\n"
+    lacks = "GPU GPU-new, which replaced GPU-bad, was not measured"
+    for name, of, missing in (("d", runs, []), ("e", before, [lacks])):
+        (tmp_path / name).mkdir()
+        assert answer(tmp_path / name, of, again).missing_parts == missing
     (one,) = found.requirements
     assert [m.part.uuid for m in one.before] == ["GPU-old"] and one.before[0].result == "NOT MET"
     text = html.document_fromstring(

@@ -40,7 +40,8 @@ def test_the_worst_comes_first_and_is_not_hidden_by_the_others(tmp_path):
 
 
 def test_a_healthy_machine_is_told_so_in_words(tmp_path):
-    loaded, rows, found = of(tmp_path, [triad([4400.0, 4401])])
+    waived = builder.record("Pair", None, "WAIVED", findings=[builder.finding("WAIVED", "nid001", "nid001: one GPU")])
+    loaded, rows, found = of(tmp_path, [triad([4400.0, 4401]), waived])
     assert scorecard.sentence(loaded, found) == "No fault found; bounds of an NVIDIA H200 met by 2 of 2 key figures"
     lines = scorecard.in_lines(loaded, rows, [("GPUs", "2 × NVIDIA H200, 141 GiB"), ("Processor", "Xeon, 2 sockets")])
     assert lines[:2] == ["2 × NVIDIA H200 · Xeon", f"OK: {scorecard.sentence(loaded, found)}"]
