@@ -48,7 +48,7 @@ class AccessPatterns(AccessPatternsBase):
     @run_after("setup")
     def set_series(self):
         """Once the partition is known: the array size of the mode, without options that explicit placement lacks."""
-        self.ask(self.placement, *SERIES.get(self.tenken_mode, SERIES["acceptance"]))
+        self.ask(self.placement, *SERIES.get(self.size_mode, SERIES["acceptance"]))
         if self.placement == "explicit":
             self.metrics = WITHOUT_CPU_ON_DEVICE
 

@@ -47,7 +47,7 @@ class DaliBase(ForeignCheck):
     @run_after("setup")
     def expect_command(self):
         """Once the partition is known: the script's command line, and the parameters that its output must state."""
-        batches, epochs, step = LOADS[self.tenken_mode]
+        batches, epochs, step = LOADS[self.size_mode]
         python, hold = ('"${TENKEN_PYTORCH:-python3}"', "--train") if self.trains else ("python3", f"--step-ms {step}")
         self.command = (
             'PYTHONPATH="${TENKEN_DALI:-}${TENKEN_DALI:+:}${PYTHONPATH:-}" '

@@ -45,7 +45,7 @@ class DcgmDiag(NamedProgram):
 
     def options(self):
         # its exit status also differs if a test failed; the JSON states which one did
-        return f"diag -r {self.dcgm_level or LEVELS[self.tenken_mode]} -j || true"
+        return f"diag -r {self.dcgm_level or LEVELS[self.size_mode]} -j || true"
 
     def parse(self, output):
         found = dcgm.parse(output)

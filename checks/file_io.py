@@ -111,7 +111,7 @@ class SnapshotBase(FileCheck):
     @run_after("setup")
     def set_sizes(self):
         """Once the partition is known: sizes and times of the mode."""
-        maximum, factor, seconds, decide = SNAPSHOTS[self.tenken_mode]
+        maximum, factor, seconds, decide = SNAPSHOTS[self.size_mode]
         maximum = min(maximum, self.max_particles)
         self.arguments = {
             "max-particles": maximum,
@@ -172,7 +172,7 @@ class MapBase(FileCheck):
     @run_after("setup")
     def set_sizes(self):
         """Once the partition is known: sizes, ways and situations of the mode."""
-        maximum, factor, ways, situations, seconds, decide = self.maps[self.tenken_mode]
+        maximum, factor, ways, situations, seconds, decide = self.maps.get(self.size_mode, self.maps["acceptance"])
         self.arguments = {
             "max-bytes": maximum,
             "factor": factor,
@@ -373,7 +373,7 @@ class LoadingBase(FileCheck):
     @run_after("setup")
     def set_loads(self):
         """Once the partition is known: kinds and ways of loading, by the mode."""
-        kinds, ways, ahead, batches, step, repetitions, seconds = self.loads[self.tenken_mode]
+        kinds, ways, ahead, batches, step, repetitions, seconds = self.loads[self.size_mode]
         loads = {"kinds": kinds, "ways": ways, "prefetch": ahead, "batches": batches, "step-ms": step}
         self.arguments = {**loads, "repetitions": repetitions, "seconds": seconds, **self.arguments}
         self.expected_parameters = {"kinds": kinds, "ways": ways, "prefetch": ahead, **self.expected_parameters}

@@ -6,7 +6,6 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from tenken.reframe.base import TenkenCheck
-from tenken.reframe.budget import HALF
 
 #: Square problems of every precision that some GPU supports; the program omits and names those that this GPU lacks.
 LADDER = "fp64,fp64_tensor,fp32,tf32,fp16,bf16,int8,fp8_e4m3,fp8_e4m3_fast,fp8_blocks,mxfp8,nvfp4,mxfp4"
@@ -42,9 +41,7 @@ class GemmBase(TenkenCheck):
     gemm_cases = variable(str, type(None), value=None)
 
     def cases(self) -> str:
-        if self.of_usual_time < HALF:
-            return FEW
-        return {"quick": FEW, "acceptance": LADDER}.get(self.tenken_mode, f"{LADDER},{E5M2}")
+        return {"quick": FEW, "acceptance": LADDER}.get(self.size_mode, f"{LADDER},{E5M2}")
 
     def one_of_two(self) -> bool:
         """Whether another check measures the energy of the same products."""
@@ -53,7 +50,7 @@ class GemmBase(TenkenCheck):
     @run_after("setup")
     def choose_cases(self):
         """Once the partition is known: shapes, data and durations of the mode."""
-        quick, acceptance = self.tenken_mode == "quick", self.tenken_mode == "acceptance"
+        quick, acceptance = self.size_mode == "quick", self.size_mode == "acceptance"
         wanted = {
             "backend": "cuda",
             "cases": self.gemm_cases or self.cases(),
@@ -102,9 +99,9 @@ class GemmShapes(GemmBase):
     share = 60
 
     def cases(self) -> str:
-        if self.machine.gpu_memory_gib < UPDATES_GIB or self.of_usual_time < HALF:
+        if self.machine.gpu_memory_gib < UPDATES_GIB or self.size_mode == "quick":
             return SHAPES
-        return f"{UPDATES},{SHAPES}" if self.tenken_mode == "acceptance" else f"{UPDATES},{MORE_UPDATES},{SHAPES}"
+        return f"{UPDATES},{SHAPES}" if self.size_mode == "acceptance" else f"{UPDATES},{MORE_UPDATES},{SHAPES}"
 
     @run_after("setup")
     def leave_energy_to_the_ladder(self):

@@ -45,7 +45,7 @@ class GpuBurn(NamedProgram):
     gpu_burn_options = variable(str, value="-m 90%")
 
     def options(self):
-        seconds = self.gpu_burn_seconds or SECONDS[self.tenken_mode]
+        seconds = self.gpu_burn_seconds or SECONDS[self.size_mode]
         kernel = _KERNEL.format(first_word(self.program_named()))
         return f"{kernel} {self.gpu_burn_options} {seconds}"
 

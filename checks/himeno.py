@@ -31,13 +31,13 @@ class Himeno(TenkenCheck):
     @run_after("setup")
     def set_problem(self):
         """Once the partition is known: the size that fits, and the data of the mode."""
-        published = self.tenken_mode == "published"
+        published = self.size_mode == "published"
         large = self.memory == "explicit" or published
         # XL takes 14 GiB, managed memory at most half of what is free
         room = self.machine.gpu_memory_gib >= (16 if self.memory == "explicit" else 32)
         self.expected_parameters = {
             "backend": "cuda",
-            "size": "XL" if large and room and self.tenken_mode != "quick" else "L",
+            "size": "XL" if large and room and self.size_mode != "quick" else "L",
             "repetitions": 3000 if published else 300,
             "memory": MEMORIES[self.memory],
             "data": "official" if published else "varied",

@@ -24,7 +24,7 @@ class HpcgHost(HpcgBase):
         which must run first, is serial.
         """
         few = (self.cores or 1) < 8
-        quick = self.tenken_mode == "quick"
+        quick = self.size_mode == "quick"
         self.ask("host", 32 if quick else 64 if few else 104, **({} if quick else {"energy-seconds": 2.5}))
 
 
@@ -65,7 +65,7 @@ class HpcgCuda(HpcgBase):
     @run_after("setup")
     def set_problem(self):
         """Once the partition is known: the largest grid that fits."""
-        quick = self.tenken_mode == "quick"
+        quick = self.size_mode == "quick"
         side = min(128, self.side_for_memory()) if quick else self.side_for_memory()
         self.ask("cuda", side, gpus="0", **({} if quick else {"energy-seconds": 2.5}))
 
@@ -112,7 +112,7 @@ class HpcgRanksBase(HpcgBase):
         """Once the partition is known: a rank for each GPU, each with the largest grid that fits."""
         self.num_tasks_per_node = self.machine.gpus or (2 if self.nodes_asked == 1 else 1)
         self.num_tasks = self.nodes_asked * self.num_tasks_per_node
-        quick = self.tenken_mode == "quick"
+        quick = self.size_mode == "quick"
         side = min(128, self.side_for_memory()) if quick else self.side_for_memory()
         self.ask("cuda", side, ranks=self.num_tasks, **({} if quick else {"energy-seconds": 2.5}))
 

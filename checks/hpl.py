@@ -63,8 +63,8 @@ class Hpl(HplBase):
             self.waive(f"not supported by the device: N={n} does not fit into {room}; size=full uses what fits")
         wanted = {"backend": "cuda", "nb": str(nb), **({"n": str(n)} if fits else {})}
         # the library is compared, and energy is measured, only if memory and time permit
-        compare = fits and self.tenken_mode != "quick" and not self.shortened
-        self.arguments = {**self.arguments, "energy-seconds": None if self.tenken_mode == "quick" else 2.5}
+        compare = fits and self.size_mode != "quick" and not self.shortened
+        self.arguments = {**self.arguments, "energy-seconds": None if self.size_mode == "quick" else 2.5}
         self.arguments = {**self.arguments, **wanted, "gpus": "0", "compare-library": compare, "steps": True}
         self.expected_parameters |= wanted
 
@@ -241,10 +241,10 @@ class HplHost(HplBase):
     def set_problem(self):
         """Once the partition is known: a size by mode and cores."""
         cores = self.cores or 1
-        n = 4096 if self.tenken_mode == "quick" else 8192 if cores < 16 else 16384 if cores < 64 else 32768
+        n = 4096 if self.size_mode == "quick" else 8192 if cores < 16 else 16384 if cores < 64 else 32768
         self.expected_parameters |= {"backend": "host", "n": str(n), "nb": "256"}
-        energy = None if self.tenken_mode == "quick" else 2.5
-        warm = 0.3 if self.tenken_mode == "quick" else 1
+        energy = None if self.size_mode == "quick" else 2.5
+        warm = 0.3 if self.size_mode == "quick" else 1
         self.arguments = {"warmup-seconds": warm, "energy-seconds": energy, **self.expected_parameters}
 
 

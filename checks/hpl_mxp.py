@@ -35,8 +35,8 @@ class MxpBase(TenkenCheck):
     @run_after("setup")
     def ask_for_repetitions(self):
         """Once the partition is known: repetitions and warm-up of the mode."""
-        quick = self.tenken_mode == "quick"
-        repetitions = {"quick": 1, "acceptance": 2}.get(self.tenken_mode, 3)
+        quick = self.size_mode == "quick"
+        repetitions = {"quick": 1, "acceptance": 2}.get(self.size_mode, 3)
         # mode quick measures no energy, which alone would take longer than the solution
         timed = {"warmup-seconds": 1, "energy-seconds": 0} if quick else {"warmup-seconds": 5, "energy-seconds": 2.5}
         self.arguments = {"repetitions": repetitions, **timed, **self.arguments}
@@ -73,7 +73,7 @@ class HplMxp(MxpBase):
     @run_after("setup")
     def set_problem(self):
         """Once the partition is known: the size of the mode, on one GPU."""
-        n, nb = ONE_GPU["nightly" if self.shortened else self.tenken_mode]
+        n, nb = ONE_GPU["nightly" if self.shortened and self.size_mode != "quick" else self.size_mode]
         self.ask_for(n, nb, 0.95 * self.machine.gpu_memory_gib, low=self.low)
         self.arguments = {**self.arguments, "gpus": "0"}
 
@@ -163,7 +163,7 @@ class HplMxpOther(OtherHpl):
 
     @property
     def n(self) -> int:
-        return self.hpl_n or {"quick": 32768}.get(self.tenken_mode, 131072)
+        return self.hpl_n or {"quick": 32768}.get(self.size_mode, 131072)
 
     @property
     def nb(self) -> int:

@@ -34,10 +34,10 @@ class P2P(TenkenCheck):
     @run_after("setup")
     def set_sizes(self):
         """Sizes are swept between the first two GPUs, in finer steps if figures are published; not in mode quick."""
-        factor = {"quick": 16, "acceptance": 4, "nightly": 16, "published": 2}[self.tenken_mode]
-        quick = self.tenken_mode == "quick"
+        factor = {"quick": 16, "acceptance": 4, "nightly": 16, "published": 2}[self.size_mode]
+        quick = self.size_mode == "quick"
         # the pairs of eight GPUs are 28 times those of two
-        short = quick or (self.tenken_mode == "acceptance" and (self.machine.gpus or 0) > budget.FEW_GPUS)
+        short = quick or (self.size_mode == "acceptance" and (self.machine.gpus or 0) > budget.FEW_GPUS)
         self.arguments = {
             "gpus": "all",
             "bytes": "256Mi" if short else "1Gi",
@@ -65,7 +65,7 @@ class MpiHost(MpiBase):
     @run_after("setup")
     def set_sizes(self):
         """Once the partition is known: messages of the mode, in host memory."""
-        quick = self.tenken_mode == "quick"
+        quick = self.size_mode == "quick"
         self.arguments = {
             "buffers": "host",
             "max-bytes": "64Ki" if quick else "4Mi",
@@ -96,7 +96,7 @@ class MpiDevice(MpiBase):
     @run_after("setup")
     def set_sizes(self):
         """Once the partition is known: tests and messages of the mode, in GPU memory."""
-        quick = self.tenken_mode == "quick"
+        quick = self.size_mode == "quick"
         self.arguments = {
             "buffers": "device",
             "tests": "latency,bandwidth" if quick else "all",
@@ -175,7 +175,7 @@ class MpiHostBetweenNodes(MpiPair):
     @run_after("setup")
     def set_sizes(self):
         """Once the partition is known: messages of the mode, in host memory."""
-        quick = self.tenken_mode == "quick"
+        quick = self.size_mode == "quick"
         self.arguments = {
             "nodes": 2,
             "buffers": "host",

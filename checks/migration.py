@@ -38,7 +38,7 @@ class Migration(MigrationBase):
     @run_after("setup")
     def set_series(self):
         """Once the partition is known: the array of the mode."""
-        quick = self.tenken_mode == "quick"
+        quick = self.size_mode == "quick"
         self.ask(256_000_000 if quick else 512_000_000, 60 if quick else 100, 1)
 
 

@@ -70,7 +70,7 @@ class SpmvHost(SpmvBase):
 
         With a cache of 300 MiB this is 1.5 GB; mode quick uses 160 MB.
         """
-        quick = "poisson27:80" if self.tenken_mode == "quick" else None
+        quick = "poisson27:80" if self.size_mode == "quick" else None
         self.arguments = {**self.arguments, "matrices": self.matrices or quick}
 
 
@@ -94,8 +94,8 @@ class SpmvCuda(SpmvBase):
     @run_after("setup")
     def choose_matrices(self):
         """Once the partition is known: matrices by mode and memory."""
-        chosen = GPU_MATRICES[self.tenken_mode]
-        if self.machine.gpu_memory_gib < 24 and self.tenken_mode != "quick":
+        chosen = GPU_MATRICES[self.size_mode]
+        if self.machine.gpu_memory_gib < 24 and self.size_mode != "quick":
             chosen = SMALL_GPU_MATRICES
         if self.precision == "single":
             chosen = "poisson27:160" if self.machine.gpu_memory_gib >= 24 else "poisson27:128"

@@ -30,11 +30,11 @@ class StencilBase(TenkenCheck):
 
     def slab(self, gpus: int) -> dict[str, int]:
         """Cells of one slab: 512 planes per node as published, otherwise as many as fit on a GPU, at most 17 GB."""
-        if self.tenken_mode == "published":
+        if self.size_mode == "published":
             return {"nx": 2048, "ny": 2048, "nz": 512 // gpus}
-        if self.tenken_mode == "quick" or self.machine.gpu_memory_gib < 20:
+        if self.size_mode == "quick" or self.machine.gpu_memory_gib < 20:
             return {"nx": 1024, "ny": 1024, "nz": 128}
-        return {"nx": 2048, "ny": 1024 if self.tenken_mode == "acceptance" else 2048, "nz": 256}
+        return {"nx": 2048, "ny": 1024 if self.size_mode == "acceptance" else 2048, "nz": 256}
 
     def ask(self, **more: object) -> None:
         """The program's arguments, which its document must repeat."""
@@ -44,7 +44,7 @@ class StencilBase(TenkenCheck):
         # kernel's own rate is taken before: after 0.3 s it would include the limiter's first dip (174 instead of 202
         # Gcell/s with two steps per pass on an H200).
         settled = more.get("backend") == "cuda" and more.get("exchange") != "none"
-        warm = (1 if self.tenken_mode == "quick" else 2) if settled else 0.5
+        warm = (1 if self.size_mode == "quick" else 2) if settled else 0.5
         self.arguments = {**self.expected_parameters, "warmup-seconds": warm, **self.arguments}
 
 
@@ -72,14 +72,14 @@ class Stencil(StencilBase):
     @run_after("setup")
     def set_problem(self):
         """Once the partition is known: a grid by mode and memory."""
-        side = 1024 if self.machine.gpu_memory_gib >= 32 and self.tenken_mode != "quick" else 512
+        side = 1024 if self.machine.gpu_memory_gib >= 32 and self.size_mode != "quick" else 512
         # a repetition is one step (two if they are fused), so that all end before the power cap takes effect
         self.ask(
             backend="cuda", exchange="none", points=self.points, precision=self.precision,
             nx=side, ny=side, nz=side, bt=1,
         )  # fmt: skip
         self.arguments["gpus"] = "all"
-        if self.tenken_mode != "quick":
+        if self.size_mode != "quick":
             self.arguments["energy-seconds"] = 2.5
 
 
@@ -115,7 +115,7 @@ class StencilGpus(StencilBase):
         """Once the partition is known: a slab for each GPU."""
         self.gpus = self.num_gpus
         slab = self.slab(self.num_gpus)
-        steps = 32 if self.tenken_mode == "quick" else 128
+        steps = 32 if self.size_mode == "quick" else 128
         self.ask(backend="cuda", exchange="host,p2p", scaling=self.scaling, bt=4, steps=steps, nodes=1, **slab)
         self.arguments["gpus"] = ",".join(str(i) for i in range(self.num_gpus))
 
@@ -234,9 +234,9 @@ class StencilHost(StencilBase):
     @run_after("setup")
     def set_problem(self):
         """Once the partition is known: a grid of the mode in two parts."""
-        side = 256 if self.tenken_mode != "quick" else 128
+        side = 256 if self.size_mode != "quick" else 128
         self.ask(backend="host", exchange="host", parts=2, nx=side, ny=side, nz=side // 2, bt=4)
-        if self.tenken_mode != "quick":
+        if self.size_mode != "quick":
             self.arguments["energy-seconds"] = 2.5
 
 
@@ -352,13 +352,13 @@ class FormBase(TenkenCheck):
         self.arguments = {**self.expected_parameters, "repetitions": 5, "warmup-seconds": 0.2, **self.arguments}
 
     def ask_on_host(self, form: str) -> None:
-        quick = self.tenken_mode == "quick"
+        quick = self.size_mode == "quick"
         side = 96 if quick else 256
         self.ask(form, side, side, side, 4 if quick else 16)
 
     def ask_on_gpu(self, form: str) -> None:
         """8.6 GB of arrays, and the same amount on the host for the verification; quick: 2.1 GB."""
-        small = self.tenken_mode == "quick" or self.machine.gpu_memory_gib < 16
+        small = self.size_mode == "quick" or self.machine.gpu_memory_gib < 16
         side = 512 if small else 1024
         self.ask(form, side, side, 512, 16)
 

@@ -23,7 +23,7 @@ class StreamBase(TenkenCheck):
     @run_after("setup")
     def set_repetitions(self):
         """Once the partition is known: repetitions of the mode."""
-        repetitions = {"quick": 100, "acceptance": 200, "nightly": 200, "published": 200}[self.tenken_mode]
+        repetitions = {"quick": 100, "acceptance": 200, "nightly": 200, "published": 200}[self.size_mode]
         self.arguments = {**self.arguments, "repetitions": repetitions}
         self.expected_parameters |= {"repetitions": repetitions}
 
@@ -65,7 +65,7 @@ class StreamCuda(StreamBase):
     def choose_gpus(self):
         """4 GiB arrays if three of them fit into half of the memory (1 GiB in mode `quick`); else the program's own
         default."""
-        large = "1Gi" if self.tenken_mode == "quick" else "4Gi"
+        large = "1Gi" if self.size_mode == "quick" else "4Gi"
         size = large if self.machine.gpu_memory_gib >= 24 else None
         self.arguments = {
             **self.arguments,
@@ -73,7 +73,7 @@ class StreamCuda(StreamBase):
             "gpus": "all",
             "array-bytes": size,
             "at-once": self.gpus_at == "at_once",
-            "energy-seconds": None if self.tenken_mode == "quick" else 2.5,
+            "energy-seconds": None if self.size_mode == "quick" else 2.5,
         }
         self.expected_parameters |= {"backend": "cuda", "at_once": self.gpus_at == "at_once"}
 

@@ -59,8 +59,8 @@ class TrainingBase(JudgedCheck):
     @run_after("setup")
     def set_lengths(self):
         """Once the partition is known: model, length and steps of the mode."""
-        seconds, steps, every = LENGTHS[self.tenken_mode]
-        quick = self.tenken_mode == "quick"
+        seconds, steps, every = LENGTHS[self.size_mode]
+        quick = self.size_mode == "quick"
         # compiling takes as long as the steps of a shortened run; the exchange of tensor parallelism is not compiled
         compiled = not (quick or self.shortened) and self.parallel != "tensor" and self.backend == "cuda"
         wanted = {

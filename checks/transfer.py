@@ -34,7 +34,7 @@ class Transfer(TenkenCheck):
     @run_after("setup")
     def set_sizes(self):
         """Once the partition is known: sizes of the mode."""
-        size, repetitions, maximum = SIZES[self.tenken_mode]
+        size, repetitions, maximum = SIZES[self.size_mode]
         self.arguments = {
             "backend": "cuda",
             "gpus": "all",

@@ -29,15 +29,15 @@ class Transpose(TenkenCheck):
     @run_after("setup")
     def set_tasks(self):
         """Once the partition is known: sizes and memories of the mode, the large one only if it fits."""
-        sizes = "1024,2048" if self.tenken_mode == "quick" else "1024,2048,4096"
+        sizes = "1024,2048" if self.size_mode == "quick" else "1024,2048,4096"
         # three GiB and more: not in the memory of a Jetson
         bandwidth = self.kinds == "cuda" and self.machine.gpu_memory_gib >= 12
         self.expected_parameters = {
             "backend": "cuda",
             "sizes": sizes,
             "memory": MEMORIES[self.kinds],
-            "repetitions": {"quick": 5, "acceptance": 10}.get(self.tenken_mode, 20),
-            "init": "published" if self.tenken_mode == "published" else "write",
+            "repetitions": {"quick": 5, "acceptance": 10}.get(self.size_mode, 20),
+            "init": "published" if self.size_mode == "published" else "write",
             "bandwidth_n": 16384 if bandwidth else 0,
         }
         self.arguments = {**{k.replace("_", "-"): v for k, v in self.expected_parameters.items()}, "gpus": "all"}

@@ -77,7 +77,7 @@ class HpcgBinary(HpcgBase):
     def set_xhpcg_command(self):
         """Just before the job script is written: starts the ranks from a function of the job script."""
         launch = self.ranks_by_function()
-        seconds = SECONDS[self.tenken_mode] if self.seconds is None else self.seconds
+        seconds = SECONDS[self.size_mode] if self.seconds is None else self.seconds
         side = f"{self.points} {self.points} {self.points}"
         words = (self.command, side, str(seconds))
         self.executable, self.executable_opts = f"tenken_xhpcg {' '.join(map(shlex.quote, words))}", []

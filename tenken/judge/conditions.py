@@ -16,6 +16,7 @@ from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.result import Device, DeviceHealth, MetricValue, Result
 from tenken.model.subject import Subject
+from tenken.model.values import Series
 from tenken.model.verdicts import FAIL, INVALID, RECORDED
 from tenken.model.xids import HARDWARE_XIDS, PROGRAM_XIDS, UNDECIDED_XIDS, events
 
@@ -418,21 +419,21 @@ def times(result: Result, program: Program) -> Iterator[str]:
     whole = short and not result.file_system and not any("/s" in unit or unit == "W" for unit in units)
     for entry in result.health.devices:
         mine = [one for one in timed if entry.index in one.subject.gpus]
-        device = sum(sum(one.samples) for one in mine if one.clock == BY_DEVICE)
+        device = sum(one.duration for one in mine if one.clock == BY_DEVICE)
         if entry.seconds and device > OF_TIMED * entry.seconds + slack:
             yield (
                 f"GPU {entry.index}: its samples take {device:.4g} s by its own clock; its timed part took "
                 f"{entry.seconds:.4g} s"
             )
         # ranks that share a GPU have no timed part of their own
-        total = sum(sum(one.samples) for one in timed if entry.index in one.subject.gpus or not one.subject.gpus)
+        total = sum(one.duration for one in timed if entry.index in one.subject.gpus or not one.subject.gpus)
         least = OF_READINGS * READING_S * entry.samples
         if whole and mine and entry.samples >= ENOUGH_READINGS and total < least:
             yield (
                 f"GPU {entry.index}: its samples take {total:.4g} s together; health was read {entry.samples} times "
                 f"in its timed part, which took {READING_S * entry.samples:.4g} s or more"
             )
-    total = sum(sum(one.samples) for one in timed)
+    total = sum(one.duration for one in timed)
     least = OF_RUN if result.devices else max(OF_RUN, program.contract.least)
     if short and result.placement.ranks == 1 and total < least * run:
         yield f"all samples take {total:.4g} s together; the run took {run:.4g} s"
@@ -446,16 +447,16 @@ def _spans(result: Result, program: Program) -> Iterator[tuple[str, float, int]]
             if metric.unit in SECONDS:
                 yield f"{metric.place}: {metric.id}", sum(metric.samples) * SECONDS[metric.unit], metric.count
         return
-    found: dict[str, list[float]] = defaultdict(list)
+    found: dict[str, list[Series]] = defaultdict(list)
     for one in result.series:
         if one.seconds:
             declared = program.metrics.get(one.name)
             # a time that may be 0 is a part of another one
             alone = declared is not None and declared.sign == "zero"
             name = " ".join((one.name, *(map(str, one.at.values()) if alone else ())))
-            found[f"{one.subject.place}: {name} by the clock of the {one.clock or 'host'}"] += one.samples
-    for where, samples in found.items():
-        yield where, sum(samples), len(samples)
+            found[f"{one.subject.place}: {name} by the clock of the {one.clock or 'host'}"].append(one)
+    for where, parts in found.items():
+        yield where, sum(one.duration for one in parts), sum(len(one.samples) for one in parts)
 
 
 # ---- samples ---------------------------------------------------------------------------------------------------

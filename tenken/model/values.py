@@ -15,7 +15,8 @@ _FIELD_OF = {"best": "best", "median": "median", "p5": "p5", "p95": "p95", "tota
 @dataclass(frozen=True)
 class Series:
     """Samples of one metric at one place, in the order measured: seconds, with what one sample counts (bytes,
-    operations, cells, samples), or numbers in the unit of the catalogue. `clock`: host, device or both.
+    operations, cells, samples), or numbers in the unit of the catalogue. `clock`: host, device or both. `calls` among
+    the counts: a sample is the mean of this many.
     """
 
     name: str
@@ -30,6 +31,11 @@ class Series:
     def id(self) -> str:
         """name.subject[.key=value...], keys in alphabetical order."""
         return f"{self.name}.{self.subject.id}{self.at.id}"
+
+    @property
+    def duration(self) -> float:
+        """Seconds of all samples of seconds."""
+        return sum(self.samples) * self.counts.get("calls", 1)
 
 
 @dataclass(frozen=True)

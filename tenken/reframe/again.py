@@ -20,8 +20,7 @@ from tenken.model.verdicts import INVALID
 from tenken.reframe import budget
 from tenken.reframe.terminal import own_time
 
-#: Maximum time of second attempts as a share of the session's time so far, and the fraction of this time that is
-#: planned.
+#: Maximum time of second attempts as a share of the session's time with them, and the fraction of it that is planned.
 SHARE, PLANNED = 0.25, 0.8
 #: End of the job in which the session runs, in seconds since 1970; a check that still runs then loses all of its
 #: records.
@@ -45,16 +44,27 @@ def register() -> None:
 
 def measure_again(runner: Any, testcases: Sequence[Any], took: float, once: Callable[[Any, Any], None]) -> None:
     """Run the INVALID cases of the present run of a runner once more by `once`. `took`: seconds of the session."""
-    seconds, here = allowed(took), runtime.runtime()
-    first = runner.stats._alltasks[here.current_run]
-    void = [task for task in first if _void(task)]
-    chosen = affordable(void, seconds)
-    if len(chosen) < len(void):
+    seconds = allowed(took)
+    first = runner.stats._alltasks[runtime.runtime().current_run]
+    waiting = [task for task in first if _void(task)]
+    end = time.monotonic() + seconds
+    # a disturbed attempt takes longer than an undisturbed one: what is left may be enough for others
+    while chosen := affordable(waiting, end - time.monotonic()):
+        waiting = [task for task in waiting if task not in chosen]
+        if not _attempt(runner, testcases, first, chosen, end - time.monotonic(), once):
+            break
+    if waiting:
         runner._printer.warning(
-            f"INVALID and not measured again: {len(void) - len(chosen)}, since second attempts may take {seconds:.0f} s"
+            f"INVALID and not measured again: {len(waiting)}, since second attempts may take {seconds:.0f} s"
         )
-    if not chosen:
-        return
+
+
+def _attempt(
+    runner: Any, testcases: Sequence[Any], first: list[Any], chosen: list[Any], seconds: float,
+    once: Callable[[Any, Any], None],
+) -> bool:  # fmt: skip
+    """Replace the chosen tasks among the `first` ones by second attempts; False if their time was up."""
+    here = runtime.runtime()
     runner._printer.separator("short double line", f"Measuring what was INVALID once more: {len(chosen)}")
     for listener in runner.policy.task_listeners:
         getattr(listener, "on_again", lambda tasks: None)(chosen)
@@ -67,6 +77,7 @@ def measure_again(runner: Any, testcases: Sequence[Any], took: float, once: Call
         once(runner, dependencies.toposort(graph, is_subgraph=True))
     except RunSessionTimeout:
         runner._printer.warning("second attempts took too long and were stopped; those not finished are INVALID")
+        return False
     finally:
         runner.policy.set_expiry(None)
         here._current_run -= 1
@@ -74,23 +85,24 @@ def measure_again(runner: Any, testcases: Sequence[Any], took: float, once: Call
         # a second attempt that could not even be staged (a full disk) is no evidence: the first one counts
         over = {task.testcase: task for task in second if not task.aborted and hasattr(task.check, "judged")}
         first[:] = [over.get(task.testcase, task) if task in chosen else task for task in first]
+    return True
 
 
 def allowed(took: float) -> float:
     """Seconds that second attempts may take after a session of `took` seconds."""
     until = os.environ.get(UNTIL, "")
     rest = OF_REST * (float(until) - time.time()) if until.replace(".", "", 1).isdigit() else took
-    return max(0.0, min(SHARE * took, rest))
+    return max(0.0, min(SHARE / (1 - SHARE) * took, rest))
 
 
 def affordable(tasks: Sequence[Any], seconds: float) -> list[Any]:
-    """The cases that fit into a time, by their former duration, shortest first; returned in their own order."""
+    """The cases that fit into a time by their former duration, in their order, the deciding ones first."""
     chosen, planned = [], 0.0
-    for task in sorted(tasks, key=_seconds):
-        planned += _seconds(task)
-        if planned <= PLANNED * seconds:
+    for task in tasks:
+        if planned + _seconds(task) <= PLANNED * seconds:
+            planned += _seconds(task)
             chosen.append(task)
-    return [task for task in tasks if task in chosen]
+    return chosen
 
 
 def _seconds(task: Any) -> float:

@@ -236,6 +236,11 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         return self.of_usual_time < 1
 
     @property
+    def size_mode(self) -> str:
+        """The mode whose problems and cases are measured: quick if mode acceptance has less than half its time."""
+        return "quick" if self.of_usual_time < budget.HALF else self.tenken_mode
+
+    @property
     def share_seconds(self) -> float | None:
         """The time it may take on this machine; None if nothing limits it."""
         return budget.seconds_of(
@@ -248,6 +253,9 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         if the run's time is up.
         """
         by = budget.scale(self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, self.one_by_one)
+        smaller = self.size_mode != self.tenken_mode
+        if smaller:
+            by = min(1.0, by / budget.REST)
         if not self.is_dry_run():
             if late := budget.PACE.over():
                 self.waive(late)
@@ -255,10 +263,12 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             if self.share is None:
                 budget.PACE.on_top()
         asked = {**({"warmup-seconds": budget.WARMUP} if by < 1 and self.ours else {}), **self.arguments}
-        if by == 1 or not asked:
+        if not asked or (by == 1 and not smaller):
             return
         fewest = self.fewest or catalogue_program(self.program).most_required if "repetitions" in asked else 1
         changed = budget.fitted(asked, by, fewest)
+        if smaller and self.arguments.get(budget.ENERGY):
+            changed[budget.ENERGY] = 0
         self.arguments = {**self.arguments, **changed}
         told = {name.replace("-", "_"): value for name, value in changed.items()}
         self.expected_parameters |= {name: told[name] for name in told if name in self.expected_parameters}
@@ -316,7 +326,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     @property
     def given(self) -> dict[str, Any]:
         """The program's arguments, including the warm-up of mode quick and the fault of a drill."""
-        warm = {"warmup-seconds": QUICK_WARMUP} if self.ours and self.tenken_mode == "quick" else {}
+        warm = {"warmup-seconds": QUICK_WARMUP} if self.ours and self.size_mode == "quick" else {}
         return {**warm, **self.arguments, **({"inject-fault": self.fault} if self.fault else {})}
 
     @run_before("run", always_last=True)

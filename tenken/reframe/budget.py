@@ -28,8 +28,8 @@ MINUTES_OF_MANY = 45.0
 FEW_GPUS = 2
 #: Seconds of the budget that belong to no check: the build, and about a second between two checks.
 BESIDE = 150.0
-#: Share of the usual time that remains with as few samples as allowed: starts of programs, set-up, verification. Mode
-#: quick takes 0.27 to 0.29 of the shares of its 44 checks on two H100 or H200.
+#: Share of the usual time that mode quick takes (0.27 to 0.29 of the shares of its 44 checks on two H100 or H200), and
+#: that remains with as few samples as allowed: starts of programs, set-up, verification.
 REST = 0.3
 #: Samples are cut only if less than this share of the planned time is left, so that commands do not vary with every
 #: second.
@@ -45,7 +45,7 @@ SECONDS = {
     "flips": 20,
 }  # fmt: skip
 
-#: With less than this share of the usual time, what mode quick leaves out is left out.
+#: With less than this share of the usual time, problems and cases are those of mode quick, without energy.
 HALF = 0.5
 #: Passes of energy, of which some repeat a whole solution: at least as long as sensors need, or left out.
 ENERGY, ENERGY_SECONDS = "energy-seconds", 2.1
@@ -135,9 +135,11 @@ class Pace:
         self.forget(name)
         if not shares:
             return 1.0
-        # of the usual time; REST of it remains whatever the number of samples
-        there = (self.end - self.clock()) / shares * self.of_usual
-        by = max(0.0, (there - REST) / (1 - REST)) / self.of_usual
+        # of the usual time
+        there = max(0.0, (self.end - self.clock()) / shares * self.of_usual)
+        # REST remains whatever the number of samples
+        usual = max(0.0, (there - REST) / (1 - REST)) / self.of_usual
+        by = there / REST if self.of_usual < HALF else usual
         return by if by < BEHIND else 1.0
 
     def open_end(self) -> None:

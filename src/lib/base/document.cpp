@@ -43,7 +43,7 @@ std::string row_of(const std::string& id, const Metric& metric) {
     const double middle = tenken::median(metric.samples);
     std::string text = column("%.6g", middle) + (metric.seconds ? " s" : "");
     for (const auto& count : metric.counts) {
-        if (metric.seconds && middle > 0)
+        if (metric.seconds && middle > 0 && count.first != "calls")
             text += ", " + column("%.6g", count.second / middle / 1e9) + " G" + count.first + "/s";
     }
     char row[320];

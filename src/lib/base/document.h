@@ -23,7 +23,8 @@ struct Metric {
     Subject subject = Subject::host();
     std::vector<double> samples;  ///< in the order measured
     std::string clock = "host";   ///< "host", "device" or "host and device"
-    /// What one sample counts, if values are derived from it: bytes, operations, cells, samples, messages.
+    /// What one sample counts, if values are derived from it: bytes, operations, cells, samples, messages;
+    /// `calls`: how many it is the mean of.
     std::vector<std::pair<std::string, double>> counts = {};
     /// Whether the samples are seconds; otherwise they are in the unit of metrics.yaml.
     bool seconds = false;

@@ -219,6 +219,9 @@ class Gemm : public tenken::Program {
             seconds.push_back(batch.seconds / static_cast<double>(batch.count));
         }
         made.timed(std::move(seconds), {{"operations", one.shape.operations()}});
+        // the batches of one period have the same number of products
+        if (batches.front().count > 1)
+            made.counts.emplace_back("calls", static_cast<double>(batches.front().count));
         document.add(made);
     }
 

@@ -229,7 +229,8 @@ class NcclProgram : public tenken::Program {
                                         {{"metric", tenken::Json(one.name)}, {"bytes", tenken::Json(bytes)}}),
                            ranks_));
         metric.name = one.name;
-        metric.timed(seconds, {{"bytes", static_cast<double>(bytes) * bus_factor(one.operation, total_)}});
+        metric.timed(seconds, {{"bytes", static_cast<double>(bytes) * bus_factor(one.operation, total_)},
+                               {"calls", static_cast<double>(times)}});
         run.document.add(metric);
     }
 

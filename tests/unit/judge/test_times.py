@@ -130,6 +130,19 @@ def test_device_times_fit_into_the_timed_part(name: str) -> None:
         assert fits or "its timed part took" in " ".join(found)
 
 
+@pytest.mark.parametrize(("calls", "fits"), [(1, False), (100, True), (400, False)])
+def test_a_sample_that_is_a_mean_counts_all_its_calls(calls: int, fits: bool) -> None:
+    """Short products: the samples of a second are means of batches, together far less than the timed part."""
+    record = run("Gemm")
+    total = sum(sum(one.samples) for one in record.result.series if one.seconds and one.subject.gpus == (0,))
+    found = next(entry for entry in record.result.health.devices if entry.index == 0)
+    factor = 0.05 * found.samples / (100 * total)
+    series = tuple(replace(one, counts={**one.counts, "calls": calls}) for one in slower(record.result, factor).series)
+    health = replace(record.result.health, devices=(replace(found, seconds=0.05 * found.samples),))
+    changed = replace(record.result, series=series, health=health)
+    assert (list(conditions.times(changed, program("gemm"))) == []) is fits
+
+
 def judged(record: Any, result: Result) -> tuple[str, str]:
     judgement = sensitivity.judgement(record, result)
     return judgement.verdict, " | ".join(finding.message for finding in judgement.findings)

@@ -88,19 +88,35 @@ def test_a_second_attempt_that_is_stopped_leaves_the_first(monkeypatch: pytest.M
 
 
 def test_second_attempts_take_a_quarter_of_the_session_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    long, short, other = Task("long", 150), Task("short", 50), Task("other", 100)
+    """A quarter of the session with them: a third of the time before them, of which four fifths are planned."""
+    long, short, other = Task("long", 450), Task("short", 50), Task("other", 100)
     assert again.affordable([long, short, other], 250) == [short, other]
     counted, said = measured(
-        monkeypatch, [long, short, other], lambda case: Task(case.check.unique_name, 9, FAIL), took=1000
+        monkeypatch, [long, short, other], lambda case: Task(case.check.unique_name, 9, FAIL), took=1500
     )
     assert counted[0] is long and [task.check.judged.verdict for task in counted] == [INVALID, FAIL, FAIL]
-    assert "INVALID and not measured again: 1" in said[0] and "250 s" in said[0]
-    assert measured(monkeypatch, [long], lambda case: pytest.fail("too long"), took=160)[0] == [long]
+    assert "INVALID and not measured again: 1" in said[-1] and "500 s" in said[-1]
+    assert measured(monkeypatch, [long], lambda case: pytest.fail("too long"), took=1680)[0] == [long]
+
+
+def test_time_that_undisturbed_attempts_leave_is_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deciding one first; what no longer fits by its former duration does when the first ones took less."""
+    tasks = [Task("first", 60), Task("long", 50), Task("short", 15)]
+    order: list[str] = []
+
+    def second(case: Case) -> Task:
+        order.append(case.check.unique_name)
+        return Task(case.check.unique_name, 1, FAIL)
+
+    counted, said = measured(monkeypatch, tasks, second, took=300)
+    assert sorted(order[:2]) == ["first", "short"] and order[2:] == ["long"]
+    assert [task.check.judged.verdict for task in counted] == [FAIL] * 3
+    assert not any("not measured again" in str(words) for words in said)
 
 
 def test_second_attempts_keep_away_from_the_end_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(again.UNTIL, raising=False)
-    assert again.allowed(1000.0) == 250.0
+    assert again.allowed(900.0) == 300.0
     monkeypatch.setenv(again.UNTIL, str(int(time.time()) + 100))
     assert 48 < again.allowed(1000.0) <= 50
     monkeypatch.setenv(again.UNTIL, "17")

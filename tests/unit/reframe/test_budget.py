@@ -124,17 +124,28 @@ def test_threads_without_a_core_are_not_measured(cores: int | None, waived: bool
     assert said == ([reason] if waived else [])
 
 
-def test_a_check_asks_for_what_it_passes_on() -> None:
+@pytest.mark.parametrize(
+    ("minutes", "sizes", "found"),
+    [
+        (0.0, "acceptance", {}),
+        (18.0, "acceptance", {"repetitions": 120, "energy-seconds": 6, "warmup-seconds": 0.6}),
+        # the problems of mode quick, which take three tenths of the usual time, without energy
+        (12.0, "quick", {"energy-seconds": 0}),
+        (6.0, "quick", {"repetitions": 133, "energy-seconds": 0, "warmup-seconds": 0.667}),
+    ],
+)
+def test_a_check_asks_for_what_it_passes_on(minutes: float, sizes: str, found: dict[str, float]) -> None:
     """The request has the same numbers as the command line: a program that ran with others would be rejected."""
     check = SimpleNamespace(
-        tenken_mode="acceptance", tenken_minutes=12.0, machine=SimpleNamespace(gpus=2), one_by_one=False, ours=True,
-        share=22, unique_name="StreamCuda", is_dry_run=lambda: False,
+        tenken_mode="acceptance", size_mode=sizes, tenken_minutes=minutes, machine=SimpleNamespace(gpus=2),
+        one_by_one=False, ours=True, share=22, unique_name="StreamCuda", is_dry_run=lambda: False,
         fewest=None, program="stream", arguments={"repetitions": 200, "energy-seconds": 10},
-        expected_parameters={"repetitions": 200, "backend": "cuda"},
+        expected_parameters={"repetitions": 200, "energy_seconds": 10, "backend": "cuda"},
     )  # fmt: skip
     JudgedCheck.keep_to_the_share(check)
-    assert check.arguments == {"repetitions": 100, "energy-seconds": 4, "warmup-seconds": 0.4}
-    assert check.expected_parameters == {"repetitions": 100, "backend": "cuda"}
+    assert check.arguments == {"repetitions": 200, "energy-seconds": 10, **found}
+    assert check.expected_parameters["repetitions"] == check.arguments["repetitions"]
+    assert check.expected_parameters["energy_seconds"] == check.arguments["energy-seconds"]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +155,7 @@ def test_a_check_asks_for_what_it_passes_on() -> None:
         ("acceptance", 30, 13, 6, True),
         ("acceptance", 20, 13, 6, False),
         ("acceptance", 12, 3, 4, False),
-        ("quick", 2, 3, 11, False),
+        ("quick", 2, 3, 4, False),
         ("nightly", 12, 15, 11, True),
     ],
 )
@@ -154,6 +165,7 @@ def test_less_time_takes_the_problems_of_shorter_modes(mode, minutes, cases, sha
     check = SimpleNamespace(tenken_mode=mode, tenken_minutes=minutes, machine=machine)
     check.of_usual_time = JudgedCheck.of_usual_time.fget(check)
     check.shortened = JudgedCheck.shortened.fget(check)
+    check.size_mode = JudgedCheck.size_mode.fget(check)
     assert len(by_name["Gemm"].cases(check).split(",")) == cases
     assert len(by_name["GemmShapes"].cases(check).split(",")) == shapes
     check.size, check.arguments, check.expected_parameters = "small", {}, {}
@@ -190,18 +202,31 @@ def test_what_took_too_long_is_taken_from_those_that_follow_until_the_time_is_up
 
 
 def test_fewer_minutes_leave_less_to_samples_from_the_beginning() -> None:
-    """12 of 30 minutes: the samples are 0.4 of the usual, but three tenths of the usual time do not shrink."""
+    """18 of 30 minutes: the samples are 0.6 of the usual, but three tenths of the usual time do not shrink."""
+    now = [0.0]
+    pace = budget.Pace(lambda: now[0])
+    cases = [case(f"c{n}", share=180) for n in range(10)]
+    for one in cases:
+        one.check.tenken_minutes = 18
+    pace.begin(cases)
+    assert 0.6 * pace.factor("c0") == pytest.approx((0.6 - 0.3) / 0.7)
+    now[0] = 150  # c0 took 42 s more than its share of 108
+    assert 0.6 * pace.factor("c1") == pytest.approx((0.6 * 930 / 972 - 0.3) / 0.7)
+    now[0] = 1060
+    assert pace.factor("c2") == 0 and not pace.over()
+
+
+def test_the_problems_of_mode_quick_leave_time_in_twelve_minutes() -> None:
+    """They take three tenths of the usual time, of which there are four; fewer samples if less is left."""
     now = [0.0]
     pace = budget.Pace(lambda: now[0])
     cases = [case(f"c{n}", share=180) for n in range(10)]
     for one in cases:
         one.check.tenken_minutes = 12
     pace.begin(cases)
-    assert 0.4 * pace.factor("c0") == pytest.approx((0.4 - 0.3) / 0.7)
-    now[0] = 100  # c0 took 28 s more than its share of 72
-    assert 0.4 * pace.factor("c1") == pytest.approx((0.4 * 620 / 648 - 0.3) / 0.7)
-    now[0] = 700
-    assert pace.factor("c2") == 0 and not pace.over()
+    assert pace.factor("c0") == 1
+    now[0] = 350  # nine shares of 72 s, of which three quarters are needed
+    assert pace.factor("c1") == pytest.approx(0.4 * 370 / 648 / 0.3)
 
 
 def test_the_time_of_a_program_of_the_site_comes_on_top() -> None:
