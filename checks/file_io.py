@@ -104,8 +104,6 @@ class SnapshotBase(FileCheck):
     metrics = ["write", "read"]
     #: The largest snapshot that a mode may request.
     max_particles = variable(int, value=67_108_864)
-    #: Its name in the previous release.
-    most_particles = variable(alias=max_particles)
     prerun_cmds = _FIND_HDF5.splitlines()
 
     @run_after("setup")

@@ -172,7 +172,7 @@ def _rules(src: Path) -> bytes:
 
 
 def _read(file: Path, sheets: Sheets, src: Path, strict: bool) -> Any:
-    """Parses and checks. Returns plain data under current names, with each reference's direction from the catalogue
+    """Parses and checks. Returns plain data with each reference's direction from the catalogue
     (empty for a program that its check declares) and, under `notices`, what the user should know about the file."""
     from tenken.machines import validation, yamlfile
     from tenken.model import catalogue
@@ -183,8 +183,7 @@ def _read(file: Path, sheets: Sheets, src: Path, strict: bool) -> Any:
 
     shown = f"{file.resolve().parent.name}/{file.name}"
     document = yamlfile.read(file, shown)
-    problems, notices = validation.rename_former_keys(document)
-    problems = problems or validation.shape(document, SCHEMA)
+    problems = validation.shape(document, SCHEMA)
     misshapen = _of_references(problems)
     if not strict:
         problems = [problem for problem in problems if problem.path[:2] not in misshapen]
@@ -199,7 +198,7 @@ def _read(file: Path, sheets: Sheets, src: Path, strict: bool) -> Any:
             wrong[at] = [one for one in wrong[at] if one.path[2:] != ("metric",)]
     if rest := [problem for problem in problems if problem.path[:2] not in wrong]:
         raise SystemFileError(rest)
-    notices += validation.has_a_sheet(document, sheets.gpus)
+    notices = validation.has_a_sheet(document, sheets.gpus)
     disabled = {**misshapen, **{at: found for at, found in wrong.items() if found}}
     notices += [f"{problem} (this reference is disabled)" for found in disabled.values() for problem in found]
     kept = [raw for index, raw in enumerate(references) if ("references", index) not in disabled]

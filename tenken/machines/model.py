@@ -503,7 +503,7 @@ class System:
     hidden_gpus: str = ""
     """GPUs of this node that this process cannot use, in one sentence: a run without them is incomplete."""
     notices: tuple[str, ...] = ()
-    """What should be changed in its file: former names, which are accepted for one more release."""
+    """What should be changed in its file."""
 
     def references_of(self, program: str, metric: str | None = None) -> tuple[Reference, ...]:
         """Index of references by program and metric: a run makes a thousand queries."""

@@ -60,33 +60,6 @@ _NAMED = {
 }
 
 
-#: Keys that had another name in the previous release, which is still read in this one: the map they are in (None: any
-#: map), former and current name.
-_FORMER_KEYS: tuple[tuple[tuple[str | None, ...], str, str], ...] = (
-    (("partitions", None), "promises", "capabilities"),
-    ((), "relations", "ratios"),
-)
-
-
-def rename_former_keys(document: Document) -> tuple[list[Problem], list[str]]:
-    """Renames former keys. Returns the errors, and one notice per key with the line of its first use."""
-    problems: list[Problem] = []
-    notices: list[str] = []
-    for where, former, today in _FORMER_KEYS:
-        paths = [path for path in document.maps(where) if former in document.at(path)]
-        for path in paths:
-            if not document.rename(path, former, today):
-                problems.append(
-                    document.problem((*path, former), f"'{former}' is '{today}' now: only one of the two is allowed")
-                )
-        if paths:
-            line = document.line((*paths[0], today))
-            notices.append(
-                f"{document.file}:{line}: '{former}' is '{today}' now; the former name is read for one release"
-            )
-    return problems, notices
-
-
 def place(path: KeyPath, data: Any) -> str:
     """`partition 'gpu', node` for ("partitions", "gpu", "node"); empty at the top."""
     words: list[str] = []

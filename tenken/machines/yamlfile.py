@@ -48,29 +48,6 @@ class Document:
             here = here[part]
         return here
 
-    def maps(self, pattern: tuple[str | None, ...]) -> list[KeyPath]:
-        """Paths of the existing maps that match `pattern` (None matches any key)."""
-        paths: list[KeyPath] = [()]
-        for part in pattern:
-            inside = [(path, key) for path in paths for key in self.at(path) if part in (None, key)]
-            paths = [(*path, key) for path, key in inside if isinstance(self.at((*path, key)), dict)]
-        return paths
-
-    def rename(self, path: KeyPath, former: str, today: str) -> bool:
-        """Renames a key of the map at `path` in place; returns False, without effect, if the new name exists."""
-        here = self.at(path)
-        if today in here:
-            return False
-        entries = [(today if key == former else key, value) for key, value in here.items()]
-        here.clear()
-        here.update(entries)
-        depth = len(path)
-        self._lines = {
-            (*at[:depth], today, *at[depth + 1 :]) if at[: depth + 1] == (*path, former) else at: line
-            for at, line in self._lines.items()
-        }
-        return True
-
     def problem(self, path: KeyPath, what: str) -> Problem:
         return Problem(self.file, self.line(path), what, path)
 

@@ -137,41 +137,6 @@ def test_files_that_are_no_map(text: str, load: Load) -> None:
         load(text)
 
 
-def test_former_keys_are_read_for_one_release_with_a_notice_each(load: Load) -> None:
-    ratio = "ratios: [{metric: stream.triad, subject: gpu, over: K40, against: nnz, ratio: [1, 2], date: '2017', source: x}]"
-    text = GOOD + ratio
-    former = text.replace("    capabilities:", "    promises:").replace("\nratios:", "\nrelations:")
-    now, before = load(text), load(former)
-    assert now.notices == () and now.ratios
-    assert (before.partitions, before.ratios) == (now.partitions, now.ratios)
-    assert before.notices == (
-        f"systems/machine.yaml:{line_of(former, 'promises')}: 'promises' is 'capabilities' now; the former name is read "
-        "for one release",
-        f"systems/machine.yaml:{line_of(former, 'relations')}: 'relations' is 'ratios' now; the former name is read for "
-        "one release",
-    )
-
-
-def test_what_is_wrong_below_a_former_key_keeps_its_line(load: Load) -> None:
-    text = GOOD.replace("    capabilities: [managed, peer]", "    promises: [managed, nvlink]")
-    with pytest.raises(SystemFileError) as caught:
-        load(text)
-    (problem,) = caught.value.problems
-    assert problem.line == line_of(text, "promises") and "'nvlink'" in problem.what
-
-
-@pytest.mark.parametrize("text", ["partitions: [a]\npromises: 1\n", "partitions: {gpu: 3}\n", "relations: 3\n"])
-def test_former_keys_in_a_misshapen_file(text: str, load: Load) -> None:
-    with pytest.raises(SystemFileError):
-        load(text)
-
-
-def test_a_key_and_its_former_name_cannot_both_stand(load: Load) -> None:
-    text = GOOD.replace("    capabilities: [managed, peer]", "    capabilities: [managed, peer]\n    promises: [sam]")
-    with pytest.raises(SystemFileError, match=r"'promises' is 'capabilities' now: only one of the two is allowed"):
-        load(text)
-
-
 def test_an_alias_that_contains_itself(load: Load) -> None:
     with pytest.raises(SystemFileError):
         load(GOOD + "x: &a {b: *a}\n")
