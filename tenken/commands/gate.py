@@ -46,7 +46,6 @@ def register(subparsers: Any) -> None:
         help="CSV with a column 'node' and one for each of switch, rack, ...: names the leaf whose nodes moved",
     )  # fmt: skip
     parser.add_argument("--output", type=Path, metavar="DIR", help="where to write (default: output/gate)")
-    parser.add_argument("--absolute-floor", type=float, default=0.0, metavar="X", help=argparse.SUPPRESS)
     parser.set_defaults(func=run)
     actions = parser.add_subparsers(title="actions", metavar="")
     rebase = actions.add_parser(

@@ -146,7 +146,7 @@ def judge(arguments: argparse.Namespace) -> Gate:
 
     archive = arguments.archive or archive_root()
     path = store_of(arguments)
-    settings = Settings(absolute_floor=arguments.absolute_floor)
+    settings = Settings()
     with open_store(path, require(archive)) as store:
         ingested = Ingested() if arguments.no_ingest else ingest(store, archive)
         names = nights.systems(store)

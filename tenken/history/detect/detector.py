@@ -273,7 +273,7 @@ class Detector(Model):
         distance = max(loudness, 1.0) * limit
         anchor = self._anchor[row] - length
         shift = float(np.median(self._kept[row, KEPT - length :])) - former
-        if (shift if worse else -shift) < max(self.settings.smallest, self._floor(slice(row, row + 1))[0]):
+        if (shift if worse else -shift) < self.settings.smallest:
             return None  # a few outlying values among normal ones
         count = int(min(self._since[row], KEPT - 1))
         before = self._kept[row, KEPT - count :] - self._levels[row, KEPT - count]

@@ -74,7 +74,7 @@ class Model:
         raw = self._costs(first.T, rows).T
         cost = order.unstepped(raw)
         level = np.median(cost, axis=1)
-        floor = self._floor(rows)
+        floor = self.settings.relative_floor
         near = MAD * np.median(np.abs(cost - level[:, None]), axis=1)
         # if modes are far apart, most values are in one of them, but neighbours often are not
         apart = np.quantile(np.abs(np.diff(cost, axis=1)), 0.8, axis=1) / (NormalDist().inv_cdf(0.9) * 2**0.5)
@@ -107,10 +107,6 @@ class Model:
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log(np.maximum(values, 1e-6 * np.abs(reference)))
             return self._sign[rows] * np.where(linear, values / reference, ratio)
-
-    def _floor(self, rows: np.ndarray | slice) -> np.ndarray:
-        absolute = self.settings.absolute_floor / np.abs(self._reference[rows])
-        return np.maximum(self.settings.relative_floor, absolute)
 
     def _remember(self, rows: np.ndarray | slice) -> None:
         """The autocorrelation of series, 0 unless significant, corrected for its bias (Kendall 1954)."""
@@ -160,7 +156,7 @@ class Model:
             before = np.clip(own[:, -2] - self._track_levels[way, at, -2], -reach, reach)
             square = np.where(settled, drawn**2 / _CLIPPED, deviation**2)
             variance = deviation**2 + weight * (square - deviation**2)
-            self._track_deviation[way, at] = np.maximum(np.sqrt(variance), self._floor(at))
+            self._track_deviation[way, at] = np.maximum(np.sqrt(variance), self.settings.relative_floor)
             product = np.where(settled, drawn * before, self._track_product[way, at])
             self._track_product[way, at] += weight * (product - self._track_product[way, at])
             error = own[:, -SETTLED:].mean(axis=1) - self._track_levels[way, at, -SETTLED - 1]
@@ -196,10 +192,9 @@ class Model:
 
     def _scatter(self, row: int, ratio: float) -> None:
         """The factor by which the scatter of a series has increased."""
-        floor = self._floor(slice(row, row + 1))[0]
         for deviation in (self._track_deviation[:, row], self._past_deviation[row]):
             deviation *= ratio
-            np.maximum(deviation, floor, out=deviation)
+            np.maximum(deviation, self.settings.relative_floor, out=deviation)
         self._track_product[:, row] *= ratio**2
         self._deviation[row] = self._track_deviation[self._choice[row], row]
         self._product[row] = self._track_product[self._choice[row], row]

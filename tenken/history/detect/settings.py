@@ -28,8 +28,6 @@ class Settings:
     false_noisy_per_month: float = 0.1
     #: minimum of a night's noise as a fraction of the value
     relative_floor: float = 0.002
-    #: ... nor less than this, in the unit of the value
-    absolute_floor: float = 0.0
     #: number of values for the first estimate of level and noise ...
     min_baseline: int = 20
     #: ... and for judging a series
