@@ -60,6 +60,8 @@ def test_a_step_of_5_percent_is_found_within_nights_with_its_night_and_size() ->
     assert all(event.found_night <= STEP + 5 for event in first.values())
     assert abs(np.median([event.change_night for event in first.values()]) - STEP) <= 0.5
     assert np.median([event.size for event in first.values()]) == pytest.approx(-0.05, abs=0.004)
+    assert all(event.kind == "step" and event.p_value < 2e-4 for event in first.values())
+    assert np.mean([event.low < -0.05 < event.high for event in first.values()]) >= 0.9
 
 
 def test_the_night_is_told_on_the_night_of_the_finding() -> None:

@@ -79,7 +79,8 @@ def test_a_time_lies_between_its_limit_and_its_floor(microseconds: float, expect
 
 
 def test_efficiency_is_the_part_of_the_limit_that_was_reached() -> None:
-    assert of(triad(0.9 * LIMIT)).judged["triad.gpu0"].efficiency == pytest.approx(0.9)
+    judged = of(triad(0.9 * LIMIT)).judged["triad.gpu0"]
+    assert judged.efficiency == pytest.approx(0.9) and judged.criterion.kind == "floor"
     found = of(time(12.5), program=LAUNCHES, expect=HOST)
     assert found.judged["daxpy.host"].efficiency == pytest.approx(0.8)
 

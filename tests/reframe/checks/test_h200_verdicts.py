@@ -30,8 +30,3 @@ def test_what_the_h200_wrote_passes(name):
     found = judge(captured(name))
     assert found.verdict == verdict.PASS, found.message()
     assert all(j.efficiency and 0.85 < j.efficiency < 1 for j in found.judged.values())
-
-
-def test_a_waiver_of_two_gpus_is_one_only_where_there_is_one_card():
-    assert judge(captured("stream-waived"), gpus=1).verdict == verdict.WAIVED
-    assert judge(captured("stream-waived"), gpus=2).verdict == verdict.FAIL

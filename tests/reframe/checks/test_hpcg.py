@@ -10,7 +10,6 @@ import pytest
 from tenken.model import result as document
 from tenken.model import verdicts as verdict
 from tenken.model.catalogue import program
-from tenken.model.judgement import Judgement
 from tenken.parsers import hpcg as xhpcg
 from tests.support.judging import Expectation, judge
 
@@ -50,26 +49,6 @@ def made(text: str) -> dict:
     return xhpcg.document(xhpcg.parse(text), "nid001", ["nid001"], "xhpcg", {"implementation": "xhpcg"})
 
 
-def judged(text: str, ranks: int = 2) -> Judgement:
-    read = document.validate(made(text), "result.json")
-    parameters = {"implementation": "xhpcg", "nx": 256, "ranks": ranks}
-    expect = Expectation(subjects=("ranks",), ranks=ranks, metrics=tuple(xhpcg.METRICS), parameters=parameters)
-    return judge(read, program("hpcg"), expect, lambda metric: None, 0 if read.status == "ok" else 1)
-
-
-def test_a_valid_report_passes_and_says_that_it_is_not_official() -> None:
-    found = judged(REPORT)
-    assert found.verdict == verdict.RECORDED, found.message()
-    assert made(REPORT)["path"]["official_time"] == "no: an official run takes 1800 s, this took 61.5 s"
-
-
-@pytest.mark.parametrize("section", list(xhpcg.TESTS.values()))
-def test_a_failed_test_fails_even_where_the_summary_says_valid(section: str) -> None:
-    found = judged(REPORT.replace(f"{section}::Result=PASSED", f"{section}::Result=FAILED"))
-    assert found.verdict == verdict.FAIL
-    assert next(what for what, name in xhpcg.TESTS.items() if name == section) in found.message()
-
-
 @pytest.mark.parametrize(("rating", "iterations", "read"), [(230, 50, 1), (231, 50, 0), (255, 45, 1), (256, 45, 0)])
 def test_a_rating_above_what_raw_performance_allows_is_refused(rating: int, iterations: int, read: int) -> None:
     """45 iterations instead of 50 raise 230 GFLOP/s to 255.6."""
@@ -86,13 +65,8 @@ def test_a_rating_above_what_raw_performance_allows_is_refused(rating: int, iter
     [
         ("", "no report of HPCG"),
         ("mpirun: xhpcg: not found", "it begins 'mpirun: xhpcg: not found'"),
-        (REPORT.split("Final Summary=")[0], "cut short before its Final Summary"),
         ("HPCG-Benchmark version: V3.0\nMachine Summary: \n", "cut short before its Final Summary"),
         ("HPCG-Benchmark version: V2.4\nFinal Summary: \n  HPCG result is: INVALID.\n", "a report of version 2.4"),
-        (REPORT.replace("GFLOP/s Summary::Raw Total=230\n", ""), "has no line 'GFLOP/s Summary::Raw Total='"),
-        (REPORT.replace("Raw Total=230", "Raw Total=nan"), "Raw Total=nan: allowed: finite numbers"),
-        (REPORT.replace("Raw MG=240", "Raw MG=-240"), "allowed: finite numbers, 0 or above"),
-        (REPORT.replace(f"{xhpcg.VALID}=210", f"{xhpcg.VALID}=inf"), "allowed: finite numbers"),
         (REPORT.replace("Raw SpMV=200.5", "Raw SpMV=fast"), "Raw SpMV=fast: not a number"),
         (REPORT.replace("Reproducibility Information::Result=PASSED\n", ""), "Reproducibility Information::Result"),
     ],

@@ -160,30 +160,6 @@ def test_a_rank_on_the_far_side_is_invalid_unless_asked_for() -> None:
         assert not found or 'path far.rank1 is "GPU 1 is on NUMA node 1' in found[0].message
 
 
-def test_wrong_data_of_an_mpi_fails() -> None:
-    raw = captured("mpi_p2p-two-gpus")
-    check = {"what": "device buffers, latency, 8 B", "error": 1e300, "tolerance": 0, "passed": False}
-    wrong = spoiled(raw, lambda d: d["verification"].update(passed=False, checks=[check]))
-    system = loader.load("h200")
-    assert "device_mpi" in system.partition("gpu").capabilities
-    judged = judge_plainly(wrong, 2, ("ranks",))
-    assert judged.verdict == verdict.FAIL and "device buffers, latency, 8 B" in messages(judged)
-
-
-def test_an_mpi_without_device_buffers_fails_where_they_are_claimed() -> None:
-    def refused(raw: dict[str, Any]) -> None:
-        reason = "no device-buffer MPI: a process that tried messages from and to device memory ended with signal 11"
-        raw.update(status="waived", reason=reason, metrics=[], limits={})
-        raw["placement"]["ranks"] = 1
-
-    judged = judge_plainly(spoiled(captured("mpi_p2p-two-gpus"), refused), 2, ("ranks",))
-    assert judged.verdict == verdict.FAIL and "claims 'device_mpi'" in messages(judged)
-
-
-def test_nccl_of_two_cards_passes() -> None:
-    assert judge_plainly(captured("nccl-two-gpus"), 2, ("ranks",)).verdict == verdict.PASS
-
-
 def drawn(judged: Judgement, raw: dict[str, Any], group: str) -> str:
     """The plot of a group of metrics, as on the page."""
     pytest.importorskip("matplotlib")

@@ -7,14 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tenken.model import result as document
-from tenken.model import verdicts as verdict
-from tenken.model.catalogue import program
-from tenken.model.judgement import Judgement
 from tenken.parsers import nccl_tests
 from tenken.reframe import locks
-from tests.support.judging import Expectation, judge
-from tests.support.nccl_tests import job, output
+from tests.support.nccl_tests import output
 from tests.support.reframe import reframe
 
 
@@ -62,10 +57,8 @@ def mean_of(lines: list[str]) -> float:
     [
         ("all_reduce_perf", "", "no line '# nThread"),
         ("all_reduce_perf", output().split("# Out of bounds")[0], "did not run to its end"),
-        ("all_reduce_perf", output() + output(), "2 times the line"),
         ("alltoallv_perf", output(), "no parser for it; allowed: all_reduce_perf"),
         ("all_reduce_perf", output(ranks=1), "1 lines '# Rank N ... on HOST device'"),
-        ("all_reduce_perf", output().replace("     0\n", "\n"), "'-1' is not a number"),
         ("all_reduce_perf", output().replace("float     sum      -1", ""), "has 10 columns; allowed: 11 to 13"),
     ],
 )
@@ -77,36 +70,6 @@ def test_what_is_no_whole_output_is_refused(benchmark: str, text: str, says: str
 
 def test_operation_and_root_may_be_blank() -> None:
     assert nccl_tests.parse("all_reduce_perf", output().replace("     sum      -1", "")).ranks == 4
-
-
-def judged(text: str, **asked: object) -> Judgement:
-    raw = nccl_tests.document(nccl_tests.parse_all(text), "nid001", ["nid001"], 4)
-    read = document.validate(raw, "result.json")
-    parameters = {"implementation": "nccl-tests", "gpus": 4, "factor": 64, **asked}
-    expect = Expectation(subjects=("ranks",), ranks=1, metrics=("perf_all_reduce",), parameters=parameters)
-    return judge(read, program("nccl"), expect, lambda metric: None, 0)
-
-
-def test_the_document_says_which_implementation_ran_and_passes() -> None:
-    found = judged(job("all_reduce_perf", "all_gather_perf", "sendrecv_perf"))
-    assert found.verdict == verdict.RECORDED, found.message()
-    assert found.judged["perf_all_reduce.ranks4.bytes=4194304.place=out"].value == 262.36
-    assert "perf_sendrecv.ranks4.bytes=4194304.place=in" not in found.judged
-
-
-@pytest.mark.parametrize(
-    ("text", "asked", "says"),
-    [
-        (job(wrong={65536: 3}), {}, "65536 B out of place: 3 wrong"),
-        (job(validation=False), {}, "verified nothing"),
-        (job(sizes=(1024, 65536, 64)), {"max_bytes": 4194304}, "parameter max_bytes is 65536; requested: 4194304"),
-        (job(ranks=2), {}, "parameter gpus is 2; requested: 4"),
-        (job("sendrecv_perf"), {}, "metric perf_all_reduce of ranks is missing"),
-    ],
-)
-def test_what_was_not_asked_for_or_is_wrong_fails(text: str, asked: dict[str, object], says: str) -> None:
-    found = judged(text, **asked)
-    assert found.verdict == verdict.FAIL and says in found.message()
 
 
 @pytest.mark.sessions

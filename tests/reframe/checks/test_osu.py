@@ -14,15 +14,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from tenken.model import result as document
 from tenken.model import verdicts as verdict
-from tenken.model.catalogue import program
-from tenken.model.judgement import Judgement
 from tenken.parsers import osu
 from tenken.paths import ROOT
 from tests.programs.conftest import mpi  # noqa: F401 -- a fixture
 from tests.support import mpi4py_source
-from tests.support.judging import Expectation, judge
 from tests.support.reframe import Outcome, reframe
 
 LATENCY = """\
@@ -131,7 +127,6 @@ def test_columns_of_another_unit_are_refused(benchmark: str, text: str, says: st
 @pytest.mark.parametrize(
     ("benchmark", "text", "says"),
     [
-        ("osu_latency", "", "no title"),
         ("osu_latency", "mpirun: command not found", "its output begins 'mpirun: command not found'"),
         ("osu_latency", LATENCY.split("1   ")[0], "no line of results"),
         ("osu_mbw_mr", RATE.replace("        4000000.00", ""), "has no column 3"),
@@ -166,19 +161,6 @@ def test_two_parts_of_a_benchmark_are_one_output() -> None:
 ])  # fmt: skip
 def test_large_messages_are_timed_less_often(benchmark: str, most: int, options: list[str]) -> None:
     assert osu.parts(benchmark, most) == options
-
-
-def judged(text: str) -> Judgement:
-    raw = osu.document(osu.parse_all(text), "nid001", 2, ["nid001", "nid002"], "device")
-    read = document.validate(raw, "result.json")
-    expect = Expectation(subjects=("ranks",), ranks=2, metrics=("osu_latency",), parameters={"implementation": "osu"})
-    return judge(read, program("mpi_p2p"), expect, lambda metric: None, 0)
-
-
-def test_the_document_says_which_implementation_ran_and_passes() -> None:
-    found = judged("TENKEN-OSU osu_latency\n" + LATENCY + "TENKEN-OSU osu_bw\n" + BANDWIDTH)
-    assert found.verdict == verdict.RECORDED
-    assert found.judged["osu_bandwidth.ranks2.buffers=device.bytes=4194304"].value == pytest.approx(12.0)
 
 
 @pytest.mark.sessions

@@ -67,51 +67,6 @@ def test_ranks_over_nvshmem_pass() -> None:
     assert judged.judged["cells.ranks2.exchange=nvshmem"].value > 440
 
 
-def test_too_few_blocks_are_invalid() -> None:
-    raw = json.loads((CAPTURED / "stencil-two-gpus.json").read_text())["document"]
-    judged = judge(raw)
-    assert judged.verdict == verdict.INVALID and "40" in messages(judged)
-
-
-def test_a_slow_gpu_is_named() -> None:
-    judged = judge(spoiled(captured("stencil-two-gpus"), lambda d: change(d, "alone.gpu1.steps_a_pass=1", 0.8)))
-    assert judged.verdict == verdict.FAIL
-    assert "GPU 1" in messages(judged) and "alone" in messages(judged)
-
-
-def test_a_rate_beyond_the_copy_is_wrong() -> None:
-    judged = judge(spoiled(captured("stencil-two-gpus"), lambda d: change(d, "alone.gpu0.steps_a_pass=1", 1.3)))
-    assert judged.verdict == verdict.FAIL
-
-
-def test_a_wrong_halo_fails() -> None:
-    def wrong(raw: dict[str, Any]) -> None:
-        check = raw["verification"]["checks"][0]
-        check.update(passed=False, error=0.25)
-        raw["verification"]["passed"] = False
-        raw.update(status="failed", reason=f"verification: {check['what']}: error 0.25 above the tolerance 0")
-
-    judged = judge(spoiled(captured("stencil-two-gpus"), wrong))
-    assert judged.verdict == verdict.FAIL and "of a small grid against one step at a time" in messages(judged)
-
-
-@pytest.mark.parametrize(
-    ("reason", "expected"),
-    [
-        ("library missing: NVSHMEM cannot be loaded: libnvshmem_host.so.3", verdict.WAIVED),
-        ("library missing: NCCL cannot be loaded: libnccl.so.2", verdict.WAIVED),
-        ("no device-buffer MPI: a process that tried messages ended with signal 11", verdict.FAIL),
-        ("no peer access: cudaDeviceCanAccessPeer is 0 for gpu0-gpu1", verdict.FAIL),
-    ],
-)
-def test_a_waiver_fails_only_where_the_machine_claims(reason: str, expected: str) -> None:
-    def waive(raw: dict[str, Any]) -> None:
-        raw.update(status="waived", reason=reason, metrics=[], limits={})
-
-    judged = judge(spoiled(captured("stencil-nvshmem-two-gpus"), waive), ("ranks",), RATES, ranks=2)
-    assert judged.verdict == expected
-
-
 def test_published_times_bind_where_they_were_measured() -> None:
     def published(raw: dict[str, Any]) -> None:
         raw["parameters"].update(nx=2048, ny=2048, nz=128, bt=4, steps=128, nodes=1)

@@ -11,9 +11,8 @@ import pytest
 from tenken.errors import CatalogueError
 from tenken.judge import conditions
 from tenken.model import verdicts as verdict
-from tenken.model.catalogue import program as catalogue_program
 from tenken.model.catalogue import read_metric
-from tenken.model.judgement import FLOOR, Limit
+from tenken.model.judgement import Limit
 from tenken.model.result import validate
 from tenken.model.subject import Subject
 from tests.support.catalogue import make_metric, make_program
@@ -34,22 +33,6 @@ def judged(raw: dict[str, Any], program=STREAM, expect=GPU, reference=no_referen
     return judge(validate(raw, "result.json"), program, expect, reference, status)
 
 
-def test_a_good_run_passes_with_its_efficiency():
-    found = judged(gpu_document())
-    assert found.verdict == verdict.PASS
-    assert found.judged["triad.gpu0"].criterion.kind == FLOOR
-    assert found.judged["triad.gpu0"].efficiency == pytest.approx(4395 / 4814.3)
-
-
-def set_samples(name, samples):
-    def change(document):
-        for i, one in enumerate(document["metrics"]):
-            if one["name"] == name:
-                document["metrics"][i] = metric(name, one["subject"], samples)
-
-    return change
-
-
 def edit_metric(which, **values):
     return lambda d: [m.update(values) for m in d["metrics"] if m["name"] == which]
 
@@ -67,8 +50,6 @@ def drop(name):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (drop("triad"), "metric triad of GPU 0 is missing"),
-        (edit_metric("triad", unit="MB/s"), "unit is 'MB/s'; expected 'GB/s'"),
         (edit_metric("triad", direction="lower"), "direction"),
         (edit_metric("triad", name="tirade"), "not in stream's metrics.yaml"),
         (lambda d: d.update(status="failed", reason="out of memory"), "stream failed: out of memory"),
@@ -76,48 +57,19 @@ def drop(name):
             lambda d: d["verification"]["checks"][0].update(error=0.5, passed=False, detail="y[7] is 3, expected 2"),
             r"verification of array y failed: error 0.5, tolerance 1e-12 \(y\[7\] is 3, expected 2\)",
         ),
-        (lambda d: d["verification"]["checks"][0].update(error=0.5), "verification of array y failed"),
-        (lambda d: d["placement"].update(ranks=2), "ran on 2 ranks; requested: 1"),
-        (lambda d: d["parameters"].update(repetitions=3), "parameter repetitions is 3; requested: 100"),
     ],
 )
 def test_what_voids_a_run_fails_it(change, says):
-    expect = Expectation(subjects=("gpu",), gpus=1, ranks=1, parameters={"repetitions": 100})
-    raw = spoiled(gpu_document(), change)
-    raw["limits"] = {m["id"]: raw["limits"].get(m["id"], {"unknown": "x"}) for m in raw["metrics"]}
-    found = judged(raw, expect=expect)
+    found = judged(spoiled(gpu_document(), change))
     assert found.verdict == verdict.FAIL
     assert found.structural
     assert "nid001" in found.message()
     assert re.search(says, found.message()), found.message()
 
 
-@pytest.mark.parametrize(("count", "said"), [(99, "has 99 samples; at least 100"), (100, "")])
-def test_a_host_needs_as_many_samples_as_a_gpu(count, said):
-    """As STREAM is declared: on a host the median of 30 was 12 % from that of 100 at the 95th percentile."""
-    raw = host_document("stream", dict.fromkeys(STREAM.metrics, 90.0))
-    for i, one in enumerate(raw["metrics"]):
-        one.update(metric(one["name"], {"host": 0}, around(90.0, spread=0.002 + 1e-5 * i, count=count)))
-    raw["parameters"]["repetitions"] = count
-    found = judged(raw, program=catalogue_program("stream"), expect=Expectation(subjects=("host",)))
-    assert (found.verdict == verdict.INVALID) is bool(said), found.message()
-    assert said in found.message()
-
-
 def test_a_missing_gpu_is_hardware_at_fault():
     found = judged(gpu_document(gpus=1), expect=Expectation(subjects=("gpu",), gpus=2))
     assert (found.verdict, "1 GPUs found; expected 2" in found.message()) == (verdict.FAIL, True)
-
-
-def test_a_binding_to_fewer_cores_than_asked_is_invalid():
-    daxpy = make_program("daxpy", "daxpy")
-    expect = Expectation(subjects=("host",), cores=64)
-    assert judged(host_document(), daxpy, expect).verdict == verdict.RECORDED
-    found = judged(spoiled(host_document(), lambda d: d["placement"].update(allowed_cores=2)), daxpy, expect)
-    assert (found.verdict, "bound to 2 cores; the system file claims 64" in found.message()) == (
-        verdict.INVALID,
-        True,
-    )
 
 
 def spread_of(copies: float, at: dict[str, Any]) -> dict[str, Any]:
@@ -180,30 +132,10 @@ def test_below_the_floor_names_node_gpu_value_bound_and_miss():
     assert "triad.gpu1 = 3000 GB/s (median) is below 3851.44 GB/s by 22.1 %" in finding.message
 
 
-def test_beyond_the_physical_limit_is_wrong_not_fast():
-    found = judged(gpu_document(values={n: 1.5 * 4814.3 for n in STREAM.metrics}))
-    assert found.verdict == verdict.FAIL
-    assert "is beyond 1.02 of the physical limit 4814.3 GB/s (attribute: memory clock x bus width)" in found.message()
-
-
-def test_a_data_sheet_limit_stands_in_where_the_program_knows_none():
-    daxpy = make_program("daxpy", "daxpy", floor={"host": 0.5, "gpu": 0.8})
+def test_a_metric_of_no_data_sheet_has_no_limit_of_one():
     expect = Expectation(subjects=("host",), limits={("memory", "host"): Limit(50.0, "GB/s", "data sheet: x")})
-    found = judged(host_document(), daxpy, expect)
-    assert (found.verdict, "floor: 50 % of the limit, data sheet: x: 50 GB/s" in found.message()) == (
-        verdict.FAIL,
-        True,
-    )
     no_sheet = make_program("daxpy", "daxpy", floor={"host": 0.5, "gpu": 0.8}, data_sheet=None)
     assert judged(host_document(), no_sheet, expect).judged["daxpy.host"].verdict == verdict.RECORDED
-
-
-def test_optional_metrics_may_be_absent():
-    program = make_program("stream")
-    metrics = {**program.metrics, "triad": make_metric("triad", optional=True)}
-    optional = type(program)("stream", "stream", "docs", metrics)
-    raw = spoiled(gpu_document(), drop("triad"))
-    assert judged(raw, optional).verdict == verdict.PASS
 
 
 @pytest.mark.parametrize(

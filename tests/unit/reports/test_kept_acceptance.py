@@ -1,14 +1,8 @@
-"""The kept acceptance of an H200: each figure of its report is in the archive, and a doctored archive is refused."""
+"""The kept acceptance of an H200: its report is what its archive gives, and what its first page says."""
 
 from __future__ import annotations
 
-import argparse
-import io
-import re
-import tarfile
-import zlib
 from dataclasses import replace
-from statistics import median
 
 import pytest
 from lxml import html
@@ -19,7 +13,6 @@ from tenken.commands import accept as command
 from tenken.model.catalogue import load_catalogue
 from tenken.paths import ROOT
 from tenken.report import bundle, contracts, signed
-from tenken.report import formatting as words
 from tenken.report.acceptance import ACCEPTED, EXCEPTIONS, INCONCLUSIVE, REJECTED, accept
 from tests.support import kept
 
@@ -46,44 +39,6 @@ def runs():
 @pytest.fixture(scope="module")
 def page():
     return html.document_fromstring((FOLDER / "report.html").read_text())
-
-
-@pytest.fixture(scope="module")
-def measured():
-    return kept.acceptance()
-
-
-def values_of(measured, clause):
-    """The figure of each run for a clause, straight from the records: the worst of its points, by session."""
-    pick = min if clause.direction == "higher" else max
-    found = {}
-    for record in measured:
-        if record.check == clause.check and record.environ == clause.environ and record.result is not None:
-            points = [
-                m.value for m in record.result.metrics
-                if m.name == clause.metric and all(m.at.get(k) == v for k, v in clause.at.items())
-            ]  # fmt: skip
-            found[record.session] = pick(points)
-    return found
-
-
-def test_each_figure_of_the_report_is_found_in_the_archive(contract, measured, page):
-    rows = page.xpath("//table[@class='requirements']/tbody/tr")
-    assert len(rows) == len(contract.clauses) >= 50
-    for clause, row in zip(contract.clauses, rows, strict=True):
-        cells = [cell.text_content() for cell in row]
-        figures = sorted(values_of(measured, clause).values())
-        assert len(figures) == 5
-        number = words.FILTERS["number"]
-        assert cells[0] == clause.id and cells[6] == "5 × 1"
-        assert cells[2].strip().startswith(f"{clause.sign} {number(clause.target)}")
-        assert cells[3] == number(median(figures))
-        assert cells[4] == f"{number(figures[0])} … {number(figures[-1])}93.8 %"
-        decisive = figures[0] if clause.direction == "higher" else figures[-1]
-        margin = (decisive - clause.bound) / clause.bound * (1 if clause.direction == "higher" else -1)
-        assert cells[9] == f"{100 * margin:+.1f} %".replace("-", "−")
-        assert cells[10].startswith("MET") and margin > 0
-    assert page.xpath("//div[@role='status']/b")[0].text_content() == "ACCEPTED"
 
 
 def test_the_first_lines_name_the_smallest_margin_and_the_conditions(page):
@@ -133,40 +88,3 @@ def test_the_report_is_what_the_archive_gives_today(contract, runs, page):
     text = bundle.sha256(FOLDER / "contract.yaml")
     assert signed.render(found, load_catalogue(), digest, text, [], written) == (FOLDER / "report.html").read_text()
     assert (found.statement, found.records, len(found.parts)) == ("ACCEPTED", 80, 1)
-
-
-def test_the_pdf_has_two_to_six_pages_and_no_name_of_the_machine():
-    content = (FOLDER / "report.pdf").read_bytes()
-    assert content.startswith(b"%PDF-")
-    streams = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", content, re.S)
-    plain = content
-    for one in streams:
-        try:
-            plain += zlib.decompress(one)
-        except zlib.error:
-            continue
-    pages = re.findall(rb"/Type\s*/Page\b", plain)
-    assert 2 <= len(pages) <= 6
-    assert b"/root" not in plain and b"/work/" not in plain
-
-
-@pytest.mark.parametrize("doctored", [False, True])
-def test_a_doctored_archive_is_refused_and_the_true_one_is_not(contract, runs, tmp_path, capsys, doctored):
-    root, sessions, _ = runs
-    _, tar, _ = command.write(contract, root, sessions, tmp_path / "out", "today", with_pdf=False)
-    if doctored:
-        with tarfile.open(tar) as packed_:
-            members = {m.name: packed_.extractfile(m).read() for m in packed_ if m.isfile()}
-        name = next(n for n in members if "/StreamCuda" in n and n.endswith(".json"))
-        members[name] = members[name].replace(b'"value": 43', b'"value": 44', 1)
-        with tarfile.open(tar, "w") as packed_:
-            for member, content in members.items():
-                info = tarfile.TarInfo(member)
-                info.size = len(content)
-                packed_.addfile(info, io.BytesIO(content))
-    parser = argparse.ArgumentParser()
-    command.register(parser.add_subparsers())
-    options = parser.parse_args(["accept", "--verify", str(tar)])
-    assert options.func(options) == (1 if doctored else 0)
-    said = capsys.readouterr().out
-    assert ("StreamCuda" in said and "CHANGED" in said) if doctored else "the decision is reproduced: ACCEPTED" in said

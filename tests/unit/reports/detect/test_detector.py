@@ -12,10 +12,9 @@ import pytest
 from tenken.history.detect import Detector, Settings, State, detect, excursions, power, state, volatility, windows
 from tools.bench import floor as bench_floor
 from tools.bench.detection import first_finding
-from tools.bench.real import by_day, clean_steps, main
+from tools.bench.real import by_day, clean_steps
 from tools.bench.rows import ROWS, planted
 from tools.bench.simulate import FAMILIES, TUNED, TUNING_SEEDS, Change, histories
-from tools.histories import Public, save
 
 UP = np.array([True])
 
@@ -26,16 +25,6 @@ def _quiet(nights=150, noise=0.01, seed=0, level=1000.0):
 
 def _regressions(findings):
     return [event for event in findings.events if event.worse]
-
-
-def test_step_is_found_with_night_size_and_interval():
-    values = _quiet()
-    values[:, 100:] *= 0.95
-    (event,) = _regressions(detect(values, UP))
-    assert event.kind == "step" and event.found_night <= 103
-    assert abs(event.change_night - 100) <= 1
-    assert event.low < -0.05 < event.high and event.size == pytest.approx(-0.05, abs=0.01)
-    assert event.p_value < 2e-4 and event.recovered_night is None
 
 
 def test_value_of_zero_or_infinity_is_no_crash():
@@ -55,13 +44,6 @@ def test_series_with_zeros_is_judged_by_difference():
     assert not [e for e in found.open_events() if e.series == 0]
     (event,) = _regressions(found)
     assert event.series == 1 and abs(event.change_night - 110) <= 1
-
-
-def test_the_floor_of_a_constant_series_is_the_tolerance():
-    values = np.full((1, 150), 42.0)
-    values[:, 100:] = 42.0 * 0.98
-    assert len(detect(values, UP).open_events()) == 1
-    assert detect(values, UP, Settings(absolute_floor=1.0)).events == ()
 
 
 def test_slow_drift_is_found():
@@ -666,33 +648,6 @@ def test_a_large_change_is_reported_however_noisy_the_series_became(change, valu
     detector._told[:] = 18
     detector._noisy[:], detector._past_memory[:], detector._past_deviation[:] = 0, 0.5, 0.2
     assert detector._plain(np.ones(1, bool)).tolist() == [values]
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (None, "cannot be read: No such file or directory"),
-        (b"", "is not a file of"),
-        (b"text", "is not a file of"),
-        (b"array", "is not a file of"),
-        (b"part", "is not a file of"),
-        (b"values", "the values have SHA-256"),
-    ],
-)
-def test_a_file_that_is_no_history_is_one_line(content, says, tmp_path, capsys):
-    file = tmp_path / "h.npz"
-    public = Public(np.ones((1, 80)), np.ones(1, bool), ["s"], np.arange(80.0), {"sha256": "0"})
-    if content in (b"part", b"values"):
-        save(public, file)
-        file.write_bytes(file.read_bytes()[: 200 if content == b"part" else None])
-    elif content == b"array":
-        with file.open("wb") as stream:
-            np.save(stream, np.ones(3))
-    elif content is not None:
-        file.write_bytes(content)
-    assert main([str(file)]) == 2
-    out = capsys.readouterr()
-    assert out.out == "" and out.err.count("\n") == 1 and f"{file}: {says}" in out.err
 
 
 def test_the_entries_of_a_day_are_one_value_their_median():
