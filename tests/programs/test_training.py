@@ -423,6 +423,39 @@ for a, b in zip(*found):
     subprocess.run([pytorch, "-c", script], cwd=FOLDER, check=True, timeout=120)
 
 
+@together
+def test_the_optimiser_is_that_of_pytorch_bit_by_bit(pytorch: Path) -> None:
+    script = """
+import torch
+from trainer import BETAS, LEARNING_RATE, AdamW
+torch.manual_seed(1)
+ours, theirs = ([one.requires_grad_() for one in (torch.arange(7.0), torch.full((33, 5), 0.1))] for _ in range(2))
+own = AdamW(ours)
+plain = torch.optim.AdamW(theirs, lr=LEARNING_RATE, betas=BETAS, fused=True)
+for step in range(5):
+    for a, b in zip(ours[step % 2 :], theirs[step % 2 :]):  # the first one has no gradient at every other step
+        a.grad = torch.randn(a.shape)
+        b.grad = a.grad.clone()
+    own.step(), plain.step()
+    own.clear(), plain.zero_grad()
+    assert all(torch.equal(a, b) for a, b in zip(ours, theirs)) and ours[0].grad is None
+    for a, b in zip(ours, theirs):
+        assert all(torch.equal(own.state[a][name], plain.state[b][name]) for name in own.state[a])
+"""
+    subprocess.run([pytorch, "-c", script], cwd=FOLDER, check=True, timeout=120)
+
+
+@together
+def test_the_compiler_is_not_imported_where_nothing_is_compiled(pytorch: Path, tmp_path: Path) -> None:
+    """It takes longer than the rest of PyTorch to import."""
+    words = [pytorch, FOLDER / "training.py", "--backend", "cpu", "--model", "tiny", "--batch", "2", "--seconds", "0.1"]
+    told = subprocess.run(
+        words, cwd=tmp_path, env={**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}, capture_output=True, text=True,
+        check=True, timeout=120,
+    ).stderr  # fmt: skip
+    assert "| torch\n" in told and "torch._dynamo" not in told
+
+
 def test_without_pytorch_it_is_waived(tmp_path: Path) -> None:
     words = [sys.executable, "-S", FOLDER / "training.py", "--backend", "cpu", "--model", "tiny"]
     assert subprocess.run(words, cwd=tmp_path, capture_output=True, check=False, timeout=60).returncode == 3

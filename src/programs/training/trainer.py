@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from model import Exchange, Transformer, head, tokens_of
 from shapes import Shape
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.adamw import adamw
 
 #: Steps before anything is timed: allocation, the plans of libraries, gradient buckets.
 WARM_UP = 4
@@ -78,6 +79,38 @@ class Clock:
             moment.synchronize()
 
 
+class AdamW:
+    """AdamW by PyTorch's fused kernel, called as torch.optim.AdamW(fused=True) does. That class imports PyTorch's
+    compiler, which takes as long as all the rest, also where nothing is compiled."""
+
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
+        self.parameters = list(parameters)
+        #: Of each parameter, from its first gradient on.
+        self.state: dict[Tensor, dict[str, Tensor]] = {}
+
+    def clear(self) -> None:
+        for one in self.parameters:
+            one.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        used = [(one, one.grad) for one in self.parameters if one.grad is not None]
+        for one, _ in used:
+            if one not in self.state:
+                count = torch.zeros((), dtype=torch.float32, device=one.device)
+                self.state[one] = {
+                    "step": count, "exp_avg": torch.zeros_like(one), "exp_avg_sq": torch.zeros_like(one)
+                }  # fmt: skip
+        averages, squares, counts = (
+            [self.state[one][name] for one, _ in used] for name in ("exp_avg", "exp_avg_sq", "step")
+        )
+        adamw(
+            [one for one, _ in used], [grad for _, grad in used], averages, squares, [], counts, fused=True,
+            amsgrad=False, beta1=BETAS[0], beta2=BETAS[1], lr=LEARNING_RATE, weight_decay=0.01, eps=1e-8,
+            maximize=False,
+        )  # fmt: skip
+
+
 class Trainer:
     """The model, its optimiser and its data. Ranks of data parallelism draw different tokens, those of tensor
     parallelism the same ones."""
@@ -96,15 +129,12 @@ class Trainer:
         if parallel == "data":
             ids = [device.index or 0] if device.type == "cuda" else None
             self.ddp = DistributedDataParallel(self.model, device_ids=ids, gradient_as_bucket_view=True)
-        self.optimiser = self._optimiser()
+        self.optimiser = AdamW(self.model.parameters())
         self.clock = Clock(device)
         self.number = self.micro_batch = 0
         self.alone = False
         #: Called with the gradients before the optimiser.
         self.before_optimiser: Callable[[], None] | None = None
-
-    def _optimiser(self) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(self.model.parameters(), lr=LEARNING_RATE, betas=BETAS, fused=True)
 
     @property
     def tokens_a_step(self) -> int:
@@ -120,7 +150,7 @@ class Trainer:
     def reset(self) -> None:
         """The state of the seed, before the first step."""
         self.model.reset(self.seed)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimiser.clear()
         for state in self.optimiser.state.values():
             for value in state.values():
                 value.zero_()
@@ -150,7 +180,7 @@ class Trainer:
         if self.before_optimiser is not None:
             self.before_optimiser()
         self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimiser.clear()
         note()
         self.number += 1
         return sum(losses[1:], losses[0])

@@ -498,7 +498,10 @@ def deterministic(
     cuda, rank = trainer.device.type == "cuda", trainer.rank
     if cuda:
         torch.cuda.empty_cache()
-    torch.use_deterministic_algorithms(True)
+    if asked.compiled:
+        torch.use_deterministic_algorithms(True)
+    else:  # the same without importing the compiler
+        torch.set_deterministic_debug_mode("error")
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cudnn.benchmark = False
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
