@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from tenken.archive import packed, records
@@ -36,7 +36,9 @@ TWO_CLEAN = ROOT / "tests" / "data" / "h200-two-clean.tar.xz"
 #: One GPU and two: the whole quick run, `make run` as an ordinary user, and checks of modes acceptance and published.
 MODES = ROOT / "tests" / "data" / "h200-modes.tar.xz"
 
+#: OpenACC on a GPU, of which three were judged by rules for our own kernels, and two of mode published.
 OPENACC = ROOT / "tests" / "data" / "h200-openacc.tar.xz"
+#: `make run` of one GPU, as an ordinary user and as root.
 ONE_USER = ROOT / "tests" / "data" / "h200-one-user.tar.xz"
 #: A GPU that no system file describes: `make run` of an H100, as an ordinary user and as root.
 H100 = ROOT / "tests" / "data" / "h100-one-user.tar.xz"
@@ -57,78 +59,19 @@ def archive() -> Path:
     return packed.folder_of(FILE)
 
 
-def all_records() -> list[records.Record]:
-    """Every kept record, in the order of their files."""
-    return list(_of(FILE))
-
-
-def first_runs() -> list[records.Record]:
-    """Records with request and token, as this version writes them."""
-    return list(_of(FIRST_RUNS))
-
-
-def user_run() -> list[records.Record]:
-    """The records of a newcomer's whole session."""
-    return list(_of(USER_RUN))
-
-
-def two_cards() -> list[records.Record]:
-    """The records of a newcomer's whole session on two GPUs, and one of a solver over both."""
-    return list(_of(TWO_CARDS))
-
-
-def openacc() -> list[records.Record]:
-    """The first records of OpenACC on a GPU, and two of mode published; three of StreamOpenACC were judged by rules for
-    our own kernels.
-    """
-    return list(_of(OPENACC))
-
-
-def one_user() -> list[records.Record]:
-    """`make run` of one GPU, as an ordinary user and as root."""
-    return list(_of(ONE_USER))
-
-
-def h100() -> list[records.Record]:
-    """`make run` of one H100, as an ordinary user and as root, and of another."""
-    return list(_of(H100, H100_AGAIN))
-
-
-def modes() -> list[records.Record]:
-    """The records of many modes; three were judged FAIL by rules that have been corrected since."""
-    return list(_of(MODES))
-
-
-def acceptance() -> list[records.Record]:
-    """The records of five sessions of one GPU."""
-    return list(_of(ACCEPTANCE))
-
-
-def two_quick() -> list[records.Record]:
-    """The records of two sessions of another GPU."""
-    return list(_of(TWO_QUICK))
-
-
-def launches() -> list[records.Record]:
-    """The records of launches of GEMM, session by session."""
-    return list(_of(LAUNCHES))
-
-
-def quick_run() -> list[records.Record]:
-    """The records of `--system h200 --mode quick`, and of every precision in mode acceptance."""
-    return list(_of(QUICK_RUN))
-
-
-def one_card() -> list[records.Record]:
-    """The records of all sessions of one GPU on 23 November 2026."""
-    return list(_of(ONE_CARD))
-
-
-def two_clean() -> list[records.Record]:
-    """The records of two newcomers' sessions on two GPUs."""
-    return list(_of(TWO_CLEAN))
-
-
-def version_2() -> list[records.Record]:
-    """The records of `make run` on two H100, the first of results of version 2."""
-    return list(_of(VERSION_2))
+#: The records of each, in the order of their files.
+all_records = partial(_of, FILE)
+first_runs = partial(_of, FIRST_RUNS)
+user_run = partial(_of, USER_RUN)
+two_cards = partial(_of, TWO_CARDS)
+openacc = partial(_of, OPENACC)
+one_user = partial(_of, ONE_USER)
+h100 = partial(_of, H100, H100_AGAIN)
+modes = partial(_of, MODES)
+acceptance = partial(_of, ACCEPTANCE)
+two_quick = partial(_of, TWO_QUICK)
+launches = partial(_of, LAUNCHES)
+quick_run = partial(_of, QUICK_RUN)
+one_card = partial(_of, ONE_CARD)
+two_clean = partial(_of, TWO_CLEAN)
+version_2 = partial(_of, VERSION_2)
