@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
 import random
 import time
 from datetime import date, timedelta
@@ -54,68 +52,25 @@ def test_a_state_is_used(history: History, kept: Path, monkeypatch: pytest.Monke
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
-def head_and_body(content: bytes) -> tuple[dict, bytes]:
-    line, _, body = content.partition(b"\n")
-    return json.loads(line), body
-
-
-def with_head(content: bytes, **change: object) -> bytes:
-    head, body = head_and_body(content)
-    return json.dumps({**head, **change}).encode() + b"\n" + body
-
-
 DAMAGE = {
-    "cut": (lambda c: c[:-1], "bytes where"),
-    "longer": (lambda c: c + b"x", "bytes where"),
-    "empty": (lambda c: b"", "not the header of a state file"),
-    "one byte": (lambda c: c[:-100] + bytes([c[-100] ^ 1]) + c[-99:], "its digest does not match"),
-    "no line": (lambda c: c.replace(b"\n", b" "), "not the header of a state file"),
-    "deep": (lambda c: b"[" * 4000 + b"\n", "not the header of a state file"),
-    "version": (lambda c: with_head(c, format="tenken-state/13"), "another version"),
-    "pickle": (lambda c: pickle.dumps(("mark", 1, [1])), "an earlier version"),
-    "events": (lambda c: with_head(c, events=2**40), "bytes where"),
-    "negative": (lambda c: with_head(c, events=-1), "'events' is -1"),
-    "true": (lambda c: with_head(c, nights=True), "'nights' is True"),
-    "nan": (lambda c: with_head(c, exposed=float("nan")), "'exposed' is nan"),
+    "cut": lambda c: c[:-1],
+    "longer": lambda c: c + b"x",
+    "empty": lambda c: b"",
+    "one byte": lambda c: c[:-100] + bytes([c[-100] ^ 1]) + c[-99:],
+    "no line": lambda c: c.replace(b"\n", b" "),
+    "of before": lambda c: c.partition(b"\n")[2],
 }
 
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_damaged_state_is_made_anew_with_one_line(history: History, kept: Path, name: str) -> None:
     expected, _ = judged(history, kept)
-    spoil, says = DAMAGE[name]
-    kept.write_bytes(spoil(kept.read_bytes()))
+    kept.write_bytes(DAMAGE[name](kept.read_bytes()))
     found, notices = judged(history, kept)
     assert found == expected
-    assert len(notices) == 1 and says in notices[0] and str(kept) in notices[0] and "\n" not in notices[0]
+    assert len(notices) == 1 and f"{kept} is damaged, or of an earlier release" in notices[0]
+    assert "\n" not in notices[0]
     assert judged(history, kept) == (expected, []), "written again"
-
-
-def test_an_index_beyond_its_list_is_found_even_with_the_right_digest(history: History, kept: Path) -> None:
-    from tenken.history.detect import Detector, state
-
-    detector = Detector(history.higher, Settings())
-    detector._open[0] = 5
-    state.write(kept, "mark", 1, detector)
-    with pytest.raises(state.StateError, match="open out of range"):
-        state.read(kept, Detector(history.higher, Settings()), 9, lambda n: "mark")
-
-
-class Runs:
-    """Code that an unpickler would run."""
-
-    def __init__(self, made: Path) -> None:
-        self.made = made
-
-    def __reduce__(self) -> tuple:
-        return os.mkdir, (str(self.made),)
-
-
-def test_a_pickle_is_never_run(history: History, kept: Path, tmp_path: Path) -> None:
-    expected, _ = judged(history, kept)
-    kept.write_bytes(pickle.dumps(Runs(tmp_path / "ran")))
-    assert judged(history, kept)[0] == expected
-    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
