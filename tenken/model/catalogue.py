@@ -423,10 +423,9 @@ def _spread_at(raw: Any, per: tuple[str, ...], where: str) -> tuple[SpreadAt, ..
             else:
                 at[str(name)] = tuple(values) if isinstance(values, list) else (values,)
         spread = one["spread"]
-        named = tuple(s for s in per if s in spread) if isinstance(spread, dict) else per
-        if isinstance(spread, dict) and set(spread) - set(per):
-            _by_subject(spread, per, where, "max_spread_at")  # says which
-        found.append(SpreadAt(at, frozenset(ranges), _by_subject(spread, named, where, "max_spread_at")))
+        shares = _by_subject(spread, per, where, "max_spread_at")
+        shares = {s: shares[s] for s in per if not isinstance(spread, dict) or s in spread}
+        found.append(SpreadAt(at, frozenset(ranges), shares))
     return tuple(found)
 
 

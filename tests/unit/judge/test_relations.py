@@ -11,12 +11,13 @@ from typing import Any, cast
 
 import pytest
 
-from tenken.judge import completeness, relations, verdict
+from tenken.judge import bounds, completeness, relations, verdict
 from tenken.model.catalogue import load_catalogue, load_program, of_suite
 from tenken.model.expectation import Expectation
 from tenken.model.machine import Machine
 from tenken.model.request import Request
-from tenken.model.result import validate
+from tenken.model.result import MetricValue, validate
+from tenken.model.subject import Coordinates, Subject
 from tenken.paths import ROOT
 from tests.reframe.checks import test_file_cross_checks as files
 from tests.reframe.checks.test_h200_verdicts import captured
@@ -208,6 +209,76 @@ def test_each_kind_of_bound_is_held_at_its_end_from_both_sides(
             metric = replace(metric, samples=(*values, 1.0))
             made = relations._missed(cast(Any, run), metric, Expectation("x", **cast(Any, said)), *bounds)
             assert verdicts(made) == ["RECORDED"]
+
+
+def value(of: float, gpu: int = 0, lower: bool = False, name: str = "one", **at: Any) -> MetricValue:
+    one = files.document_of("storage_map", files.pairs("adaptive_over_best", [1.0])).metrics[0]
+    said = {"direction": "lower" if lower else "higher", "at": Coordinates.of(at), "subject": Subject("gpu", gpu)}
+    return replace(one, name=name, value=of, **cast(Any, said))
+
+
+def test_only_the_best_of_each_subject_or_those_at_the_largest_coordinate() -> None:
+    some = [
+        value(2, 0, a=1, b=1),
+        value(3, 0, a=2, b=1),
+        value(1, 0, a=3, b=2),
+        value(9, 1, a=2, b=1),
+        value(7, 1, b=1),
+    ]
+    least = [replace(one, direction="lower") for one in some]
+    for metrics, only, found in (
+        (some, "", [2, 3, 1, 9, 7]), (some, "best", [3, 9]), (least, "best", [1, 7]), (some, "a", [3, 1, 9]),
+        (some, "b", [2, 3, 1, 9, 7]), (least, "a", [3, 1, 9]),
+    ):  # fmt: skip
+        assert [one.value for one in relations._only(metrics, only)] == found, only
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_the_line_through_neighbours_is_that_of_one_sweep(lower: bool) -> None:
+    """Each sweep has its own latency; sizes come in any order, and points without a size or a value are none."""
+    sweeps = {(0, "one", 1): 1.0, (1, "one", 1): 3.0, (0, "two", 1): 7.0, (0, "one", 2): 20.0}
+    metrics = [
+        value((late + size) if lower else size / (late + size), gpu, lower, name, bytes=size, way=way)
+        for size in (8, 1, 4, 2) for (gpu, name, way), late in sweeps.items()
+    ]  # fmt: skip
+    metrics += [value(0, 0, lower, bytes=3, way=1), value(5, 0, lower, way=1), value(5, 0, lower, bytes=0, way=1)]
+    found = list(relations._between(metrics, Expectation("x", sweep="bytes", times=1.25)))
+    assert len(found) == 8 and {one.at["bytes"] for one, _, _ in found} == {2, 4}
+    for one, low, high in found:
+        assert (high, low) == (
+            (pytest.approx(1.25 * one.value), None) if lower else (None, pytest.approx(one.value / 1.25))
+        )
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize(("kind", "share", "spread"), [
+    ("gpu", 0.25, 0), ("gpu", 0.375, 0.125), ("pair", 0.25, 0), ("pair", 0.375, 0.125), ("other way", 0.15, 0),
+])  # fmt: skip
+def test_how_far_behind_is_too_far(kind: str, share: float, spread: float, lower: bool) -> None:
+    run = SimpleNamespace(result=files.document_of("storage_map", files.pairs("adaptive_over_best", [1.0])))
+    for beyond, count in ((-1e-9, 0), (1e-9, 1)):
+        one = value(64 * (1 + share + beyond if lower else 1 - share - beyond), lower=lower)
+        one = replace(one, best=one.value, median=one.value * (1 - spread), subject=Subject(kind.split()[0], 0, 1))
+        other = replace(one, value=64.0)
+        alike, back = ([one.value, 64.0, 64.0, 64.0], None) if kind != "other way" else ([one.value, 64.0], other)
+        found = list(relations._behind(cast(Any, run), one, sorted(alike), back, 0.25))
+        assert len(found) == count, found
+    if kind == "pair":  # of three or more that are joined alike
+        for many, count in ((2, 0), (3, 1)):
+            one = replace(one, value=640.0 if lower else 6.4)
+            found = list(relations._behind(cast(Any, run), one, sorted([one.value] + [64.0] * (many - 1)), None, 0.25))
+            assert len(found) == count
+
+
+@pytest.mark.parametrize(("measured", "factor"), [(80.0, 1.25), (100.0, 1.0), (125.0, 1.0), (0.0, 1.0)])
+def test_a_ratio_is_held_by_what_its_denominator_could_have_reached(measured: float, factor: float) -> None:
+    parts = [value(7, 0, name="base", a=2), value(9, 1, name="base", a=1), value(measured, 0, name="base", a=1)]
+    parts = [replace(one, id=f"{i}") for i, one in enumerate(parts)]
+    limits = {one.id: bounds.Limit(100.0, one.unit, "x") for one in parts}
+    run: Any = SimpleNamespace(metrics=(value(1, 0, a=1, b=3), *parts), limits=limits, parameters={})
+    declared = SimpleNamespace(of_run=("base", None), sheet_key=lambda *_: "", data_sheet="")
+    program: Any = SimpleNamespace(metrics={"one": declared, "base": declared})
+    assert bounds.yardstick(run, run.metrics[0], program, {}) == factor
 
 
 #: What a site adds for its own program: nothing else is needed, and nothing of it is in the suite.

@@ -163,8 +163,18 @@ def test_two_checks_at_once(tmp_path: Path) -> None:
         ({"state": "state.json"}, "state is 'state.json'; allowed: an absolute path"),
         ({"file_systems": [{"path": "scratch"}]}, "allowed: an absolute path"),
         ({"drain": {"scheduler": "lsf"}}, "drain.scheduler is 'lsf'; allowed: slurm, pbs"),
-        ({"drain": {"scheduler": "slurm", "share": 0}}, "drain.share is 0; allowed: above 0 to 1"),
-        ({"references": {"stream.triad.gpu": {"value": 4400, "lower": 3}}}, "needs a value above 0 and a lower"),
+        *(
+            ({"drain": {"scheduler": "slurm", "share": share}}, f"drain.share is {share}; allowed: above 0 to 1")
+            for share in (0, 1.01)
+        ),
+        *(
+            (
+                {"references": {"stream.triad.gpu": {"value": value, "lower": lower}}},
+                "needs a value above 0 and a lower",
+            )
+            for value, lower in ((4400, 3), (4400, 0), (4400, -1), (0, -0.1))
+        ),
+        *(({"archive": "/a", key: "x"}, "archive: needs system and partition") for key in ("system", "partition")),
         ([], "the file is not an object"),
     ],
 )
@@ -359,6 +369,15 @@ def test_values_are_medians_of_the_node_s_own_gpus(tmp_path: Path) -> None:
     assert list(found.seconds) == ["stream cuda"] and 0 < found.seconds["stream cuda"] < 5
     program(tmp_path, "p2p")
     assert measure.run(tmp_path, IDLE, time.monotonic() + 5, STEPS).left_out == {"p2p peer": "needs 3 idle GPUs"}
+
+
+def test_each_series_has_its_name_and_its_unit() -> None:
+    flops = {"metric": "flops", "subject": {"host": 0}, "counts": {"operations": 8e12}, "seconds": [2.0, 4.0, 1.0]}
+    copied = {**SERIES, "metric": "copy", "subject": {"from": 1, "to": 0}, "at": {"b": 2, "a": 1}}
+    document = {"program": "x", "series": [copied, flops, {"metric": "r", "subject": {"gpu": 0}, "values": [9, 1, 5]}]}
+    found = {"x.copy.gpu6-gpu4.a=1.b=2": pytest.approx(4.4), "x.flops.host": 4.0, "x.r.gpu4": 5}
+    assert measure.values(document, [4, 6]) == found
+    assert list(measure.values(document, [4, 6], ("r", "flops"))) == ["x.flops.host", "x.r.gpu4"]
 
 
 @pytest.mark.parametrize(

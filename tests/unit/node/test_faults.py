@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tenken.node import verdict
 from tenken.node.probe import Answer
 from tenken.node.verdict import BAD, LINE, NOTE, UNSURE, status
 from tests.unit.node import replay
@@ -77,6 +77,9 @@ def without_gpu(index: int, on_bus: bool) -> Plant:
 def init(code: int) -> Plant:
     return lambda node: setattr(node.nvml, "init", code)
 
+
+#: When the limits are tried.
+NOW = time.time()
 
 XID = "NVRM: Xid (PCI:0000:13:00): {}, pid='<unknown>', name=<unknown>, and its words"
 
@@ -247,7 +250,10 @@ HARMLESS: list[tuple[str, Plant]] = [
     ("a driver that was updated to the expected one", both(
         lambda n: setattr(n.nvml, "driver", "590.10"), expect("gpus", driver="590.10"))),
     ("no last state", lambda n: setattr(n, "last", None)),
-    ("another boot, all counters new", lambda n: n.last["host"].update(boot="another")),
+    ("another boot, all counters new", both(lambda n: n.last["host"].update(boot="another"), file(
+        "sys/devices/system/edac/mc/mc0/ce_count", "9005\n"), file(f"{IB}/counters/symbol_error", "9000\n"))),
+    ("a file system to read from", both(scratch(read_only=True, free=0, files_free=0, write=None),
+                                        lambda n: n.expect["file_systems"][0].update(write=False))),
     ("counters that were reset", lambda n: [g.update(replay=0, ecc_corrected=0) for g in n.nvml.gpus]),
     ("few corrected errors", of_gpu(ecc_corrected=9)),
     ("one replay", link_error(3, 0, 1)),
@@ -316,13 +322,80 @@ def test_a_fault_is_named_in_one_line(node: Node, what: str, plant: Plant, line:
     assert found[0].line == f"tenken: {line}" and len(found[0].line) <= LINE  # whole, not cut
 
 
-@pytest.mark.parametrize(
-    ("new", "seconds", "severity"), [(1000, 10, NOTE), (1001, 10, BAD), (4000, 4 * 3600, NOTE), (4001, 4 * 3600, BAD)]
-)
-def test_corrected_errors_are_a_storm_by_the_hour(node: Node, new: int, seconds: float, severity: str) -> None:
-    was = node.last["gpus"][3]
-    gpu = {**was, "ecc_corrected": was["ecc_corrected"] + new}
-    assert [found for found, _ in verdict._memory_errors(gpu, was, seconds)] == [severity]
+def host(**changed: Any) -> Plant:
+    return lambda n: n.answers.update(host=Answer(value=n.read()["host"].value | changed, ended=True))
+
+
+def since(hours: float, plant: Callable[[int], Plant]) -> Callable[[int], Plant]:
+    """The last good state was so long ago."""
+    return lambda new: both(lambda n: n.last.update(time=NOW - 3600 * hours), plant(new))
+
+
+def memory(gib: int, was: int | None) -> Callable[[int], Plant]:
+    last = lambda n: n.last["host"].update(memory_bytes=was)  # noqa: E731
+    return lambda now: both(expect("host", memory_gib=gib), host(memory_bytes=now), last)
+
+
+#: Each limit: what reaches it, the last number that is none of these, and the first that is. Counters of the fake begin
+#: at what is added here. A quarter of an hour counts as an hour, and four hours as four.
+EDGES: list[tuple[str, Callable[[int], Plant], int, int, str]] = [
+    *[
+        (f"{what} in {hours} h", since(hours, plant), limit * max(1, hours), limit * max(1, hours) + 1, BAD)
+        for hours in (0.25, 4)
+        for what, limit, plant in (
+            ("corrected errors of a GPU", 1000, lambda new: of_gpu(ecc_corrected=3 + new)),
+            ("corrected errors of memory", 1000,
+             lambda new: file("sys/devices/system/edac/mc/mc0/ce_count", f"{5 + new}\n")),
+            ("replays of a link", 10, lambda new: link_error(5, 0, new)),
+            ("symbol errors", 120, lambda new: file(f"{IB}/counters/symbol_error", f"{new}\n")),
+        )
+    ],
+    ("CRC errors of a link", since(0.01, lambda new: link_error(5, 2, new)), 6000, 6001, BAD),  # of a minute
+    ("PCIe replays", since(0.01, lambda new: of_gpu(replay=4 + new)), 8, 9, BAD),
+    ("losses of a port", lambda new: file(f"{IB}/counters/link_downed", f"{1 + new}\n"), 1, 2, BAD),
+    ("memory in use", lambda used: of_gpu(used=used), 512 << 20, (512 << 20) + 1, BAD),
+    ("temperature", lambda hot: of_gpu(temperature=hot), 87, 88, BAD),
+    ("power limit expected", lambda w: both(of_gpu(power_limit=w), expect("gpus", power_limit_w=700)), 693_000, 692_999,
+     BAD),
+    ("power limit expected, above", lambda w: both(of_gpu(power_limit=w), expect("gpus", power_limit_w=700)), 707_000,
+     707_001, BAD),
+    ("power limit as it was", lambda w: of_gpu(power_limit=w), 693_000, 692_999, UNSURE),
+    ("clock", lambda mhz: of_gpu(clock_set=mhz), 1980, 1979, BAD),
+    ("PCIe width", lambda width: of_gpu(width=width), 16, 15, BAD),
+    ("PCIe generation", lambda now: of_gpu(generation=now), 5, 4, BAD),
+    ("PCIe generation of the slot", lambda most: of_gpu(generation=4, generation_max=most, pstate=2), 5, 4, BAD),
+    ("NVLinks", lambda up: both(of_gpu(links=[1] * up), lambda n: setattr(n, "last", None)), 18, 17, BAD),
+    ("GPUs", lambda wanted: expect("gpus", count=wanted), 8, 9, BAD),
+    ("GPUs, fewer", lambda wanted: expect("gpus", count=wanted), 8, 7, UNSURE),
+    ("memory expected", memory(100, None), 92 << 30, (92 << 30) - 1, BAD),
+    ("memory as it was", memory(100, 10**12), 99 * 10**10, 99 * 10**10 - 1, BAD),
+    ("cores", lambda cores: host(cores=cores), 4, 3, BAD),
+    ("/dev/shm", lambda free: both(expect("host", shm_free_share=0.5), host(shm={"bytes": 100, "free": free})), 50, 49,
+     BAD),
+    ("clock's error", lambda ms: both(expect("host", clock_error_ms=50), host(clock={
+        "synchronised": True, "error_ms": ms})), 50, 51, BAD),
+    ("rate of a port", lambda rate: file(f"{IB}/rate", f"{rate} Gb/sec (4X NDR)\n"), 400, 399, BAD),
+    ("room", lambda free: both(lambda n: n.expect["file_systems"][0].update(free_gib=1), scratch(free=free)), 1 << 30,
+     (1 << 30) - 1, BAD),
+    ("room to write", lambda free: scratch(free=free), 1, 0, BAD),
+    ("inodes", lambda free: scratch(files_free=free), 1, 0, BAD),
+    ("lines of the log that were lost", lambda first: host(log={"first": first, "last": 999, "events": []}), 102, 103,
+     NOTE),
+    ("time to answer", lambda tenths: both(answer("gpus", hung=True, at="gpu 3"), lambda n: setattr(
+        n, "waited", tenths / 10)), 39, 40, BAD),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("plant", "quiet", "loud", "severity"), [e[1:] for e in EDGES], ids=[e[0] for e in EDGES])
+def test_each_limit_is_held_at_its_edge(
+    node: Node, monkeypatch: pytest.MonkeyPatch, plant: Callable[[int], Plant], quiet: int, loud: int, severity: str
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: NOW)
+    for value, expected in ((quiet, False), (loud, True)):
+        plant(value)(node)
+        found = node.findings()
+        assert (severity in {f.severity for f in found}) is expected, (value, found)
+        node.heal()
 
 
 @pytest.mark.parametrize(("what", "plant", "line"), CHANGES, ids=[what for what, _, _ in CHANGES])
