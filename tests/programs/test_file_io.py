@@ -296,13 +296,6 @@ def test_a_snapshot_cut_short_is_refused_by_name(go: Run) -> None:
     assert re.search(r"/asis\.h5: .*truncated file: eof = \d+.*\(rank 2\)$", reason), reason
 
 
-@pytest.mark.parametrize("program", SHORT)
-def test_a_sample_that_is_not_finite_fails_the_run(go: Run, program: str) -> None:
-    outcome = go(program, "--inject-fault", "sample")
-    assert outcome.code == 1 and outcome.document is not None
-    assert "is not finite in sample 0" in outcome.document["reason"]
-
-
 @pytest.mark.parametrize(
     ("program", "arguments", "message"),
     [

@@ -54,13 +54,6 @@ def test_a_wrong_element_fails_the_run(run: Run, program: str) -> None:
     assert "element" in outcome.document["reason"]
 
 
-@pytest.mark.parametrize("program", HOST)
-def test_a_sample_that_is_not_finite_fails_the_run(run: Run, program: str) -> None:
-    outcome = run(program, *HOST[program][0], "--warmup-seconds", "0", "--inject-fault", "sample")
-    assert outcome.code == 1 and outcome.document is not None
-    assert "is not finite in sample 0" in outcome.document["reason"]
-
-
 @pytest.mark.parametrize(("program", "arguments", "message"), [
     ("transpose", ["--sizes", "0"],
         "--sizes '0' is invalid; allowed: sides of squares or ROWSxCOLUMNS, each from 1 to"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,6 @@ import pytest
 from tenken.paths import ROOT
 from tools.mutants import mutant as mutants
 from tools.mutants import runner, scratch
-from tools.mutants.__main__ import main
 
 
 def write(folder: Path, tests: str = "test_thing.py", **more: str) -> Path:
@@ -81,11 +78,6 @@ def test_a_list_that_is_none_is_refused(tmp_path: Path, more: dict[str, str], sa
         mutants.load(write(tmp_path, **more))
 
 
-def test_a_pattern_that_fits_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--only", "no-such-*", "--list"]) == 2
-    assert "no mutant has such a name" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("new", "fate"), [("return 1", runner.CAUGHT), ("return 3 - 1", runner.SURVIVED), ("return )", runner.BROKEN)]
 )
@@ -104,32 +96,3 @@ def test_tests_that_do_not_end_judge_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_thing.py").write_text("import time\n\n\ndef test_two():\n    time.sleep(60)\n")
     (one,) = mutants.load(write(tmp_path))
     assert runner.try_one(one, tmp_path, scratch.environment(tmp_path), 2).fate == runner.BROKEN
-
-
-def test_the_copy_follows_the_tree_and_leaves_it_alone(tmp_path: Path) -> None:
-    root, folder = tmp_path / "root", tmp_path / "scratch"
-    root.mkdir()
-    subprocess.run(["git", "init", "-q", str(root)], check=True)
-    (root / ".gitignore").write_text(".cache/\n")
-    (root / "one.py").write_text("1")
-    (root / "two.py").write_text("2")
-    with scratch.copy_of(root, folder) as tree:
-        (tree / "one.py").write_text("mistaken")
-        (tree / ".cache" / "built").write_text("kept")
-        with pytest.raises(SystemExit, match="in use by another run"), scratch.copy_of(root, folder):
-            pass
-    (root / "two.py").unlink()
-    with scratch.copy_of(root, folder) as tree:
-        assert (tree / "one.py").read_text() == "1" and not (tree / "two.py").exists()
-        assert (tree / ".cache" / "built").read_text() == "kept"
-    assert (root / "one.py").read_text() == "1"
-
-
-def test_it_is_a_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tools.mutants", "--list", "--only", "stream-*"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0 and "stream-triad-four-arrays" in done.stdout

@@ -129,7 +129,7 @@ def test_the_check_of_a_third_party_program_may_be_in_a_folder_that_was_not_read
     ("hpl.hpl, subject: ranks, over: best, target: 180, unit: TFLOP/s, check: NoSuchCheck",
      "'NoSuchCheck' is not a check of this system and mode; allowed: HplBetweenNodes, HplNode"),
     ("nccl.all_reduce, subject: ranks, target: 380, unit: GB/s",
-     "clause 1 (C1): nccl.all_reduce has several values of bytes; state which counts"),
+     "clause 1 (C1): nccl.all_reduce has several values of bytes; state which counts: 'at: {bytes: ...}', 'over: w"),
     ("nccl.all_reduce, subject: ranks, nodes: 64, target: 380, unit: GB/s, over: best, check: Nccl",
      "Nccl run on one node each, not on 64 together"),
     ("nccl.all_reduce, subject: ranks, nodes: 1, target: 380, unit: GB/s, over: best, check: NcclBetweenNodes",

@@ -172,16 +172,6 @@ def test_a_metric_that_nobody_judged_does_not_look_green(tmp_path):
     assert "not judged" in build(tmp_path, [builder.record("stream", doc, "FAIL", judged={})])
 
 
-def test_without_matplotlib_the_page_still_comes(tmp_path, monkeypatch):
-    def absent(*_):
-        raise ImportError("No module named 'matplotlib'")
-
-    monkeypatch.setattr(plots, "draw", absent)
-    markup = build(tmp_path, *builder.every_kind())
-    well_formed(markup)
-    assert "Plots need matplotlib" in markup
-
-
 def fleet(nodes=200, gpus=8):
     hbm = {"value": 4814.0, "unit": "GB/s", "basis": "attribute: memory clock x bus width"}
     source, records = random.Random(7), []
