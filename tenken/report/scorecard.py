@@ -118,9 +118,10 @@ def _is(figure: Figure, row: Row, case: Case) -> bool:
 
 
 def _better(one: Score, other: Score) -> bool:
-    """Among the points of a sweep the highest counts, unless one of them is FAIL or INVALID."""
-    bad, before = _order(one.verdict) < 10, _order(other.verdict) < 10
-    return bad > before or (bad == before and one.value > other.value)
+    """Among the points of a sweep, and of several checks, the highest counts, unless one of them is FAIL. What is
+    INVALID shows nothing about a figure that another check measured."""
+    rank, before = (1 if score.verdict == FAIL else -(score.verdict == INVALID) for score in (one, other))
+    return rank > before or (rank == before and one.value > other.value)
 
 
 def _score(figure: Figure, row: Row, case: Case) -> Score:

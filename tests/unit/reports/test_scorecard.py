@@ -84,6 +84,20 @@ def test_a_void_measurement_is_no_figure_that_passed(tmp_path):
     assert "ran under conditions that void" in scorecard.sentence(loaded, found)
 
 
+def test_another_check_measured_what_a_void_one_did_not(tmp_path):
+    """The figure is that of the valid check; a FAIL is shown whatever else was measured."""
+    finding = builder.finding("INVALID", "nid001", "nid001: shared with another process")
+    void = triad([4500.0], "INVALID", findings=[finding])
+    other, failed = ({**triad(*given), "check": "Other", "base_check": "Other"} for given in (
+        ([4400.0],), ([4400.0], "FAIL", {0: 4450}),
+    ))  # fmt: skip
+    cases = [builder.testcase("StreamCuda"), builder.testcase("Other")]
+    for records, expected in (([void, other], (4400.0, "PASS")), ([other, void], (4400.0, "PASS")),
+                              ([void, failed], (4400.0, "FAIL")), ([void], (4500.0, "INVALID"))):  # fmt: skip
+        _, _, found = of(tmp_path / str(len(list(tmp_path.iterdir()))), records, *([cases] if records[1:] else []))
+        assert [(one.value, one.verdict) for one in found] == [expected]
+
+
 def test_a_value_that_met_its_bound_in_a_failed_check_is_told_so(tmp_path):
     """MPI at 80 % of its limit was shown as FAIL because two of four GPUs were missing."""
     finding = builder.finding("FAIL", "nid001", "nid001: 2 GPUs found; expected 4")
