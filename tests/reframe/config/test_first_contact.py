@@ -166,6 +166,23 @@ def test_ranks_are_asked_for_as_a_node_has_cpus_for(site, cores, ranks):
         assert asked["ranks"] == ranks and asked["parameters"].get("ranks", ranks) == ranks
 
 
+def test_twelve_minutes_of_acceptance_measure_the_problems_of_mode_quick(site):
+    """On two GPUs 32 of 86 checks had no time left with larger ones, however few samples were taken."""
+    done = reframe(site, "--dry-run", "--system", "h200", "--mode", "acceptance", "-S", "tenken_minutes=12")
+    assert done.returncode == 0, done.stdout
+    asked = {}
+    for path in (site / "stage").glob("*/h200/gpu/*/*/request.json"):
+        request = json.loads(path.read_text())
+        asked[request["check"]] = request["mode"], request["parameters"]
+    assert len(asked) > 60 and {mode for mode, _ in asked.values()} == {"acceptance"}
+    expected = {
+        ("Gemm %gpus_at=at_once", "cases"): "fp16,fp64_tensor,fp8_e4m3", ("HpcgCuda", "nx"): 128,
+        ("HplMxp %low=fp16", "n"): 65536, ("Stencil %points=7 %precision=double", "nx"): 512,
+        ("SnapshotCuda", "max_particles"): 1048576, ("TrainingStep %precision=bf16", "seconds"): 2,
+    }  # fmt: skip
+    assert {(name, key): asked[name][1][key] for name, key in expected} == expected
+
+
 def test_the_first_finding_is_built_and_measured_before_the_rest(site):
     """The build of all others waits for the file that the first check's job writes after its command. One that has its
     own folder configures before it waits, and the first check is not measured at the same time."""
