@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-#: Share that must agree before others count as outliers, and share of outliers above which they are a second kind and
-#: not a mistake.
-_MAJORITY, _ODD = 0.6, 0.1
+#: Share of outliers above which they are a second kind and not a mistake.
+_ODD = 0.1
 #: An item that differs on every device (serial numbers) has about as many values as there are devices.
 _OWN = 0.5
 
@@ -50,11 +49,11 @@ def conformity(names: Sequence[str], settings: Sequence[Mapping[str, object]]) -
     for item in sorted({key for one in settings for key in one}):
         values = {i: _shown(settings[i].get(item)) for i in known}
         counts = Counter(values.values())
-        if len(counts) == 1 or len(counts) > max(_OWN * len(known), 2):
+        if len(counts) > max(_OWN * len(known), 2):
             continue
         (value, count), *_ = counts.most_common(1)
         others = len(known) - count
-        if count < _MAJORITY * len(known) or others > max(_ODD * len(known), 1):
+        if others > max(_ODD * len(known), 1):
             mixed.append(Mixed(item, dict(counts)))
             continue
         odd += [Odd(names[i], item, values[i], value, count / len(known)) for i in known if values[i] != value]

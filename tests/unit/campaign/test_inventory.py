@@ -40,6 +40,10 @@ FILES = {
     "sys/class/nvme/nvme0/model": "Disk", "sys/class/nvme/nvme0/firmware_rev": "F1",
     "sys/bus/pci/devices/0000:01:00.0/class": "0x030200", "sys/bus/pci/devices/0000:01:00.0/current_link_width": "8",
     "sys/bus/pci/devices/0000:01:00.0/max_link_speed": "32.0 GT/s PCIe",
+    # what is not populated, and what is no device of interest
+    "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0",
+    "sys/bus/pci/devices/0000:02:00.0/class": "0x010802", "sys/bus/pci/devices/0000:02:00.0/current_link_width": "0",
+    "sys/bus/pci/devices/0000:03:00.0/class": "0x060400", "sys/bus/pci/devices/0000:03:00.0/current_link_width": "16",
 }  # fmt: skip
 GPU = {"index": "0", "driver_version": "580.1", "vbios_version": "96.00", "inforom.img": "G1",
        "persistence_mode": "Enabled",
@@ -50,7 +54,8 @@ def answer(words):
     query = next((w.split("=", 1)[1].split(",") for w in words if w.startswith("--query-gpu=")), None)
     if query:
         # a driver refuses a query with a field that it does not know
-        return ", ".join(GPU[f] for f in query) if set(query) <= set(GPU) else ""
+        lines = (", ".join(GPU.get(f, "") for f in query), ", ".join(["[N/A]"] * len(query)))  # one that cannot be read
+        return "\n".join(lines) if set(query) <= set(GPU) else ""
     if words[:2] == ["nvidia-smi", "nvlink"]:
         return "GPU 0: H200 (UUID: GPU-1)\n\t Link 0: 26.562 GB/s\n\t Link 1: 26.562 GB/s\n\t Link 2: <inactive>\n"
     return {"timedatectl": "NTP=yes\nNTPSynchronized=no\n", "lspci": "ACSCtl: SrcValid+\nACSCtl: SrcValid-\n"}.get(
@@ -73,6 +78,7 @@ def test_what_is_there_is_read_and_what_names_a_node_is_not(tmp_path):
         "NVMe drives": "Disk F1", "PCIe links of GPU": "x8, at most 32.0 GT/s PCIe", "clock": "not synchronised",
         "PCIe ACS": "on in 1 of 2 bridges",
     }  # fmt: skip
+    assert set(found) == {"host", "GPU 0"}
     # this driver does not know every field of some groups
     assert found["GPU 0"] == {
         "driver": "580.1", "VBIOS": "96.00", "InfoROM": "G1", "persistence mode": "Enabled",

@@ -84,6 +84,17 @@ def test_the_odd_one_out_is_named_with_what_differs_and_two_kinds_accuse_nobody(
     assert configured(names, [{"VBIOS": "96"}] * 20) == ([], [])
 
 
+@pytest.mark.parametrize(("kinds", "odd", "mixed"), [
+    ((2,), 0, 0), ((1, 1), 0, 0), ((2, 1), 1, 0), ((1, 1, 1), 0, 0), ((4, 1), 1, 0), ((3, 2), 0, 1), ((2, 2, 2), 0, 1),
+    ((18, 2), 2, 0), ((18, 1, 1), 2, 0), ((17, 3), 0, 1), ((11, *[1] * 9), 0, 1), ((10, *[1] * 10), 0, 0),
+])  # fmt: skip
+def test_a_tenth_or_one_is_odd_more_are_mixed_and_half_as_many_kinds_as_nodes_are_none(kinds, odd, mixed):
+    settings = [{"VBIOS": str(kind)} for kind, count in enumerate(kinds) for _ in range(count)]
+    settings.append({})  # an unknown node counts for nothing
+    found = configured([f"n{i}" for i in range(len(settings))], settings)
+    assert tuple(map(len, found)) == (odd, mixed)
+
+
 @pytest.mark.parametrize(("bad", "leaf"), [(0, False), (1, False), (1, True), (3, True), (5, False)])
 def test_group_testing_finds_them_within_its_jobs(bad, leaf):
     for seed in range(3):

@@ -88,6 +88,53 @@ def test_what_moved_by_half_of_a_change_moved_with_it() -> None:
     assert siblings._moved(off, (5, 1, 3), event) == (1,)
 
 
+def some(rows: int, nights: int, seed: int) -> Any:
+    """Values of which a third is missing, and a night and a row without any."""
+    rng = np.random.default_rng(seed)
+    values = np.where(rng.random((rows, nights)) < 1 / 3, np.nan, rng.normal(0, 0.01, (rows, nights)))
+    values[:, 3] = np.nan
+    values[0] = np.nan if rows > 2 else values[0]
+    return values
+
+
+def known(values: Any) -> list[float]:
+    return sorted(float(value) for value in values if not np.isnan(value))
+
+
+@pytest.mark.parametrize("rows", range(1, 9))
+def test_the_figures_of_a_night_are_those_of_its_values(rows: int) -> None:
+    values = some(rows, 130, rows)
+    for column, median, middle in zip(values.T, siblings._median(values), siblings._middle(values), strict=True):
+        there = known(column)
+        inner = there[len(there) // 4 : len(there) - len(there) // 4]
+        assert median == pytest.approx(np.median(there) if there else np.nan, nan_ok=True)
+        assert middle == pytest.approx(np.mean(inner) if there else np.nan, nan_ok=True)
+
+
+def test_how_far_the_newest_nights_are_behind_is_what_its_definition_says() -> None:
+    own = some(4, 130, 3)
+    behind, error = siblings._behind(own)
+    for night in range(130):
+        expected: list[float] = []
+        for row in own:
+            new, base = known(row[max(0, night - 9) : night + 1]), known(row[max(0, night - 84) : max(0, night - 24)])
+            expected.append(float(np.mean(new) - np.mean(base)) if len(new) >= 5 and len(base) >= 10 else np.nan)
+            if not np.isnan(expected[-1]):
+                least = np.sqrt(max(np.var(base), 0.001**2) * (1 / len(new) + 1 / (len(base) - 1)))
+                assert error[len(expected) - 1, night] >= 0.999999 * least
+        assert behind[:, night] == pytest.approx(expected, nan_ok=True)
+
+
+def test_what_a_series_is_off_is_from_its_own_level_of_fifteen_nights_before() -> None:
+    h = history(nodes=2, nights=60)
+    h = replace(h, series=[h.series[0], replace(h.series[1], direction="lower")], values=np.exp(some(2, 60, 4)))
+    off, cost = siblings._off(h), siblings._cost(h)
+    assert np.allclose(cost, np.array([[-1.0], [1.0]]) * np.log(h.values), equal_nan=True)
+    for begin, end, until in ((1, 21, 1), (21, 41, 6), (41, 60, 26)):
+        levels = [np.median(known(row)) if known(row) else np.nan for row in cost[:, :until]]
+        assert np.allclose(off[:, begin:end], cost[:, begin:end] - np.array(levels)[:, None], equal_nan=True), begin
+
+
 @pytest.mark.parametrize(
     ("newest", "base", "known"), [(10, 60, True), (5, 60, True), (4, 60, False), (5, 10, True), (5, 9, False)]
 )
