@@ -26,11 +26,7 @@ def test_a_valid_document_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is empty"),
-        ('{"schema": "tenken-result/1", "prog', "truncated or not JSON"),
-        ("[]", "top level: Expected `object`"),
         ('{"schema": "tenken-result/9"}', "schema is 'tenken-result/9'; allowed: tenken-result/1, tenken-result/2"),
-        (json.dumps(host_document()).replace("20.0", "NaN", 1), "not JSON"),
         (json.dumps(host_document()).replace("20.0", '"20.0"', 1), "value: Expected `float`, got `str`"),
     ],
 )

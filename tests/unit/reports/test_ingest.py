@@ -113,25 +113,17 @@ def test_a_duplicated_run_counts_once(archive: Path, store: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "empty"),
         (json.dumps(entry(7))[:300], "truncated or not JSON"),
         (json.dumps({**entry(7), "record": "tenken-record/9"}), "not a tenken-record/3 file but 'tenken-record/9'"),
-        ("[]", "misshapen: top level: Expected `object`, got `array`"),
         (json.dumps(entry(7, time="1970-01-01T00:00:00Z")), "a clock was not set"),
         (json.dumps(entry(7, time="2031-01-01T00:00:00Z")), "in the future"),
         (json.dumps(entry(7, time="2025-08-01T00:00:00Z")), "a clock jumped"),
         (json.dumps({**entry(7), "time": "noon"}), "time 'noon' is invalid"),
         (json.dumps({**entry(7), "session": "20251399T250000Z-4f2a"}), "an impossible time in its name"),
         (
-            json.dumps({k: v for k, v in entry(7).items() if k != "environ"}),
-            "misshapen: Expected `str`, got `null` - at `$.environ`",
-        ),
-        (json.dumps({**entry(7), "verdict": "GOOD"}), "unknown verdict 'GOOD'; allowed: FAIL"),
-        (
             json.dumps({**entry(7), "document": {"schema": "tenken-result/2"}}),
             "misshapen: result: top level: Object missing required field",
         ),
-        ("\x00\x01", "contains zero bytes: it is binary"),
     ],
 )
 def test_bad_files_are_listed_and_stop_nothing(archive: Path, store: Path, text: str, reason: str) -> None:
