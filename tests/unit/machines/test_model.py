@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tenken.machines.errors import UnknownSystemError, UnsetVariableError
-from tenken.machines.model import FOR_HOST, Link, System, pcie_gbs
+from tenken.machines.model import FOR_HOST, System
 from tests.unit.machines.conftest import GOOD
 
 Load = Callable[[str], System]
@@ -49,18 +49,6 @@ def test_values_that_would_break_a_script_are_refused(value: str, load: Load) ->
 def test_unknown_partition(load: Load) -> None:
     with pytest.raises(UnknownSystemError, match="no partition 'cpu'; allowed: gpu"):
         load(GOOD).partition("cpu")
-
-
-@pytest.mark.parametrize(
-    ("generation", "width", "gbs"),
-    [(1, 16, 4.0), (3, 16, 15.754), (4, 16, 31.508), (5, 16, 63.015), (3, 4, 3.938)],
-)
-def test_pcie(generation: int, width: int, gbs: float) -> None:
-    assert pcie_gbs(generation, width) == pytest.approx(gbs, abs=1e-3)
-
-
-def test_links_add_up() -> None:
-    assert Link("NVLink4", 18, 25).total_gbs == 450
 
 
 @pytest.mark.parametrize(
