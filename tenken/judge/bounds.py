@@ -63,7 +63,7 @@ def _limits(
     sheet counts. The rate of products is that of the attributes, unless its maker holds it down (H20, FP64 of H800).
     """
     claim = result.limits[metric.id]
-    sheet = sheets.get((declared.sheet_key(metric.at, result.parameters), metric.kind))
+    sheet = _sheet(result, metric, declared, sheets)
     if declared.data_sheet == RATE:
         return sheet if sheet and _held_down(claim, sheet) else claim, claim.value
     if sheet is None or sheet.value is None or (claim.value is not None and claim.unit != sheet.unit):
@@ -78,6 +78,17 @@ def _limits(
     return less, more.value
 
 
+def _sheet(
+    result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit]
+) -> Limit | None:
+    """What the data sheet states; of products of several GPUs together, for each of them."""
+    key, every = declared.sheet_key(metric.at, result.parameters), declared.data_sheet == RATE and result.devices
+    if metric.kind != "ranks" or not every:
+        return sheets.get((key, metric.kind))
+    one = sheets.get((key, "gpu"))
+    return replace(one, value=metric.subject.first * one.value) if one and one.value else None
+
+
 def _held_down(claim: Limit, sheet: Limit | None) -> bool:
     """Whether a GPU computes far less than its attributes say."""
     return bool(sheet and sheet.value and (claim.value or 0.0) > (1 + OF_ANOTHER) * sheet.value)
@@ -90,7 +101,7 @@ def notes(run: Run, machine: Machine, judged: Mapping[str, JudgedMetric]) -> lis
     for metric in run.result.metrics:
         declared, claim = run.program.metrics[metric.name], run.result.limits[metric.id]
         key = (declared.sheet_key(metric.at, run.result.parameters), metric.kind)
-        sheet, unknown = machine.limits.get(key), machine.unknown.get(key)
+        sheet, unknown = _sheet(run.result, metric, declared, machine.limits), machine.unknown.get(key)
         apart = LINK_APART if declared.data_sheet == "gpu_link" else CLAIM_APART
         less, more = sheet.value if sheet else None, claim.value if claim.said_by == DEVICE else None
         if declared.data_sheet == RATE and not _held_down(claim, sheet):

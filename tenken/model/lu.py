@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 #: Minimum rate of an LU relative to the products of its run with inner dimension NB, which are all of an LU
-#: except for panels, swaps and solve: 0.66 to 0.93 on H100 and H200 in every mode.
+#: except for panels, swaps and solve: 0.66 to 0.93 on H100 and H200 in every mode, on two and four 0.87 to 0.95.
 OF_PRODUCTS = 0.60
 #: Panels may reduce that rate to this share of it; further below, panels limit the rate, and it is not judged. In mode
 #: quick: 0.81 to 0.95 on H200, 0.74 and 0.79 on H100.
@@ -29,9 +29,21 @@ def permitted(run: Any, one: Any, part: str) -> float | None:
 
 
 def of_products(run: Any, one: Any, products: str) -> tuple[float | None, float | None] | None:
-    """The minimum rate of an LU: a share of the rate of its products, or of what its panels permit."""
-    found, panels = run.at(products, one.subject, one.at), permitted(run, one, "panel")
-    if found is None or found.value <= 0:
+    """The minimum rate of an LU: a share of the rate of its products, or of what its panels permit, and between the
+    ranks of one node what their broadcasts and swaps do. Networks between nodes are not judged by it."""
+    found = run.at(products, one.subject, one.at)
+    if found is None or found.value <= 0 or len(set(run.result.placement.nodes)) > 1:
         return None
-    rate = found.value if panels is None else min(found.value, panels)
+    parts = [permitted(run, one, part) for part in ("panel", "broadcast", "swap")]
+    rate = min([found.value, *(part for part in parts if part is not None)])
     return (OF_PRODUCTS * rate, None) if rate >= PANELS_PERMIT * found.value else None
+
+
+def of_all(run: Any, one: Any, operations_a_cycle: Any) -> float | None:
+    """TFLOP/s of all ranks, which the slowest of their GPUs delays; `operations_a_cycle`: of a device."""
+    rates = [
+        a_cycle * device.multiprocessors * device.sm_clock_max_mhz * 1e-6
+        for device in run.result.devices
+        if (a_cycle := operations_a_cycle(device)) and device.multiprocessors and device.sm_clock_max_mhz
+    ]
+    return one.subject.first * min(rates) if rates and len(rates) == len(run.result.devices) else None

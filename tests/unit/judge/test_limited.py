@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 import pytest
@@ -14,16 +15,38 @@ import pytest
 from tenken.model.catalogue import program
 from tenken.model.judgement import FLOOR, Judgement
 from tenken.model.result import Result
+from tenken.paths import ROOT
+from tests.support import kept
 from tests.unit.judge.test_healthy import Change, both, gpus, health, kept_runs, slower
 from tools import sensitivity
 
 #: Of the capability of an H100, without a data sheet; its board takes 700 W.
 UNKNOWN = gpus(name="NVIDIA H100 of next year")
-PRODUCTS = ("Gemm", "Hpl", "HplMxp")
+PRODUCTS = ("Gemm", "Hpl", "HplMxp", "HplNode", "HplMxpNode")
+
+
+@cache
+def of_all_gpus() -> dict[str, Any]:
+    """HPL and HPL-MxP on two H200 together, in runs that last long enough for slower solutions."""
+    twelve = kept._of(ROOT / "tests" / "data" / "h200-two-twelve.tar.xz")
+    return {
+        one.base_check: replace(one, result=longer(one.result, 300))
+        for one in twelve
+        if one.base_check in ("HplNode", "HplMxpNode")
+    }
+
+
+def longer(result: Result, more: float) -> Result:
+    """A run that ends this many seconds later."""
+    finished = datetime.fromisoformat(result.finished.replace("Z", "+00:00")) + timedelta(seconds=more)
+    entries = tuple(replace(one, seconds=one.seconds and one.seconds + more) for one in result.health.devices)
+    return replace(
+        result, health=replace(result.health, devices=entries), finished=finished.isoformat().replace("+00:00", "Z")
+    )
 
 
 def found(check: str, *changes: Change) -> Judgement:
-    record = kept_runs()[check]
+    record = (of_all_gpus() if check.endswith("Node") else kept_runs())[check]
     assert record.result is not None
     return sensitivity.judgement(record, both(*changes)(record.result))
 
@@ -135,7 +158,10 @@ H20 = gpus(
     name="NVIDIA H20", multiprocessors=78, memory_bus_bits=6144, memory_clock_mhz=2619, memory_clock_max_mhz=2619,
     memory_bytes=int(95.6 * 2**30), power_limit_w=500, l2_bytes=60 * 2**20,
 )  # fmt: skip
-H800 = gpus(name="NVIDIA H800")
+H800 = gpus(
+    name="NVIDIA H800", memory_bus_bits=5120, memory_clock_mhz=2619, memory_clock_max_mhz=2619,
+    memory_bytes=int(79.6 * 2**30),
+)  # fmt: skip
 
 
 def slower_metrics(factor: float, *names: str, precision: str | None = None) -> Change:
@@ -149,12 +175,7 @@ def slower_metrics(factor: float, *names: str, precision: str | None = None) -> 
         metrics = tuple(b if chosen(a) else a for a, b in zip(result.metrics, slow.metrics, strict=True))
         series = tuple(b if chosen(a) else a for a, b in zip(result.series, slow.series, strict=True))
         more = sum(sum(b.samples) - sum(a.samples) for a, b in zip(result.series, series, strict=True) if a.seconds)
-        finished = datetime.fromisoformat(result.finished.replace("Z", "+00:00")) + timedelta(seconds=more)
-        entries = tuple(replace(one, seconds=one.seconds and one.seconds + more) for one in result.health.devices)
-        return replace(
-            result, metrics=metrics, series=series, health=replace(result.health, devices=entries),
-            finished=finished.isoformat().replace("+00:00", "Z"),
-        )  # fmt: skip
+        return replace(longer(result, more), metrics=metrics, series=series)
 
     return changed
 
@@ -173,13 +194,44 @@ def test_units_that_the_maker_holds_down_are_held_by_the_data_sheet(model: str) 
         "Gemm": [slower_metrics(rate, "gemm", precision=precision) for precision, rate in rates.items()],
         "Hpl": [slower_metrics(rates["fp64_tensor"], "dgemm", "hpl")],
         "HplMxp": [slower_metrics(rates.get("fp16", 1.0), "product", "hpl_mxp", "phase")],
+        "HplNode": [slower_metrics(rates["fp64_tensor"], "dgemm", "hpl")],
+        "HplMxpNode": [slower_metrics(rates.get("fp16", 1.0), "product", "hpl_mxp", "phase")],
     }
     for check, reached in changes.items():
         judged = found(check, board, *reached)
         assert judged.verdict == "PASS", judged.message()
-        half = {"Gemm": "gemm", "Hpl": "dgemm", "HplMxp": "product"}[check]
+        half = "gemm" if check == "Gemm" else "product" if "Mxp" in check else "dgemm"
         judged = found(check, board, *reached, slower_metrics(0.5, half))
         assert judged.verdict == "FAIL" and "below" in judged.message(), judged.message()
+
+
+@pytest.mark.parametrize(
+    ("check", "lu", "product"), [("HplNode", "hpl", "dgemm"), ("HplMxpNode", "hpl_mxp", "product")]
+)
+def test_an_lu_on_all_gpus_of_a_node_has_the_bounds_of_one(check: str, lu: str, product: str) -> None:
+    assert found(check).verdict == "PASS"
+    # all of them wait for one at half speed
+    slow = found(check, slower_metrics(0.5, lu, product, "phase"))
+    assert slow.verdict == "FAIL", slow.message()
+    assert product in slow.message(), slow.message()
+    # products at full speed, of which the whole reaches half
+    slow = found(check, slower_metrics(0.5, lu))
+    assert slow.verdict == "FAIL" and f"{lu}.ranks2" in slow.message(), slow.message()
+
+    def part(name: str, times: float) -> Change:
+        def longer(one: Any) -> Any:
+            mine = one.name == "phase" and one.at["part"] == name
+            return replace(one, samples=tuple(times * sample for sample in one.samples)) if mine else one
+
+        return lambda result: replace(result, series=tuple(map(longer, result.series)), metrics=())
+
+    # which broadcasts over slow links explain; they are judged by P2P
+    assert found(check, part("broadcast", 40), slower_metrics(0.5, lu)).verdict != "FAIL"
+    # networks between nodes are not judged
+    two = found(
+        check, lambda one: replace(one, placement=replace(one.placement, nodes=("a", "b"))), slower_metrics(0.5, lu)
+    )
+    assert f"{lu}.ranks2" not in two.message()
 
 
 @pytest.mark.parametrize("model", REACHED)
