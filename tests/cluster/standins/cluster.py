@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -227,3 +227,16 @@ def seconds(text: str) -> int:
     for part in text.split(":"):
         total = total * 60 + int(part)
     return total
+
+
+def serve(
+    commands: Mapping[str, Callable[[Cluster, list[str]], None]], variables: Callable[..., dict[str, str]]
+) -> None:
+    """What a stand-in is started for: one of its commands, or `--run NUMBER`, a job with its variables."""
+    cluster, (command, *arguments) = Cluster.asked(), sys.argv[1:]
+    if command != "--run":
+        commands[command](cluster, arguments)
+        return
+    job = cluster.job(arguments[0])
+    assert job
+    cluster.run(arguments[0], variables(cluster, arguments[0], job))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
-from tests.cluster.standins.cluster import Cluster, directives, refuse, seconds
+from tests.cluster.standins.cluster import Cluster, directives, refuse, seconds, serve
 
 NODES = ["r1i0n0", "r1i0n1", "r1i0n2", "r1i0n3"]
 GROUPS = {"gz00"}
@@ -113,18 +112,11 @@ def qdel(cluster: Cluster, arguments: list[str]) -> None:
     print(f"user has registered the job {number} for deletion")
 
 
-def main(arguments: list[str]) -> None:
-    cluster = Cluster.asked()
-    if arguments[0] == "--run":
-        number = arguments[1]
-        job = cluster.job(number)
-        assert job
-        hosts = cluster.folder / "jobs" / f"{number}.hosts"
-        hosts.write_text("".join(f"{node} 28 all.q@{node} UNDEFINED\n" for node in job["nodes"]))
-        cluster.run(number, {"JOB_ID": number, "PE_HOSTFILE": str(hosts)})
-        return
-    {"qsub": qsub, "qstat": qstat, "qacct": qacct, "qdel": qdel}[arguments[0]](cluster, arguments[1:])
+def variables(cluster: Cluster, number: str, job: dict) -> dict[str, str]:
+    hosts = cluster.folder / "jobs" / f"{number}.hosts"
+    hosts.write_text("".join(f"{node} 28 all.q@{node} UNDEFINED\n" for node in job["nodes"]))
+    return {"JOB_ID": number, "PE_HOSTFILE": str(hosts)}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    serve({"qsub": qsub, "qstat": qstat, "qacct": qacct, "qdel": qdel}, variables)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from pathlib import Path
 
-from tests.cluster.standins.cluster import Cluster, directives, refuse, seconds
+from tests.cluster.standins.cluster import Cluster, directives, refuse, seconds, serve
 
 NODES = ["pg001", "pg002", "pg003", "pg004"]
 QUEUES = {"gen_S": 24 * 3600, "gen_M": 24 * 3600, "gen_L": 24 * 3600, "gpu": 24 * 3600}
@@ -89,20 +88,12 @@ def qdel(cluster: Cluster, arguments: list[str]) -> None:
     print(f"Request {one} was deleted.")
 
 
-def main(arguments: list[str]) -> None:
-    cluster = Cluster.asked()
-    if arguments[0] == "--run":
-        number = arguments[1]
-        job = cluster.job(number)
-        assert job
-        environment = {
-            "PBS_JOBID": f"0:{number}.nqsv", "PBS_NODEFILE": str(cluster.folder / "jobs" / f"{number}.nodes"),
-            "PBS_O_WORKDIR": job["folder"], "NQSV_MPI_VER": job["version"], "NQSV_MPIOPTS": "--from-nqsv",
-        }  # fmt: skip
-        cluster.run(number, environment)
-        return
-    {"qsub": qsub, "qstat": qstat, "qdel": qdel}[arguments[0]](cluster, arguments[1:])
+def variables(cluster: Cluster, number: str, job: dict) -> dict[str, str]:
+    return {
+        "PBS_JOBID": f"0:{number}.nqsv", "PBS_NODEFILE": str(cluster.folder / "jobs" / f"{number}.nodes"),
+        "PBS_O_WORKDIR": job["folder"], "NQSV_MPI_VER": job["version"], "NQSV_MPIOPTS": "--from-nqsv",
+    }  # fmt: skip
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    serve({"qsub": qsub, "qstat": qstat, "qdel": qdel}, variables)

@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-from tests.cluster.standins.cluster import Cluster, directives, refuse, seconds
+from tests.cluster.standins.cluster import Cluster, directives, refuse, seconds, serve
 
 SERVER = "opbs"
 NODES = ["mg0001", "mg0002", "mg0003", "mg0004"]
@@ -160,19 +160,10 @@ def pbsnodes(cluster: Cluster, arguments: list[str]) -> None:
     print(json.dumps({"timestamp": 1, "nodes": nodes}))
 
 
-def main(arguments: list[str]) -> None:
-    cluster = Cluster.asked()
-    if arguments[0] == "--run":
-        number = arguments[1]
-        job = cluster.job(number)
-        assert job
-        nodefile = cluster.folder / "jobs" / f"{number}.nodes"
-        cluster.run(
-            number, {"PBS_JOBID": f"{number}.{SERVER}", "PBS_NODEFILE": str(nodefile), "PBS_O_WORKDIR": job["folder"]}
-        )
-        return
-    {"qsub": qsub, "qstat": qstat, "qdel": qdel, "pbsnodes": pbsnodes}[arguments[0]](cluster, arguments[1:])
+def variables(cluster: Cluster, number: str, job: dict) -> dict[str, str]:
+    nodefile = cluster.folder / "jobs" / f"{number}.nodes"
+    return {"PBS_JOBID": f"{number}.{SERVER}", "PBS_NODEFILE": str(nodefile), "PBS_O_WORKDIR": job["folder"]}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    serve({"qsub": qsub, "qstat": qstat, "qdel": qdel, "pbsnodes": pbsnodes}, variables)

@@ -13,7 +13,8 @@ from tenken.campaign import power, redfish
 from tenken.commands import accept
 from tenken.model.catalogue import load_catalogue
 from tenken.report import contracts
-from tests.unit.campaign.test_redfish import LOGIN, ROOT, Server, member
+from tests.unit.campaign.test_redfish import LOGIN, ROOT, member
+from tests.unit.campaign.test_redfish import server as server  # a fixture
 from tests.unit.reports import builder
 
 SESSION = "20261121T000000Z-s"
@@ -28,14 +29,6 @@ def of_node(watts):
         "/Chassis/2": {"EnvironmentMetrics": member("/Chassis/2/E")},
         "/Chassis/2/E": {"TemperatureCelsius": {"Reading": 30}},
     }
-
-
-@pytest.fixture
-def server():
-    one = Server()
-    yield one
-    one.http.shutdown()
-    one.http.server_close()
 
 
 def test_a_second_reading_asks_only_for_what_stated_the_power(server):
