@@ -8,8 +8,8 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from tenken.history import acknowledged, parts, siblings
-from tenken.history.acknowledged import Decisions, Entry
+from tenken.history import acknowledged, causes, parts, siblings
+from tenken.history.acknowledged import Decisions, Entry, Rebase
 from tenken.history.causes import Finding
 from tenken.history.nights import History
 from tenken.model import node_groups
@@ -74,6 +74,38 @@ def test_the_narrowest_shared_part_is_named_and_its_entry_accepts_it_and_nothing
     other = replace(finding, rows=[row for row in range(len(h.series)) if row not in rows])
     acknowledged.apply(Decisions((entry,)), h, [finding, other])
     assert finding.acknowledged and (not other.acknowledged or not named)
+
+
+DAY = timedelta(days=1)
+#: Changes of a finding (on night 40 of 60, 5 % less, of node n1) and of the entry on it, and whether it is covered.
+COVERED = (
+    ({}, {}, True),
+    ({}, {"system": "other"}, False),
+    ({}, {"node": "n2"}, False),
+    ({"rows": [0, 20]}, {}, False),
+    *(({"night": 40 + nights}, {}, abs(nights) <= 3) for nights in (-4, -3, 3, 4)),
+)
+ACCEPTED = (
+    ({}, {"until": 59 * DAY}, True), ({}, {"until": 58 * DAY}, False), ({"night": 59}, {"night": None}, True),
+    ({"size": -0.07}, {"size": 0.05}, True), ({"size": 0.0701}, {"size": -0.05}, False), ({}, {"size": None}, True),
+    ({"largest": 0.07}, {}, True), ({"largest": -0.0701}, {}, False), ({"size": 0.2, "largest": 0.05}, {}, True),
+    ({"kind": "drift"}, {}, True), ({"kind": "outlier"}, {}, False), ({"kind": "outlier"}, {"kind": None}, True),
+    ({"kind": "noisy", "night": 40 + causes.LATER}, {"kind": "noisy"}, True),
+    ({"kind": "noisy", "night": 41 + causes.LATER}, {"kind": "noisy"}, False),
+)  # fmt: skip
+REBASED = (({"kind": "drift"}, {}, True), ({"kind": "outlier"}, {}, False), ({"kind": "noisy"}, {}, False))
+
+
+@pytest.mark.parametrize("named", [Entry, Rebase])
+def test_an_entry_covers_the_change_that_it_names_and_no_other(named):
+    h = machine()
+    for changed, entry, covered in (*COVERED, *(ACCEPTED if named is Entry else REBASED)):
+        said = {"system": "m", "reason": "known", "owner": "me", "node": "n1"}
+        said |= {"night": 40 * DAY, "kind": "step", "size": -0.05} if named is Entry else {"start": 40 * DAY}
+        dates = {k: h.nights[0] + v if isinstance(v, timedelta) else v for k, v in {**said, **entry}.items()}
+        rows = [row for row, series in enumerate(h.series) if series.node == "n1"]
+        finding = Finding("step", "node", "node n1", True, 40, 41, -0.05, -0.05, -0.05, 9.0, 1e-4, rows, len(rows))
+        assert named(**dates).covers(h, replace(finding, **changed)) is covered, (changed, entry)
 
 
 def test_groups_are_read_or_refused_in_one_line(tmp_path):
