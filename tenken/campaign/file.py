@@ -266,7 +266,7 @@ def _unit(data: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]], node
         return  # errors in the groups are already reported
     unit = data["unit"]
     if unit not in groups:
-        known = validation.choices(unit, sorted(groups)) if groups else "'groups' lists no file with such a column"
+        known = validation.choices(unit, groups) if groups else "'groups' lists no file with such a column"
         wrong(("unit",), f"'unit' is '{unit}', which is not a column of 'groups'; {known}")
         return
     sizes = Counter(groups[unit].get(node, "") for node in nodes)

@@ -75,7 +75,9 @@ def checked(root, *nodes):
                                started="2026-11-21T00:01:00Z")  # fmt: skip
         doc["host"] = {**doc["host"], "name": node}
         doc["finished"] = "2026-11-21T00:02:00Z"
-        made.append(builder.record("BurnNode", doc, nodes=(node,), session=SESSION, time="2026-11-21T00:02:05Z"))
+        # what ran where it was started names no nodes
+        ran = () if node == nodes[0] else (node,)
+        made.append(builder.record("BurnNode", doc, nodes=ran, session=SESSION, time="2026-11-21T00:02:05Z"))
     builder.write_session(root, made, name=SESSION)
 
 

@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -182,6 +183,18 @@ def test_a_bmc_that_does_not_end_is_given_up(server):
     assert "bytes" in server.read().error
     server.special[f"{ROOT}/Chassis"] = lambda h: h.answer(200, [])
     assert "not a JSON object" in server.read().error
+
+
+@pytest.mark.parametrize(("left", "waits"), [(100.0, 10.0), (3.0, 3.0)])
+def test_one_answer_is_waited_for_ten_seconds_or_what_is_left(left, waits):
+    def refuse(_, timeout):
+        assert timeout == pytest.approx(waits, abs=1)
+        raise OSError("refused")
+
+    bmc = redfish.Bmc("http://127.0.0.1:1", LOGIN, seconds=left)
+    bmc.opener = SimpleNamespace(open=refuse)
+    with pytest.raises(redfish.BmcError, match="no answer: refused"):
+        bmc.get(ROOT)
 
 
 @pytest.mark.parametrize(

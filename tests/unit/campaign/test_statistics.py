@@ -95,6 +95,16 @@ def test_a_tenth_or_one_is_odd_more_are_mixed_and_half_as_many_kinds_as_nodes_ar
     assert tuple(map(len, found)) == (odd, mixed)
 
 
+@pytest.mark.parametrize(
+    ("rounds", "hunts", "share"), [(2, 2, 2.0), (2, 1, 4.0), (2, 0, 4.0), (4, 2, 6.0), (5, 2, 6.0)]
+)
+def test_jobs_are_spent_evenly_over_rounds_and_searches(rounds, hunts, share):
+    search: Any = SimpleNamespace(
+        _allowed=lambda: 12, max_rounds=5, found=SimpleNamespace(rounds=rounds), hunts=[0] * hunts
+    )
+    assert groups._Search._share(search) == share
+
+
 @pytest.mark.parametrize(("bad", "leaf"), [(0, False), (1, False), (1, True), (3, True), (5, False)])
 def test_group_testing_finds_them_within_its_jobs(bad, leaf):
     for seed in range(3):

@@ -129,10 +129,12 @@ def test_a_comparison_is_found_by_its_name_and_has_the_text_of_the_catalogue() -
         ("NVLink", (4, 2), 12, 6),  # to each of the others
         ("NVLink", (4, 4), 6, 6),  # no more than its own
         ("PCIe", (0, 0), 0, 0),
+        ("NVLink", (4, None), 12, 4),
+        ("NVLink", (None, None), 12, None),  # unknown, which is not none
     ],
 )
 def test_a_gpu_sends_to_all_others_by_links_that_add_up_or_are_shared(
-    kind: str, counts: tuple[int, int], active: int, expected: int
+    kind: str, counts: tuple[int | None, int | None], active: int, expected: int | None
 ) -> None:
     raw = {**gpu_document(gpus=3), "schema": results.SCHEMA, "series": [], "provenance": {}, "verification": []}
     raw["links"] = [{"first": 0, "second": 1 + i, "count": count, "kind": kind} for i, count in enumerate(counts)]
