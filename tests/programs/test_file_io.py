@@ -99,6 +99,8 @@ def test_a_run_on_the_host_is_whole(go: Run, program: str) -> None:
     document = outcome.document
     assert document is not None and document["verification"]["passed"]
     declared = catalogue(program).metrics
+    most = {"snapshot_io": 8, "storage_map": 16, "data_loading": 16}.get(program)
+    assert most is None or document["parameters"]["threads"] == min(most, document["placement"]["threads"])
     for metric in document["metrics"]:
         assert metric["count"] >= declared[metric["name"]].min_count["host"]
         assert "unknown" in document["limits"][metric["id"]]

@@ -33,6 +33,7 @@ def test_a_run_is_whole(run: Run) -> None:
     values = {metric["id"]: metric["value"] for metric in document["metrics"]}
     shares = [values[f"share.ranks3.exchange=host.phase={phase}"] for phase in PHASES]
     assert sum(shares) == pytest.approx(100, abs=5), "medians of shares"
+    assert {metric["count"] for metric in document["metrics"] if metric["name"] in PHASES} == {2}
     assert document["path"]["flops_of_cell"] == 53
     (first, second) = document["verification"]["checks"]
     assert first["what"].startswith("7 steps of a small grid") and first["tolerance"] == 0
