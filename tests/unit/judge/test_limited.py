@@ -234,6 +234,19 @@ def test_an_lu_on_all_gpus_of_a_node_has_the_bounds_of_one(check: str, lu: str, 
     assert f"{lu}.ranks2" not in two.message()
 
 
+@pytest.mark.parametrize("archive", ["h100-hpcg-neighbour", "h200-burn-training"])
+def test_data_parallel_training_in_a_node_has_the_floor_of_one_gpu(archive: str) -> None:
+    found = kept._of(ROOT / "tests" / "data" / f"{archive}.tar.xz")
+    record = next(one for one in found if one.check == "TrainingParallel %divided=data")
+    result = longer(record.result, 300)
+    between = replace(result, parameters={**result.parameters, "nodes": 2})
+    small = gpus(power_limit_w=400)(result)  # of boards without NVLink
+    for run, rate, bounded in ((result, 1, False), (result, 0.65, True), (between, 0.65, False), (small, 0.65, False)):
+        judged = sensitivity.judgement(record, sensitivity.slowed(run, rate))
+        assert ("rate.ranks2 = " in judged.message()) == bounded, judged.message()
+    assert sensitivity.judgement(record, result).verdict == "PASS"
+
+
 @pytest.mark.parametrize("model", REACHED)
 def test_what_their_fp64_bounds_has_no_floor_by_the_memory(model: str) -> None:
     judged = found("StencilGpus", REACHED[model][0], slower_metrics(0.06, "alone", "fused", "cells"))
