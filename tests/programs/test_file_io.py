@@ -114,7 +114,7 @@ def test_a_run_on_the_host_is_whole(go: Run, program: str) -> None:
 NEEDED = {
     "storage_map": (("--max-bytes", "256Ki"), 2 * 262144 + 1048576),
     "snapshot_io": (("--layouts", "asis"), 2 * (20020 * 36 + 1048576)),
-    "overlap": (("--bytes", "256Ki"), 2 * 262144),
+    "overlap": (("--bytes", "1945600"), 4096 * 950),  # to the byte
     "data_loading": (("--kinds", "8ki"), 2 * 2 * 3 * 8192),
 }
 
