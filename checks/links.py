@@ -260,6 +260,8 @@ class Nccl(TenkenCheck):
     subjects = ["ranks"]
     on_gpus = True
     cores = 0
+    # NCCL's threads would inherit the single CPU to which the main thread would be bound
+    env_vars = {"OMP_PROC_BIND": NEAR_GPU["OMP_PROC_BIND"]}
     prerun_cmds = FIND_NCCL.splitlines()
     metrics = [*COLLECTIVES, *(f"{one}_time" for one in COLLECTIVES), *OF_TYPES]
 

@@ -110,9 +110,9 @@ def _is_build(name: str) -> bool:
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_golden_scripts_are_short_enough_to_be_read(name):
     # of them 25 for digests of what a job wrote, 60 for third-party programs, 5 for HPL between nodes, 40 for training
-    # and OSU's collectives, 17 for counters of the node around a burn-in, 10 for finding NCCL, and 15 for
-    # all nodes at once
-    assert len((FOLDER / name / "scripts.txt").read_text().splitlines()) <= 500
+    # and OSU's collectives, 17 for counters of the node around a burn-in, 15 for finding NCCL and not
+    # binding it, and 15 for all nodes at once
+    assert len((FOLDER / name / "scripts.txt").read_text().splitlines()) <= 505
 
 
 def test_scripts_hold_what_the_site_publishes(site):
