@@ -315,7 +315,6 @@ ELSEWHERE = {
     "tenken/report/contracts.py _undecidable": ONLY_RATES,
     "tenken/report/contracts.py _of_records": "tests/unit/reports/test_contract.py",
     "tenken/report/contracts.py _worth_a_proposal": ONLY_RATES,
-    "tenken/report/contracts.py _of_sheet": ONLY_RATES,
     "tenken/report/fleet.py take": PASSED_ON,
     "tenken/report/plots.py _strip": "which label is kept where they overlap",
     "tenken/report/ratios.py pair": "tests/unit/reports/test_ratio.py",
