@@ -80,7 +80,8 @@ def seconds_of(share: float | None, mode: str, minutes: float, gpus: int, one_by
     many = gpus > FEW_GPUS
     own = MINUTES_OF_MANY if many else MINUTES[mode]
     grown = MINUTES_OF_MANY / MINUTES[mode] if many and one_by_one else 1.0
-    return share * grown * (minutes / own if minutes else 1.0)
+    of_usual = minutes / own if minutes else 1.0
+    return share * grown * (min(of_usual, REST) if of_usual < HALF else of_usual)
 
 
 def planned(check: Any, partition: Any) -> float | None:
@@ -135,11 +136,9 @@ class Pace:
         self.forget(name)
         if not shares:
             return 1.0
-        # of the usual time
-        there = max(0.0, (self.end - self.clock()) / shares * self.of_usual)
-        # REST remains whatever the number of samples
-        usual = max(0.0, (there - REST) / (1 - REST)) / self.of_usual
-        by = there / REST if self.of_usual < HALF else usual
+        by = max(0.0, self.end - self.clock()) / shares
+        if self.of_usual >= HALF:  # of the usual time, REST remains whatever the number of samples
+            by = max(0.0, (by * self.of_usual - REST) / (1 - REST)) / self.of_usual
         return by if by < BEHIND else 1.0
 
     def open_end(self) -> None:
