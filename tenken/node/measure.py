@@ -225,9 +225,9 @@ def values(document: Mapping[str, Any], indices: Sequence[int], metrics: Sequenc
         if "values" in series:
             rate = median(series["values"])
         else:
-            (count,) = list(series["counts"].values())[:1]
-            unit = 1e12 if "operations" in series["counts"] else 1e9
-            rate = count / median(series["seconds"]) / unit
+            counted = "operations" if "operations" in series["counts"] else "bytes"
+            unit = 1e12 if counted == "operations" else 1e9
+            rate = series["counts"][counted] / median(series["seconds"]) / unit
         result[f"{document['program']}.{series['metric']}.{subject}{at}"] = rate
     return result
 

@@ -372,7 +372,8 @@ def test_values_are_medians_of_the_node_s_own_gpus(tmp_path: Path) -> None:
 
 
 def test_each_series_has_its_name_and_its_unit() -> None:
-    flops = {"metric": "flops", "subject": {"host": 0}, "counts": {"operations": 8e12}, "seconds": [2.0, 4.0, 1.0]}
+    counts = {"calls": 3, "operations": 8e12}
+    flops = {"metric": "flops", "subject": {"host": 0}, "counts": counts, "seconds": [2.0, 4.0, 1.0]}
     copied = {**SERIES, "metric": "copy", "subject": {"from": 1, "to": 0}, "at": {"b": 2, "a": 1}}
     document = {"program": "x", "series": [copied, flops, {"metric": "r", "subject": {"gpu": 0}, "values": [9, 1, 5]}]}
     found = {"x.copy.gpu6-gpu4.a=1.b=2": pytest.approx(4.4), "x.flops.host": 4.0, "x.r.gpu4": 5}
