@@ -34,8 +34,9 @@ def of_products(run: Any, one: Any, products: str) -> tuple[float | None, float 
     found = run.at(products, one.subject, one.at)
     if found is None or found.value <= 0 or len(set(run.result.placement.nodes)) > 1:
         return None
-    parts = [permitted(run, one, part) for part in ("panel", "broadcast", "swap")]
-    rate = min([found.value, *(part for part in parts if part is not None)])
+    parts = ("panel", "broadcast", "swap") if one.subject.kind == "ranks" else ("panel",)
+    rates = [permitted(run, one, part) for part in parts]
+    rate = min([found.value, *(rate for rate in rates if rate is not None)])
     return (OF_PRODUCTS * rate, None) if rate >= PANELS_PERMIT * found.value else None
 
 

@@ -201,14 +201,20 @@ def test_what_took_too_long_is_taken_from_those_that_follow_until_the_time_is_up
     assert not pace.over(), "second attempts have a separate limit"
 
 
-def test_fewer_minutes_leave_less_to_samples_from_the_beginning() -> None:
-    """18 of 30 minutes: the samples are 0.6 of the usual, but three tenths of the usual time do not shrink."""
+def of_minutes(minutes: float) -> tuple[budget.Pace, list[float]]:
+    """The pace of ten checks with a share of 180 s of 30 minutes, and its clock."""
     now = [0.0]
     pace = budget.Pace(lambda: now[0])
     cases = [case(f"c{n}", share=180) for n in range(10)]
     for one in cases:
-        one.check.tenken_minutes = 18
+        one.check.tenken_minutes = minutes
     pace.begin(cases)
+    return pace, now
+
+
+def test_fewer_minutes_leave_less_to_samples_from_the_beginning() -> None:
+    """18 of 30 minutes: the samples are 0.6 of the usual, but three tenths of the usual time do not shrink."""
+    pace, now = of_minutes(18)
     assert 0.6 * pace.factor("c0") == pytest.approx((0.6 - 0.3) / 0.7)
     now[0] = 150  # c0 took 42 s more than its share of 108
     assert 0.6 * pace.factor("c1") == pytest.approx((0.6 * 930 / 972 - 0.3) / 0.7)
@@ -218,12 +224,7 @@ def test_fewer_minutes_leave_less_to_samples_from_the_beginning() -> None:
 
 def test_the_problems_of_mode_quick_leave_time_in_twelve_minutes() -> None:
     """They take three tenths of the usual time, of which there are four; fewer samples if less is left."""
-    now = [0.0]
-    pace = budget.Pace(lambda: now[0])
-    cases = [case(f"c{n}", share=180) for n in range(10)]
-    for one in cases:
-        one.check.tenken_minutes = 12
-    pace.begin(cases)
+    pace, now = of_minutes(12)
     assert pace.factor("c0") == 1
     now[0] = 350
     assert pace.factor("c1") == pytest.approx(370 / (9 * 0.3 * 180))
