@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import PurePosixPath
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tenken.archive import records as archive
 from tenken.campaign import findings
+from tenken.campaign.configuration import Odd
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import State, Unit
-from tenken.campaign.screening import Effect
+from tenken.campaign.screening import Effect, Suspect
 from tenken.model.judgement import Finding, Judgement
 from tenken.model.result import typed
 from tenken.report import campaign as report
@@ -203,3 +206,92 @@ def test_the_worst_group_of_an_effect_is_the_one_that_loses_most() -> None:
     found = findings.Findings(effects=[Effect("leaf", "triad", {"a": -0.01, "b": 0.03, "c": 0.0}, 0.02)])
     (line,) = [one for one in report.text(found, CAMPAIGN, lambda node, _: node).splitlines() if "leaf on triad" in one]
     assert "worst b (+3.00 %)" in line
+
+
+@pytest.mark.parametrize(
+    ("bad", "tested", "most"), [(2, 2, False), (2, 3, True), (3, 5, True), (2, 4, False), (5, 9, False), (6, 10, True)]
+)
+def test_three_of_five_nodes_are_most_of_them(bad: int, tested: int, most: bool) -> None:
+    """And two nodes are none. The most frequent reason is told, and on how many if these are not all."""
+    whys = {node: ["b", "a"] if at == 0 and bad > 2 else ["a", "b"] for at, node in enumerate(NODES[:bad])}
+    table_, found = SimpleNamespace(nodes=set(NODES[:tested])), findings.Findings()
+    assert findings._of_most("C", whys, "failed", table_, found) is most  # type: ignore[arg-type]
+    often = f"; on {bad - 1} of them" if bad > 2 else ""
+    assert found.common == ([f"C: failed on {bad} of {tested} nodes{often}: a"] if most else [])
+    assert found.unjudged == (set(NODES[:bad]) if most else set())
+
+
+@pytest.mark.parametrize(("there", "of", "told"), [(2, 2, []), (1, 2, []), (3, 5, [3, 4]), (2, 4, []), (2, 3, [2])])
+def test_what_most_have_and_one_lacks(there: int, of: int, told: list[int]) -> None:
+    """A GPU, a value of a check, and the configuration that the node's job reads."""
+    whole = [(node, "GPU 0") for node in NODES[:of]]
+    devices = sorted([*whole, *((node, "GPU 1") for node in NODES[:there])])
+    table_ = SimpleNamespace(check={"C m": "C"}, invalid={}, valid={}, settings={}, values={})
+    found = list(findings._absent(devices, {"C m": dict.fromkeys(devices)}, "gpu", table_))  # type: ignore[arg-type]
+    assert found == [f"{NODES[at]} GPU 1: no value; {there} of {of} nodes have them" for at in told]
+    found = list(findings._absent(whole, {"C m": dict.fromkeys(whole[:there])}, "gpu", table_))  # type: ignore[arg-type]
+    assert found == [f"{NODES[at]} GPU 0: no value of C; {there} of {of} devices have one" for at in told]
+    table_.values = {"gpu": {"C m": dict.fromkeys(whole)}}
+    table_.settings = {"host read": {(node, ""): {} for node in [*NODES[:there], "other"]}}
+    found = list(findings._untold(table_))  # type: ignore[arg-type]
+    assert found == [f"{NODES[at]}: did not report its configuration; {there} of {of} nodes did" for at in told]
+
+
+@pytest.mark.parametrize(
+    ("invalid", "valid", "told"),
+    [(set(), set(), True), ({NODES[4]}, set(), False), ({NODES[4]}, {NODES[4]}, True), ({NODES[3]}, set(), True)],
+)
+def test_a_void_check_is_not_a_missing_value_too(invalid: set[str], valid: set[str], told: bool) -> None:
+    devices = [(node, "") for node in NODES[:5]]
+    table_ = SimpleNamespace(check={"C m": "C"}, invalid={"C": dict.fromkeys(invalid)}, valid={"C": valid})
+    found = list(findings._absent(devices, {"C m": dict.fromkeys(devices[:4])}, "host", table_))  # type: ignore[arg-type]
+    assert found == ([f"{NODES[4]}: no value of C; 4 of 5 devices have one"] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("values", "median"),
+    [((3.0,), 3.0), ((4.0, 2.0), 3.0), ((9.0, 1.0, 2.0), 2.0), ((9.0, math.nan, 1.0, 2.0, 4.0), 3.0)],
+)
+def test_the_median_of_what_is_there(values: tuple[float, ...], median: float) -> None:
+    assert findings._median(values) == median and math.isnan(findings._median([math.nan]))
+
+
+@pytest.mark.parametrize(("good", "of"), [(60, 60), (59, 60), (30, 60), (1, 60), (139, 200), (2, 2)])
+def test_the_share_in_order_is_not_improbable_at_its_bound(good: int, of: int) -> None:
+    """As many good ones or more have a chance of 5 % there: by the sum of all cases."""
+    share = findings.lower_share(good, of, 0.95)
+    chance = sum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(good, of + 1))
+    assert chance == pytest.approx(0.05, rel=0.05 if of - good > 60 else 1e-6)
+    assert findings.lower_share(0, of, 0.95) == findings.lower_share(0, 0, 0.95) == 0
+
+
+def test_every_reason_to_take_a_node_out_and_none_more() -> None:
+    def suspect(kind: str, name: str) -> Suspect:
+        return Suspect(kind, name, "C m", 0.1, 0.05, (0,))
+
+    found = findings.Findings(
+        named=[suspect("device", "a GPU 1"), suspect("node", "b"), suspect("rack", "c")],
+        not_again=[suspect("node", "d")], odd=[Odd("e GPU 0", "driver", "1", "2", 0.9)], missing=["f: no value"],
+        failed={"g": ["C: low"]}, invalid={"h": ["C: void"]}, hardware={"i": ["fan"]}, unread={"j": "timeout"},
+        lost={"k": "killed", "l": "never", "a": "killed", "m": "never"}, unjudged={"n"}, unstarted={"l", "a", "m"},
+        units={"r1": ["a", "z"], "r2": ["y"], "r3": ["n"]}, nodes=20,
+    )  # fmt: skip
+    found.hardware["m"] = ["fan"]
+    assert found.bad_nodes() == {
+        "a": ["a GPU 1: C m 9.5 % worse than the fleet", "no result: killed"],
+        "b": ["b: C m 9.5 % worse than the fleet"],
+        "e": ["e GPU 0: driver is 1; 90.0 % have 2"],
+        "f": ["f: no value"], "g": ["C: low"], "h": ["C: void"], "i": ["fan"], "m": ["fan", "no result: never"],
+        "k": ["no result: killed"], "l": ["no result: never"],
+    }  # fmt: skip
+    assert set(found.to_exclude()) == set(found.bad_nodes()) - {"l"}
+    assert found.not_in_order() == set(found.bad_nodes()) | {"n"} and found.bad_units() == {"r1": ["a"], "r3": ["n"]}
+    assert found.share() == findings.lower_share(1, 3, 0.95)
+    assert replace(found, units={}).share() == findings.lower_share(20 - 11, 20, 0.95)
+
+
+def test_runs_before_the_last_repair_do_not_count() -> None:
+    phases = [["a round 1", "b round 1"], ["a repair 1", "a repair 2", "b repair 1"], ["a repair 3", "a repair 4"]]
+    units = [[Unit(*(int(w) if w.isdigit() else w for w in text.split())).id for text in some] for some in phases]
+    state = SimpleNamespace(phases=[{"units": some} for some in units])
+    assert findings.last_repairs(state) == {"a": 3, "b": 1}  # type: ignore[arg-type]
