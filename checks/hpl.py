@@ -56,7 +56,7 @@ class Hpl(HplBase):
     @run_after("setup")
     def set_problem(self):
         """Once the partition is known: size and block, waived if it does not fit."""
-        n, nb = SIZES[self.size]
+        n, nb = SIZES["large" if self.size == "full" and self.size_mode == "quick" else self.size]
         fits = n * n * 8 / 2**30 + BESIDE_GIB <= 0.95 * self.machine.gpu_memory_gib
         if not fits and self.size == "large":
             room = f"{self.machine.gpu_memory_gib:.0f} GiB"

@@ -51,9 +51,10 @@ THREADS = "--threads"
 #: Threads on fewer CPUs than this share of their number were not spread; in all of 1,283 kept runs but one, each thread
 #: has its own CPU.
 TOGETHER = 0.5
-#: A GPU that worked draws this many W more than before, or was busy at one of the readings (each of 990 kept entries of
-#: healthy GPUs that worked shows one or the other).
-RISE_W = 15.0
+#: A GPU that worked draws this many W more than before, or was busy at one of the readings (each of 990 kept entries
+#: of healthy GPUs shows one or the other). Within less than these seconds sensors may show neither (4 to 9 W and
+#: 3 % in 0.15 s of an H200): then memory in use decides, which rises by 67 MB or more in all of 1,679 kept entries.
+RISE_W, TOLD_SECONDS, RISE_BYTES = 15.0, 1.0, 10**7
 #: Other processes that use fewer CPUs than this are not named: system daemons.
 CPUS_NAMED = 0.2
 
@@ -135,11 +136,18 @@ def _links(result: Result, machine: Machine) -> Iterator[Finding]:
 
 
 def _idle(entry: DeviceHealth) -> bool:
-    """Whether a GPU was idle, by utilisation and power if its driver reports them."""
-    powers = [one.power_w for one in (entry.before, entry.worst, entry.after) if one.power_w is not None]
+    """Whether a GPU was idle, by utilisation and power if its driver reports them; in a short timed part, also by its
+    memory in use.
+    """
+    samples = (entry.before, entry.worst, entry.after)
+    powers = [one.power_w for one in samples if one.power_w is not None]
+    used = [one.memory_used_bytes for one in samples if one.memory_used_bytes is not None]
     busy = [one for one in (entry.worst.utilization_percent, entry.after.utilization_percent) if one is not None]
-    known = len(powers) == 3 and len(busy) == 2 and entry.samples > 0
-    return known and max(powers) - min(powers) < RISE_W and max(busy) <= IDLE_PERCENT
+    if len(powers) < 3 or len(busy) < 2 or entry.samples == 0:
+        return False
+    if entry.seconds is not None and entry.seconds < TOLD_SECONDS and (not used or max(used) - used[0] >= RISE_BYTES):
+        return False
+    return max(powers) - min(powers) < RISE_W and max(busy) <= IDLE_PERCENT
 
 
 def _others(entry: DeviceHealth, device: Device | None) -> Iterator[tuple[str, str]]:

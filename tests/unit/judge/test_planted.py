@@ -218,6 +218,8 @@ HEALTH = [
         Fault(of, "an idle GPU", "was idle during the timed part", always(utilization_percent=0, power_w=75.0))
         for of in ("stream", "gemm", "himeno", "transfer")
     ],
+    Fault("stream", "an idle GPU, not for long", "was idle during the timed part", both(
+        always(utilization_percent=0, power_w=75.0, memory_used_bytes=10**9), health(seconds=0.15))),
     Fault("stream_two", "17 NVLinks of GPU 1", "GPU 1: 17 NVLinks are active, 18 of its peers: hardware", both(
         put("devices.0.nvlinks_active", 18), put("devices.1.nvlinks_active", 17))),
     Fault("storage_map", "a cold read from memory", "a cold read comes from the disk", scaled("best_read_cold", 30)),

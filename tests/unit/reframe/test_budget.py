@@ -125,25 +125,31 @@ def test_threads_without_a_core_are_not_measured(cores: int | None, waived: bool
 
 
 @pytest.mark.parametrize(
-    ("minutes", "sizes", "found"),
+    ("minutes", "sizes", "tags", "found"),
     [
-        (0.0, "acceptance", {}),
-        (18.0, "acceptance", {"repetitions": 120, "energy-seconds": 6, "warmup-seconds": 0.6}),
+        (0.0, "acceptance", {"quick"}, {}),
+        (18.0, "acceptance", {"quick"}, {"repetitions": 120, "energy-seconds": 6, "warmup-seconds": 0.6}),
         # the problems of mode quick, which take three tenths of the usual time, without energy
-        (12.0, "quick", {"energy-seconds": 0}),
-        (6.0, "quick", {"repetitions": 133, "energy-seconds": 0, "warmup-seconds": 0.667}),
+        (12.0, "quick", {"quick"}, {"energy-seconds": 0}),
+        (6.0, "quick", {"quick"}, {"repetitions": 133, "energy-seconds": 0, "warmup-seconds": 0.667}),
+        # a check that mode quick does not have: its samples are cut to what the time permits
+        (13.5, "quick", {"acceptance"}, {"repetitions": 100, "flips": 64, "energy-seconds": 0, "warmup-seconds": 0.3}),
+        (6.0, "quick", {"acceptance"}, {"repetitions": 100, "flips": 20, "energy-seconds": 0, "warmup-seconds": 0.3}),
     ],
 )
-def test_a_check_asks_for_what_it_passes_on(minutes: float, sizes: str, found: dict[str, float]) -> None:
+def test_a_check_asks_for_what_it_passes_on(minutes: float, sizes: str, tags: set[str], found: dict) -> None:
     """The request has the same numbers as the command line: a program that ran with others would be rejected."""
     check = SimpleNamespace(
         tenken_mode="acceptance", size_mode=sizes, tenken_minutes=minutes, machine=SimpleNamespace(gpus=2),
-        one_by_one=False, ours=True, share=22, unique_name="StreamCuda", is_dry_run=lambda: False,
+        one_by_one=False, ours=True, share=22, unique_name="StreamCuda", is_dry_run=lambda: False, tags=tags,
         fewest=None, program="stream", arguments={"repetitions": 200, "energy-seconds": 10},
         expected_parameters={"repetitions": 200, "energy_seconds": 10, "backend": "cuda"},
     )  # fmt: skip
+    if "flips" in found:
+        check.arguments["flips"] = 300
+    arguments = dict(check.arguments)
     JudgedCheck.keep_to_the_share(check)
-    assert check.arguments == {"repetitions": 200, "energy-seconds": 10, **found}
+    assert check.arguments == {**arguments, **found}
     assert check.expected_parameters["repetitions"] == check.arguments["repetitions"]
     assert check.expected_parameters["energy_seconds"] == check.arguments["energy-seconds"]
 
@@ -171,6 +177,11 @@ def test_less_time_takes_the_problems_of_shorter_modes(mode, minutes, cases, sha
     check.size, check.arguments, check.expected_parameters = "small", {}, {}
     by_name["Hpl"].set_problem(check)
     assert check.arguments["compare-library"] == compares
+    check.size, check.arguments = "full", {}
+    by_name["Hpl"].set_problem(check)
+    assert check.arguments.get("n") == ("65536" if check.size_mode == "quick" else None), (
+        "98304 does not fit into 80 GiB"
+    )
 
 
 def case(name: str, local: bool = True, build: bool = False, share: float | None = 60, **fields: Any) -> Any:
