@@ -23,6 +23,7 @@ import pytest
 from tenken.model import catalogue
 from tenken.paths import PROGRAMS, ROOT
 from tests.programs import protocol
+from tests.programs.protocol import ONE, Case
 from tests.programs.test_cuda import built
 from tests.programs.test_file_io import hdf5_library
 from tests.programs.test_hpl import blas as blas  # a fixture
@@ -39,6 +40,7 @@ from tests.support.recorder import (
     UNVERIFIED,
     Process,
     Trace,
+    names_of,
     processes,
     short,
 )
@@ -257,6 +259,61 @@ def test_the_figure_of_all_gpus_is_that_of_the_slow_one(
     more = {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double), "TENKEN_TEST_SLOW_GPU": str(slow)}
     run = protocol.recorded(protocol.GPU["stencil_gpu"], programs, double, tmp_path, **more)
     assert {part.timed_on for part in run.every() if part.name == "cells"} == {slow}
+
+
+STREAM = Case("stream", f"{ONE} --array-bytes 16Mi")
+#: Kernels of which several configurations are tried: the function, and which of its configurations are fast in turn,
+#: counted from either end.
+TRIED = [
+    (STREAM, "sweep_kernel<CopyOp>", (0, 4)),
+    (STREAM, "sweep_kernel<TriadOp>", (-1,)),
+    (STREAM, "dot_kernel", (2,)),
+    (Case("p2p", "--gpus 0,1 --bytes 1Mi --sweep none"), "sweep_kernel<CopyOp>", (3, -1)),
+    (Case("spmv", f"{ONE} --matrices poisson27:8 --variants csr_warp"), "csr_lanes_kernel<double>", (1, -1)),
+    (Case("spmv", f"{ONE} --matrices poisson27:8 --variants sell"), "sell_kernel<double>", (0, -1)),
+    (
+        Case(
+            "stencil",
+            "--backend cuda --gpus 0,1 --exchange p2p --nx 64 --ny 64 --nz 64 --bt 1 --steps 8 --phase-blocks 1",
+        ),
+        "step_kernel<double>",
+        (1, -1),
+    ),
+]
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize(
+    ("case", "kernel", "numbers"), TRIED, ids=[f"{case.program} {name}" for case, name, _ in TRIED]
+)
+def test_the_fastest_configuration_is_measured_on_all_of_the_data(
+    case: protocol.Case, kernel: str, numbers: tuple[int, ...], programs: Path, double: Path, tmp_path: Path
+) -> None:
+    """By the median of its trials: two in five launches of the fast one are slow, and of the others quick; but those of
+    stream are trials of whole cycles."""
+    names = names_of(programs / case.program)
+
+    def launched(fast: int) -> dict[int, list[int]]:
+        """By number: the last launch of each configuration, its blocks, and those of the largest one."""
+        folder = tmp_path / str(fast)
+        folder.mkdir()
+        more = {
+            "TENKEN_TEST_FAST": str(fast) + "~" * (case is not STREAM),
+            "TENKEN_TEST_SHAPES": str(folder / "shapes"),
+        }
+        protocol.recorded(case, programs, double, folder, TENKEN_NVML=str(double), TENKEN_NCCL=str(double), **more)
+        shapes = [[int(word) for word in line.split()] for line in (folder / "shapes").read_text().splitlines()]
+        return {number: rest for number, (place, *rest) in enumerate(shapes) if names[place] == kernel}
+
+    tried = list(launched(-1))
+    assert len(tried) > 1
+    for number in numbers:
+        found = launched(tried[number])
+        last, blocks, most = found.pop(tried[number])
+        assert last > max(others[0] for others in found.values()), "another one is measured"
+        assert case is not STREAM or blocks == most, "on a part of the data"
 
 
 #: Programs for several GPUs or ranks that are not in this table, nor in that of ranks.

@@ -106,7 +106,7 @@ def processes(prefix: Path, program: Path) -> list[Process]:
 def _step(kind: int, value: int, program: Path) -> str | None:
     if kind == LAUNCHED:
         gpu, place = divmod(value, 1 << 48)
-        return _functions(program)[place] + (f"@{gpu}" if gpu else "")
+        return names_of(program)[place] + (f"@{gpu}" if gpu else "")
     if kind == COPIED:
         return f"{MEMORY[value % 256]}>{MEMORY[value // 256]}"
     if kind == MESSAGE:
@@ -120,7 +120,7 @@ def _step(kind: int, value: int, program: Path) -> str | None:
 
 
 @cache
-def _functions(program: Path) -> dict[int, str]:
+def names_of(program: Path) -> dict[int, str]:
     """Short names of a program's functions, by their address."""
     table = subprocess.run(["nm", "-C", str(program)], capture_output=True, text=True, check=True).stdout
     lines = (line.split(" ", 2) for line in table.splitlines())
