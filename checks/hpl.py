@@ -142,7 +142,7 @@ class HplBetweenNodes(HplNode):
 @rfm.simple_test
 class HplPublished(HplNode):
     """The publications' sizes (R7, R8) by the built-in solver, which keeps the whole matrix on the GPUs. They need
-    more than the 16 GB of the publication's GPUs, for which `HplPublishedOther` uses the site's program.
+    more than the 16 GB of the publication's GPUs, for which `HplOtherPublished` uses the site's program.
     """
 
     descr = "HPL on the GPUs of one and more nodes, sizes of the publications"

@@ -4,6 +4,7 @@ was measured."""
 from __future__ import annotations
 
 import argparse
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,17 @@ PRINTED = {
     ("jhpcn", "G3"): "4.33 6.09", ("jhpcn", "G4"): "5.1 0.4 3.5 1.67",
 }  # fmt: skip
 
+#: What the texts give as approximate, by publication and group; every other number of these groups is exact there.
+APPROXIMATE = {
+    ("tsukuba", "T1"): ["100 GB/s"], ("tsukuba", "T2"): ["3.2 TB/s"], ("tsukuba", "T3"): ["410 GB/s", "7 times"],
+    ("tsukuba", "T4"): ["60 GB/s"], ("tsukuba", "T5"): ["500 to 1000"], ("tsukuba", "T6"): ["200 to 500 GB/s"],
+    ("tsukuba", "T7"): ["100 GFLOP/s", "80 GFLOP/s"], ("seikei", "S6"): ["28 %", "12 %", "19 %", "17 %"],
+    ("seikei", "S7"): ["50 %", "3 to 10 %", "20 to 30 %"], ("kisti", "J4"): ["48 times", "164 times", "1.26 times"],
+    ("kisti", "J5"): [], ("kisti", "J6"): ["4 times"], ("tokyo", "R2"): ["0.7 at", "0.3 at", "0.27", "0.41"],
+    ("tokyo", "R3"): ["68 %"], ("tokyo", "R4"): ["93 %"], ("tokyo", "R5"): [], ("tokyo", "R6"): ["8 GB/s"],
+    ("jhpcn", "G1"): ["10^5"], ("jhpcn", "G4"): ["5.1 s", "0.4 s"],
+}  # fmt: skip
+
 
 # -- the list and the references --
 
@@ -60,6 +72,16 @@ def test_the_list_has_every_number_that_is_printed(key: tuple[str, str]) -> None
     rows = [row for row in KNOWN.rows if (row.publication, row.row) == key]
     words = " ".join(row.value for row in rows).replace(",", " ").replace("+", " ").split()
     assert not [number for number in PRINTED[key].split() if number not in words]
+
+
+@pytest.mark.parametrize("key", APPROXIMATE, ids=" ".join)
+def test_a_value_is_approximate_where_its_text_is_and_exact_elsewhere(key: tuple[str, str]) -> None:
+    values = [row.value for row in KNOWN.rows if (row.publication, row.row) == key]
+    for number in APPROXIMATE[key]:
+        with_it = [value for value in values if re.search(rf"(?<![\d.]){re.escape(number)}", value)]
+        assert with_it and all(f"about {number}" in value for value in with_it), number
+    after = [phrase for value in values for phrase in re.findall(r"\babout (\d.*)", value)]
+    assert not [phrase for phrase in after if not phrase.startswith(tuple(APPROXIMATE[key]))]
 
 
 def test_every_group_is_listed_and_every_metric_names_known_groups() -> None:
@@ -107,6 +129,17 @@ def test_no_published_reference_accepts_anything() -> None:
             where = f"{name}: {reference.published} {reference.program}.{reference.metric}"
             assert low is None or low > 0, where
             assert low is None or high is None or high / low < 8, where
+
+
+def test_a_share_of_the_stencil_is_bounded_on_both_sides_unless_negligible() -> None:
+    bounds = [
+        (reference.parameters["phase"], reference.parameters["nodes"], reference.bounds)
+        for system in ("reedbush-l", "tsubame3")
+        for reference in loader.load(system).references
+        if reference.published == "S7"
+    ]
+    assert len(bounds) == 10
+    assert {one[:2] for one in bounds if None in one[2]} == {("pack", 1)}
 
 
 def test_figures_of_machines_are_what_their_files_say() -> None:
