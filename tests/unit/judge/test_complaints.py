@@ -239,3 +239,45 @@ def test_a_rate_of_the_device_alone() -> None:
         assert kinds.of_device(stream, changed)
         setattr(changed, field, value)
         assert not kinds.of_device(stream, changed)
+
+
+@pytest.mark.parametrize(
+    ("device", "now", "by_pcie", "said"),
+    [
+        ({}, {}, True, []), ({}, {"pcie_width": 8}, True, ["FAIL hardware: its link has PCIe width 8 under load"]),
+        ({}, {"pcie_generation": 4}, False, ["FAIL hardware: its link has PCIe generation 4 under load"]),
+        # the slower end counts; without both ends the maximum that the driver reports
+        ({"pcie_width_bridge": 8}, {"pcie_width": 8}, True, ["INVALID PCIe width 8 under load; the maximum is 16"]),
+        ({"pcie_width_gpu": 8}, {"pcie_width": 4}, True, ["FAIL hardware: its link has PCIe width 4"]),
+        ({"pcie_width_bridge": None}, {"pcie_width": 8}, False, ["RECORDED PCIe width 8 under load"]),
+        ({"pcie_generation_gpu": None}, {}, True, ["RECORDED whether its PCIe link is as fast"]),
+        ({"pcie_generation_gpu": None}, {}, False, []), ({}, {"pcie_width": None, "pcie_generation": None}, True, []),
+        ({"integrated": True}, {"pcie_width": 8}, True, []),
+        ({"integrated": True, "pcie_generation_gpu": None}, {}, True, []),
+        # links are those of an integrated GPU too
+        ({"integrated": True}, {"links": 17}, True, ["FAIL 17 NVLinks were active during the run, 18 before it"]),
+        ({}, {"links": 18}, True, []), ({"nvlinks_active": None}, {"links": 17}, True, []),
+        ({}, {"links": None}, True, []),
+    ],
+)  # fmt: skip
+def test_a_link_that_is_slower_than_its_ends(
+    device: dict[str, Any], now: dict[str, Any], by_pcie: bool, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = {f"pcie_{name}_{end}": most for name, most in (("generation", 5), ("width", 16)) for end in ENDS}
+    card: Any = SimpleNamespace(
+        **{"nvlinks_active": 18, "integrated": False, "pci_bus_id": "a", "pcie_bridge": "b", **ends, **device}
+    )
+    monkeypatch.setattr(conditions, "_fewest", lambda entry: now.get("links", 18))
+    entry: Any = SimpleNamespace(
+        worst=SimpleNamespace(
+            **{"pcie_generation": 5, "pcie_width": 16, **{k: v for k, v in now.items() if k != "links"}}
+        ),
+        seconds=1.0,
+    )
+    found = [" ".join(one) for one in conditions._pcie(entry, card, by_pcie, None)]
+    assert len(found) == len(said) and all(one.startswith(text) for one, text in zip(found, said, strict=True)), found
+    assert list(conditions._pcie(entry, None, by_pcie, None)) == []
+
+
+#: Of a link: what the driver reports, what the GPU can, and what the other end can.
+ENDS = ("max", "gpu", "bridge")
