@@ -97,6 +97,8 @@ def test_load_from_elsewhere_is_a_note_beside_a_value_of_the_host_and_excuses_it
     assert "load from elsewhere" in verdict(busy)[1]
     many = {**BUSY, "others": [{"pid": pid, "name": "daemon", "cpu_seconds": 1.9} for pid in range(4)]}
     assert "load from elsewhere" not in verdict(host_document(locks=HELD, load=many))[1], "a fifth of a CPU each"
+    driver = {**BUSY, "others": [{"pid": 8180, "name": "UVM GPU1 BH", "cpu_seconds": 8.5}]}
+    assert "load from elsewhere" not in verdict(host_document(locks=HELD, load=driver))[1], "its own migrations"
     missed = Machine(
         criterion=lambda _, one: Criterion(REFERENCE, one.value * 2, one.value * 2, None, "GB/s", "median", "x")
     )
