@@ -226,7 +226,7 @@ class Detector(Model):
             found = judged & (shift >= settings.plain) & (plain == 0)
             change[found], plain[found] = shift[found], order.LASTED
         # an improvement is not urgent
-        shift = order.gap(self._long, self._told[0])
+        shift = order.gap(self._long, np.where(judged, self._told[0], 0), together=self._alone_among is None)
         found = judged & (shift >= settings.large) & (plain == 0)
         change[found], plain[found] = shift[found], 2
         # autocorrelated noise stays on one side for long: if it has grown, the order of values is weak evidence of a

@@ -208,7 +208,9 @@ class Model:
         self._product[row] = self._past_memory[row, 0] * self._deviation[row] ** 2
         self._track_deviation[self._choice[row], row] = self._deviation[row]
         self._track_product[self._choice[row], row] = self._product[row]
-        self._level[row] = np.median(own) if length > 2 else own.mean()
+        # of two, the one nearer to the level before: the first value of a loss is often the worst
+        off = np.abs(own - self._levels[row, KEPT - length - 1])
+        self._level[row] = np.median(own) if length > 2 else own[off.argmin()]
         self._anchor[row] = length - 1  # the last of them is counted when it updates the level
         self._since[row] = length
         self._place(row, length)

@@ -6,6 +6,7 @@ outside the range of three weeks. `unreached` is required of every change of lev
 
 from __future__ import annotations
 
+from math import comb
 from statistics import NormalDist
 
 import numpy as np
@@ -18,6 +19,8 @@ MAD, Z_95 = 1 / NormalDist().inv_cdf(0.75), NormalDist().inv_cdf(0.975)
 LASTED, BEFORE = 7, 10
 #: Number of values before the newest two that they are compared with.
 WEEKS = 21
+#: Number of series that must move at once, and half of how many times the number expected by chance.
+AT_ONCE = 5
 #: Number of values within three weeks that may be as bad as the new ones: spikes; one more for windows of MANY values
 #: (table in docs/statistics.md).
 SPARED, MANY = 2, 10
@@ -47,7 +50,7 @@ def precedence(values: np.ndarray, since: np.ndarray) -> np.ndarray:
     return out
 
 
-def gap(values: np.ndarray, since: np.ndarray) -> np.ndarray:
+def gap(values: np.ndarray, since: np.ndarray, together: bool = True) -> np.ndarray:
     """Change of level of series whose newest two values are apart from the WEEKS before them, (series,); else 0.
 
     `values` (series, at least WEEKS + 2) and `since` as for `precedence`. As in the tests of Dixon (1950) the gap
@@ -55,6 +58,10 @@ def gap(values: np.ndarray, since: np.ndarray) -> np.ndarray:
     two from each other plus a deviation (MAD) of the others, since values of one level are alike and those of a
     disturbance are not. None of the others may be nearer to the two than to their median. For independent values of any
     distribution the probability that both are beyond all others is 1 in C(23, 2) = 253.
+
+    If it is true of many series at once, `together`, with changes of Settings.large, a gap wider than the deviation is
+    enough. Of at least AT_ONCE, and ten times as many as by chance, this happens to independent series at most on 2
+    nights in 10,000.
     """
     out = np.zeros(len(values))
     old, near = values[:, -WEEKS - 2 : -2], values[:, -2:].min(axis=1)
@@ -64,6 +71,9 @@ def gap(values: np.ndarray, since: np.ndarray) -> np.ndarray:
         new, farthest = near[rows], old[rows].max(axis=1)
         apart = values[rows, -2:].max(axis=1) - new
         clear = (farthest < _nearer(new, level, spread)) & (new - farthest > apart + spread)
+        moved = np.count_nonzero(new - level >= Settings.large)
+        if together and moved >= AT_ONCE * max(1, 2 * len(values) / comb(WEEKS + 2, 2)):
+            clear |= new - farthest > spread
         out[rows] = np.where(clear, new - level, 0)
     return out
 

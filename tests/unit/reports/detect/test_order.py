@@ -59,6 +59,56 @@ def test_gap(old, new, since, shift):
     assert order.gap(values - 5, told) == pytest.approx([shift])
 
 
+UNLIKE = [*CALM, 0.06, 0.6]  # the gap is wider than a deviation, and narrower than the two are apart
+
+
+@pytest.mark.parametrize(
+    ("moved", "series", "found"),
+    [
+        ([UNLIKE] * 5, 20, 5),
+        ([UNLIKE] * 4, 20, 0),
+        ([UNLIKE] * 5, 126, 5),
+        ([UNLIKE] * 5, 127, 0),  # as many as ten times by chance
+        ([UNLIKE] * 6, 127, 6),
+        ([UNLIKE] * 4 + [[*CALM, 0.06, 0.01]], 20, 0),  # one night
+        ([UNLIKE] * 4 + [[*CALM, 0.049, 0.6]], 20, 0),  # less than 5 %
+        ([UNLIKE] * 5 + [[*CALM[:-1], 0.05, 0.06, 0.6]], 20, 5),  # within a deviation of the farthest
+    ],
+)
+def test_many_at_once_are_apart_with_a_smaller_gap(moved, series, found):
+    values = np.array(moved + [[*CALM, 0.0, 0.0]] * (series - len(moved)))
+    since = np.full(series, 99)
+    assert np.count_nonzero(order.gap(values, since)) == found
+    assert not order.gap(values, since, together=False).any()
+
+
+def test_what_was_reported_does_not_move_again_at_once():
+    values, since = np.array([UNLIKE] * 5 + [[*CALM, 0.0, 0.0]] * 15), np.full(20, 99)
+    since[0] = 22
+    assert not order.gap(values, since).any()
+
+
+def test_many_at_once_are_seldom_chance():
+    """At most 2 nights in 10,000 before the 5 %, with as many series as make it likeliest."""
+    values = np.random.default_rng(44).standard_normal((5000, 126, order.WEEKS + 2))
+    both = values[:, :, -2:].min(axis=2) > values[:, :, :-2].max(axis=2)
+    assert np.count_nonzero(both.sum(axis=1) >= order.AT_ONCE) <= 2
+
+
+@pytest.mark.parametrize(("series", "absent", "soon"), [(5, 0, 5), (4, 0, 0), (5, 1, 0)])
+def test_a_loss_of_many_series_is_found_on_its_second_night(series, absent, soon):
+    """Even if its first night was much worse. `absent` of them lost the same a night earlier and have no value on the
+    second night. The new level is the better of two values: the loss is not over when the worse one is."""
+    values = 1000 * np.exp(-np.random.default_rng(6).normal(0, 0.04, (40, 120)))
+    values[:series, 100:] *= 0.82
+    values[absent:series, 100] *= 0.6
+    values[:absent, 99] *= 0.5
+    values[:absent, 101] = np.nan
+    events = [e for e in detect(values, np.ones(40, bool)).events if absent <= e.series < series and e.found_night > 99]
+    assert sum(e.found_night == 101 for e in events) == soon
+    assert [(e.worse, e.recovered_night) for e in events] == [(True, None)] * (series - absent)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "unreached"),
     [
