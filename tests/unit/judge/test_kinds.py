@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -178,3 +179,20 @@ def test_a_file_that_is_wrong_is_refused_with_its_line(text: str, says: str, tmp
     (tmp_path / "kinds.yaml").write_text(text)
     with pytest.raises(SystemFileError, match=r"kinds\.yaml:1: .*" + says.replace("{", "\\{")):
         kinds.load(tmp_path / "kinds.yaml", None)
+
+
+@pytest.mark.parametrize(("names", "given"), [(("G", "G"), True), (("G", "H"), False), ((), False)])
+def test_gpus_of_several_models_are_of_no_known_one(
+    names: tuple[str, ...], given: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = devices(7, 1)
+    monkeypatch.setattr(kinds, "load", lambda: {("G", "f"): known, ("H", "f"): known})
+    monkeypatch.setattr(kinds, "figure", lambda *of: "f")
+    monkeypatch.setattr(kinds, "of_device", lambda *of: True)
+    one: Any = SimpleNamespace(program="stream", device=lambda gpu: SimpleNamespace(name=names[gpu]) if names else None)
+    of: Any = SimpleNamespace(name="triad", kind="gpu", unit="GB/s", subject=SimpleNamespace(gpus=(0, 1)))
+    assert (kinds.known(one, of) is known) is given
+    of.unit = "TFLOP/s"
+    assert kinds.known(one, of) is None
+    of.unit, one.program = "GB/s", "another"
+    assert kinds.known(one, of) is None

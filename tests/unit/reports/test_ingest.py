@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -507,3 +508,17 @@ def test_a_log_of_reframe_3_says_how_to_bring_it_in_and_that_brings_it_in(tmp_pa
     query = 'SELECT system, partition, environ, "check", metric, unit, value FROM history ORDER BY time'
     told = rows(archive, store, query)
     assert told[0] == ("daint", "gpu", "PrgEnv-gnu", "stream_test", "triad", "MB/s", 24001.5) and len(told) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "count", "said"),
+    [
+        (1.0, 1, ""), (1.0, 0, "count is 0; allowed: 1 to"), (1.0, reading.MAX_INTEGER, ""),
+        (1.0, reading.MAX_INTEGER + 1, "allowed: 1 to"), (float("nan"), 1, "value nan is not a finite number"),
+        (float("-inf"), 1, "value -inf is not"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_its_column_is_no_row(value: float, count: int, said: str) -> None:
+    one: Any = SimpleNamespace(value=value, count=count)
+    found = reading._refused(one)
+    assert said in found and bool(found) == bool(said)
