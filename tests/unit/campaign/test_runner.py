@@ -661,16 +661,3 @@ def test_a_campaign_of_which_nothing_ran_says_so(tmp_path):
     assert report.sentence(found) == ("FAIL", "Nothing ran: none of 8 nodes has a result")
     text = report.page(found, campaign(), lambda node, why: "")
     assert "Nothing ran" in text and "<pre>" not in text
-
-
-def test_an_ended_job_is_given_up_when_its_results_are_late(tmp_path):
-    """Nothing of it ever comes: 80 s more of patience are 80 s, to a look every 20 s."""
-
-    def passed(late: float) -> float:
-        there = world(dies=1.0)
-        one = make(tmp_path / str(late), there, campaign(attempts=1, concurrency=8))
-        one.late, began = late, there.clock()
-        assert not one.run()
-        return there.clock() - began
-
-    assert 60 <= passed(120.0) - passed(40.0) <= 100
