@@ -38,6 +38,7 @@ NOT_ROUNDED = {
     "tests/unit/campaign/test_runner.py": "when a campaign is killed",
     "tests/unit/core/test_document.py": "numbers to sort",
     "tests/unit/node/test_check.py": "readings of a node, judged without numpy",
+    "tests/unit/reports/test_causes.py": "nights and nodes of events, with faults far above the noise",
     "tests/unit/reports/test_gate.py": "whole nights of the detector, with faults far above the noise",
     "tests/unit/reports/test_joined.py": "findings of the detector joined, with faults far above the noise",
     "tests/unit/reports/test_mornings.py": "months of nights, with faults far above the noise",

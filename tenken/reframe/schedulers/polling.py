@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import errno
 import math
 import os
 import re
@@ -51,9 +52,15 @@ INTERRUPTED_S = (0.2, 2.0)
 BREATHS = 4
 #: If a job began this many seconds before the scheduler's start time, the scheduler had lost it and started it again.
 LOST_S = 4.0
+#: Errors of a connection whose other end was killed or cannot be reached, as commands of schedulers print them.
+_CONNECTION = (
+    errno.ENOTCONN, errno.ECONNRESET, errno.ECONNREFUSED, errno.ECONNABORTED, errno.EPIPE, errno.ESHUTDOWN,
+    errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN, errno.ENETRESET,
+)  # fmt: skip
 #: Messages of schedulers that are busy, restarting or temporarily unreachable.
 TRANSIENT = (
-    "timed out", "gave no answer", "temporarily", "try again", "connection refused", "cannot connect",
+    *(os.strerror(number).lower() for number in _CONNECTION),
+    "timed out", "gave no answer", "temporarily", "try again", "cannot connect",
     "unable to contact", "could not connect", "communication", "busy", "zero bytes were transmitted",
     "connect failure", "end of file", "no permission to reach", "server is not running", "server shutting down",
     "socket", "receive failure", "send failure", "standby mode", "header lengths are longer",

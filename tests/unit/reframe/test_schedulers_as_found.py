@@ -224,6 +224,8 @@ def test_a_submit_limit_is_waited_for(tmp_path: Path, said: str, waits: bool) ->
         "Unable to contact slurm controller (connect failure)", "Header lengths are longer than data received",
         'commlib error: got read error (closing "qmaster/qmaster/1")', "failed receiving gdi request",
         "qsub: server busy", "Connection refused", "communication failure", "try again later",
+        "Transport endpoint is not connected", "Connection reset by peer", "Broken pipe", "No route to host",
+        "Network is unreachable", "Software caused connection abort", "Host is down",
     ],
 )  # fmt: skip
 def test_a_controller_that_ends_during_a_submission_is_asked_again(tmp_path: Path, said: str) -> None:
