@@ -147,7 +147,8 @@ def _idle(entry: DeviceHealth) -> bool:
     busy = [one for one in (entry.worst.utilization_percent, entry.after.utilization_percent) if one is not None]
     if len(powers) < 3 or len(busy) < 2 or entry.samples == 0:
         return False
-    if entry.seconds is not None and entry.seconds < TOLD_SECONDS and (not used or max(used) - used[0] >= RISE_BYTES):
+    short = entry.seconds is not None and entry.seconds < TOLD_SECONDS
+    if short and (len(used) < 3 or max(used) - used[0] >= RISE_BYTES):
         return False
     return max(powers) - min(powers) < RISE_W and max(busy) <= IDLE_PERCENT
 

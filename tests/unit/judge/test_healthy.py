@@ -43,6 +43,16 @@ def health(parts: str = "before worst after", **changes: Any) -> Change:
     )
 
 
+def lasting(seconds: float) -> Change:
+    """The timed part of all GPUs."""
+    return lambda result: replace(result, health=replace(
+        result.health, devices=tuple(replace(one, seconds=seconds) for one in result.health.devices)))  # fmt: skip
+
+
+#: Utilisation and power do not rise.
+QUIET = health(utilization_percent=0, power_w=75.0)
+
+
 def host(**changes: Any) -> Change:
     return lambda result: replace(result, host=replace(result.host, **changes))
 
@@ -123,9 +133,11 @@ ROWS: dict[str, tuple[str, Change, str | frozenset[str], str]] = {
     "a link that sleeps": ("StreamCuda", health("before after", pcie_generation=1, pcie_width=16), PASS, ""),
     "a guest with an emulated bridge": (
         "Transfer", both(gpus(pcie_generation_gpu=5, pcie_width_gpu=16, pcie_bridge="0000:00:02.0",
-        pcie_generation_bridge=6, pcie_width_bridge=32), lambda result: replace(result, health=replace(result.health,
-        devices=tuple(replace(one, seconds=9.0) for one in result.health.devices)))), PASS,
+        pcie_generation_bridge=6, pcie_width_bridge=32), lasting(9.0)), PASS,
         "in a guest of KVM the bridge is emulated"),
+    "a short part that no sensor sees": ("StreamCuda", both(QUIET, lasting(0.6)), PASS, ""),
+    "the same without memory in use before": (
+        "StreamCuda", both(QUIET, lasting(0.6), health("before", memory_used_bytes=None)), PASS, ""),
     "no serial, no VBIOS": ("StreamCuda", gpus(serial=None, vbios=None, persistence_mode=None), PASS, ""),
     "a kernel that states no load": ("StreamHost", lambda result: replace(result, load=None), RECORDED, ""),
     "a thousand CPUs": ("StreamHost", host(logical_cpus=1024, cores=512, sockets=8), RECORDED, ""),
