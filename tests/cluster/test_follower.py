@@ -387,7 +387,7 @@ def of_number_7(world, follower):
     return world.job
 
 
-def session(world, folder=None, given_before=None, possible=True):
+def session(world, folder=None, given_before=None, possible=True, refused=lambda job: None):
     """A follower of a session with the archive in `folder`, and the jobs that it resubmitted."""
     anew = []
 
@@ -399,8 +399,9 @@ def session(world, folder=None, given_before=None, possible=True):
         return possible
 
     found = Follower(
-        PATIENCE, world.cancel, lambda: world.now, lost.Numbers(folder), given_before or (lambda job: None), submit
-    )
+        PATIENCE, world.cancel, lambda: world.now, lost.Numbers(folder), given_before or (lambda job: None), submit,
+        refused=refused,
+    )  # fmt: skip
     return found, anew
 
 
@@ -435,6 +436,20 @@ def test_a_job_is_submitted_once_more_only_once(world):
         world.follower.update([world.job], {"8": REFUSED})
     assert world.job.completed and len(anew) == 1
     assert world.job.scheduler_facts["lost"] == "accounting has 2 jobs with its number 8"
+
+
+def test_a_job_that_its_node_refuses_is_submitted_once_more_and_then_fails(world):
+    """Accounting may never have heard of the job whose number it got; a node that refuses twice is at fault."""
+    world.follower, anew = session(world, refused=lambda job: "its node refused to start it")
+    told(world, "")
+    world.hear(REFUSED)
+    assert world.hear(REFUSED, after=31.0).jobid == "8"
+    for after in (1.0, 31.0):
+        world.now += after
+        world.follower.update([world.job], {"8": REFUSED})
+    assert anew == ["its node refused to start it"] and world.job.completed
+    assert world.job.state == "FAILED (its node refused to start it, twice)"
+    assert "lost" not in world.job.scheduler_facts
 
 
 @pytest.mark.parametrize("number", ["7", "9"])
@@ -492,6 +507,25 @@ def test_slurm_s_accounting_shows_a_number_that_was_given_twice(world, table, fa
     monkeypatch.setattr(slurm, "run", lambda words, timeout: answered(table))
     world.job.scheduler_facts.update(facts)
     assert Answering("", "").given_before(world.job) == known
+
+
+AT_ONCE = "2026-11-22T18:33:35|2026-11-22T18:33:35|\n"
+
+
+@pytest.mark.parametrize(("code", "squeue", "sacct", "refused"), [
+    # recorded: "Killing non-startable batch JobId=3: Job credential revoked"
+        (1, AT_ONCE, None, True),
+        (1, "", AT_ONCE, True),
+        (1, CommandError("x", "Invalid job id specified"), "2026-11-22T18:33:35|2026-11-22T18:33:36\n", True),
+        (1, "2026-11-22T18:33:35|2026-11-22T18:33:37|\n", None, False),
+        (1, "N/A|N/A|\n", None, False),
+        (2, AT_ONCE, None, False),
+        (1, CommandError("x", "timed out"), CommandError("x", "timed out"), False),
+])  # fmt: skip
+def test_slurm_shows_that_a_node_refused_a_job(world, code, squeue, sacct, refused, monkeypatch):
+    monkeypatch.setattr(slurm, "run", lambda words, timeout: answered({"squeue": squeue, "sacct": sacct}[words[0]]))
+    world.job._exitcode = code
+    assert Answering("", "").refused(world.job) == ("its node refused to start it" if refused else None)
 
 
 def answered(text):

@@ -264,8 +264,9 @@ def not_in_order(told: Mapping[str, str]) -> str:
 
 class Follower:
     """The state machine of jobs, independent of a scheduler's vocabulary. `cancel` requests the end of a job; it
-    returns what went wrong, or None, and must not raise. `given_before` checks whether another job had the same number;
-    `anew` resubmits a job and returns whether that was possible. Neither raises.
+    returns what went wrong, or None, and must not raise. `given_before` checks whether another job had the same number,
+    `refused` whether the node refused to start the job; `anew` resubmits a job and returns whether that was possible.
+    None of them raises.
     """
 
     def __init__(
@@ -279,6 +280,7 @@ class Follower:
         say: Callable[[str], None] = lambda text: None,
         ended: Callable[[PatientJob], str] = lambda job: "",
         limit: Callable[[PatientJob], float | None] = lambda job: None,
+        refused: Callable[[PatientJob], str | None] = lambda job: None,
     ) -> None:
         self.patience = patience
         self.cancel = cancel
@@ -290,6 +292,7 @@ class Follower:
         self.say = say
         self.ended = ended
         self.limit = limit
+        self.refused = refused
         #: End of a period without queries, while a submission waited for a full queue.
         self.deaf_until = 0.0
 
@@ -310,8 +313,12 @@ class Follower:
                 self._insist(job)
             if job.ended_at is not None and self._output_is_there(job):
                 why = self._never_began(job)
-                if why and not job.anew and self.anew(job, why):
+                refused = None if why or not self._without_trace(job) else self.refused(job)
+                if not job.anew and (again := why or refused) and self.anew(job, again):
                     continue
+                if refused:
+                    # a number that is in use is refused once; twice, it is the node
+                    job._state = f"{job.state} ({refused}{', twice' if job.anew else ''})"
                 job.completed = True
                 self._read_output(job, why)
 
@@ -501,10 +508,7 @@ class Follower:
         """How the scheduler lost a job before it started, or gave it a number that its node knows and rejects as
         another job's; None: it started, was removed from the queue, or failed to start for another reason.
         """
-        if job.giving_up is not None or job.cancelled:
-            return None
-        text = _output(job)
-        if joblines.report(text, job.token).attempts or (job.token is None and text):
+        if not self._without_trace(job):
             return None
         if how := job.scheduler_facts.get("lost"):
             return str(how)
@@ -513,6 +517,14 @@ class Follower:
         if job._exitcode == 0:
             return None
         return self.given_before(job)
+
+    @staticmethod
+    def _without_trace(job: PatientJob) -> bool:
+        """Whether a job that nobody removed ended without a line of its script."""
+        if job.giving_up is not None or job.cancelled:
+            return False
+        text = _output(job)
+        return not (joblines.report(text, job.token).attempts or (job.token is None and text))
 
     def _read_output(self, job: PatientJob, never_began: str | None) -> None:
         """The job itself is the best source for its nodes and the exit status of its program."""
@@ -644,7 +656,7 @@ class Patient(JobScheduler):
         numbers = lost.Numbers(archive_root() / lost.FOLDER / safe_name(runtime.runtime().system.name))
         self.follower = Follower(
             self.patience, self.try_to_cancel, numbers=numbers, given_before=self.given_before, anew=self.submit_anew,
-            say=lambda text: self.log(text, WARNING), ended=self.why_ended, limit=self.limit_now,
+            say=lambda text: self.log(text, WARNING), ended=self.why_ended, limit=self.limit_now, refused=self.refused,
         )  # fmt: skip
         self.ask_next = 0.0
 
@@ -660,6 +672,12 @@ class Patient(JobScheduler):
 
     def given_before(self, job: PatientJob) -> str | None:
         """How the scheduler shows that another job had this number; None: it does not. Never raises."""
+        return None
+
+    def refused(self, job: PatientJob) -> str | None:
+        """How the scheduler shows that a node refused to start a job, of which nothing was printed; None: it does not.
+        Never raises.
+        """
         return None
 
     def why_ended(self, job: PatientJob) -> str:

@@ -193,6 +193,24 @@ class Slurm(Patient, SlurmJobScheduler):
         rows = {line.strip() for line in table.splitlines() if line.startswith(f"{number}|")}
         return f"accounting has {len(rows)} jobs with its number {number}" if len(rows) > 1 else None
 
+    def refused(self, job):
+        # e.g. a number that a controller reuses after a crash, of a job that accounting never heard of
+        if job._exitcode != 1:
+            return None
+        number = str(job.jobid)
+        for words in (
+            ["squeue", "-h", "-t", "all", "-j", number, "-O", "StartTime:|,EndTime:|"],
+            ["sacct", "-X", "-n", "-P", "-j", number, "-o", "start,end"],
+        ):
+            try:
+                rows = run(words, self.timeout).strip().splitlines()
+            except CommandError as error:
+                self.log(str(error), WARNING)
+                continue
+            if rows:
+                return "its node refused to start it" if _at_once(rows[-1]) else None
+        return None
+
     def why_ended(self, job):
         names = job.nodelist or job.pin_nodes
         return in_words(broken(self._nodes("-n", ",".join(names)) or "")) if names else ""
@@ -302,6 +320,16 @@ def _unseen(one: Seen, number: int) -> dict[str, str]:
     if one.state != "FAILED" or number != _NO_OUTPUT:
         return {}
     return {"unseen": f"Slurm could not open the job's output there (ExitCode 0:{number})"}
+
+
+def _at_once(line: str) -> bool:
+    """Whether a job ended in the second in which it started, or the next, from `start|end`: the controller ends a job
+    so whose batch script the node's daemon refuses to start ("Killing non-startable batch job")."""
+    try:
+        start, end = (datetime.fromisoformat(moment) for moment in line.strip().strip("|").split("|"))
+        return (end - start).total_seconds() <= 1
+    except ValueError:
+        return False
 
 
 def _began(start: str, one: Seen) -> float | None:
