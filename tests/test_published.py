@@ -34,7 +34,7 @@ REASONS = {"upc", "xcalablemp", "smint", "other_cpu", "k40", "mdx"}
 #: Every number that the publications print as a result, by publication and group, as a careful reader finds them.
 PRINTED = {
     ("tsukuba", "T1"): "310 360 100 512 120", ("tsukuba", "T2"): "3.2 4000 96", ("tsukuba", "T3"): "410 450 900 7",
-    ("tsukuba", "T4"): "300 60", ("tsukuba", "T5"): "450 3 2.3 2.5 50 60 500 1000 3200",
+    ("tsukuba", "T4"): "300 60", ("tsukuba", "T5"): "450 3 2.3 2.5 50 60 500 1000 3.2",
     ("tsukuba", "T6"): "200 500", ("tsukuba", "T7"): "100 80 72 48 282 2000 64 150",
     ("seikei", "S1"): "13.6 18.7 72.7 256", ("seikei", "S2"): "11.0 15.6 83.4",
     ("seikei", "S3"): "15.5 18.8 82.4 256 28",
@@ -60,7 +60,7 @@ APPROXIMATE = {
     ("seikei", "S7"): ["50 %", "3 to 10 %", "20 to 30 %"], ("kisti", "J4"): ["48 times", "164 times", "1.26 times"],
     ("kisti", "J5"): [], ("kisti", "J6"): ["4 times"], ("tokyo", "R2"): ["0.7 at", "0.3 at", "0.27", "0.41"],
     ("tokyo", "R3"): ["68 %"], ("tokyo", "R4"): ["93 %"], ("tokyo", "R5"): [], ("tokyo", "R6"): ["8 GB/s"],
-    ("jhpcn", "G1"): ["10^5"], ("jhpcn", "G4"): ["5.1 s", "0.4 s"],
+    ("jhpcn", "G1"): ["10^5"], ("jhpcn", "G4"): ["5.1 s", "0.4 s", "3.5 s"],
 }  # fmt: skip
 
 
@@ -82,6 +82,14 @@ def test_a_value_is_approximate_where_its_text_is_and_exact_elsewhere(key: tuple
         assert with_it and all(f"about {number}" in value for value in with_it), number
     after = [phrase for value in values for phrase in re.findall(r"\babout (\d.*)", value)]
     assert not [phrase for phrase in after if not phrase.startswith(tuple(APPROXIMATE[key]))]
+
+
+def test_a_row_names_the_size_of_its_matrices_and_that_it_is_not_as_published() -> None:
+    """Figure 5 of the transposes is of 4096, figures 6 and 7 of more sizes; `local` has no publication."""
+    transposes = [row for row in KNOWN.rows if row.publication == "kisti" and row.run]
+    assert transposes and not [row for row in transposes if not re.search("4096|1024|doubled side", row.what)]
+    local = [row for row in KNOWN.rows if row.system == "local"]
+    assert local and all(row.what.startswith("by this suite") for row in local)
 
 
 def test_every_group_is_listed_and_every_metric_names_known_groups() -> None:
