@@ -30,6 +30,9 @@ class BetweenTwo(NamedProgram):
     #: Options, such as -d mlx5_0 -x 3.
     perftest_options = variable(str, value="")
 
+    #: What the program calls itself in its title.
+    title = ""
+
     #: Sizes in bytes whose values are kept.
     sizes: tuple[int, ...] = ()
 
@@ -43,7 +46,7 @@ class BetweenTwo(NamedProgram):
         )
 
     def parse(self, output):
-        found = {point.bytes: point.value for point in perftest.parse(output)}
+        found = {point.bytes: point.value for point in perftest.parse(self.title, output)}
         missing = [size for size in self.sizes if size not in found]
         if missing:
             raise ForeignOutputError(f"no line of {missing[0]} B: it did not run to its end")
@@ -57,6 +60,7 @@ class IbWriteBandwidth(BetweenTwo):
     descr = "perftest: ib_write_bw between two nodes"
     program = "ib_write_bw"
     command = usual_command = "ib_write_bw"
+    title = "RDMA_Write BW"
     sizes = (65536, 1048576, 8388608)
     figures = {f"bytes_{size}": Figure(f"writes of {size} B, mean bandwidth", "GB/s", "higher") for size in sizes}
 
@@ -68,5 +72,6 @@ class IbReadLatency(BetweenTwo):
     descr = "perftest: ib_read_lat between two nodes"
     program = "ib_read_lat"
     command = usual_command = "ib_read_lat"
+    title = "RDMA_Read Latency"
     sizes = (2, 4096, 65536)
     figures = {f"bytes_{size}": Figure(f"reads of {size} B, typical latency", "us", "lower") for size in sizes}

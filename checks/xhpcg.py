@@ -34,7 +34,7 @@ class HpcgBinary(HpcgBase):
     ours = False
     uses_mpi = True
     cores = 0
-    outputs = [RESULT_FILE, "*HPCG*.txt", "*.yaml"]
+    outputs = [RESULT_FILE, "*HPCG*.txt", "n[0-9]*_V[0-9]*.txt", "*.yaml"]
     env_vars = dict(MpiBase.env_vars)
     time_limit = "1h"
 

@@ -4,7 +4,8 @@ The report is the file HPCG-Benchmark_3.1_<date>.txt of HPCG 3.1 (src/ReportResu
 `HPCG-Benchmark`, `version=3.1`, then lines `Section::Key=value`. Keys of a level below a section repeat, once per grid.
 NVIDIA's, AMD's and ARM's implementations write it too; NVIDIA's prints it (unless --of=1), and is recognised by its
 first lines. HPCG 3.0 (src/YAML_Doc.cpp), and Intel's, which is built from it and uses the run as its title (`n104-8p-1t
-version: V3.0`), write the same keys as indented lines `Key: value`. Older versions are rejected by name.
+version: V3.0`), write the same keys as indented lines `Key: value`. Intel's 3.1 writes lines of 3.1, with that title,
+`version=V3.1` and blanks around ` Final Summary `. Older versions are rejected by name.
 """
 
 from __future__ import annotations
@@ -141,6 +142,7 @@ def parse(text: str) -> Report:
     before = ""
     for line in _as_keys(text):
         key, equals, value = (part.strip() for part in line.strip().partition("="))
+        key = "::".join(part.strip() for part in key.split("::"))
         # the symmetry section has no '=' in its name, and numbers have none in their text
         if equals and key == "version":
             titles.append(before if _TITLE.fullmatch(before) and _is_title(before) else "")
@@ -166,7 +168,7 @@ def parse(text: str) -> Report:
     if VALID in lines and any("INVALID" in value for key, value in lines.items() if key.startswith("Final Summary::")):
         raise HpcgFormatError("the Final Summary contains both VALID and INVALID")
     if _INTEL.fullmatch(title):
-        title = "Intel's HPCG"
+        title, lines["version"] = "Intel's HPCG", version.removeprefix("V")
     elif title == REFERENCE and _NVIDIA.search(text):
         title = NVIDIA
     found = Report(lines, title)

@@ -1,6 +1,7 @@
-"""Parser of perftest's ib_*_bw and ib_*_lat: a line of columns, then a line for each size, between rulers.
+"""Parser of perftest's ib_*_bw and ib_*_lat: a title, a line of columns, then a line for each size, between rulers.
 
-The format is that of its sources (src/perftest_parameters.h, RESULT_FMT*, REPORT_FMT*, 2013 to 2026). Bandwidths are in
+The format is that of its sources (src/perftest_parameters.h, RESULT_FMT*, REPORT_FMT*, 2013 to 2026). The title is that
+of one test: `RDMA_Write BW Test`; `RDMA_Write Bidirectional BW Test` adds up both directions. Bandwidths are in
 MiB/s (2^20) or, with --report_gbits, in Gb/s (10^9 bits), with two decimals or six; latencies in us, before 2016
 without means. A server and its client print the same values.
 """
@@ -15,6 +16,9 @@ from tenken.errors import TenkenError
 from tenken.parsers import foreign
 from tenken.parsers.printed import like_a_row, naming_the_cause, plain
 
+_TITLE = re.compile(r"^\s*((?:Send|RDMA|Atomic)\w{0,20} [\w ]{0,80}?)[ \t]+Test\s*$", re.M)
+#: A way to hand over the same work: several requests at once.
+_POSTED = "Post List "
 _COLUMNS = re.compile(r"^\s*#bytes\s+#iterations\s+(.+?)\s*$", re.M)
 _BW = re.compile(r"BW peak\[(MiB/sec|Gb/sec|MB/sec)\]\s+BW average\[(MiB/sec|Gb/sec|MB/sec)\]\s+MsgRate\[Mpps\]")
 _LAT = re.compile(r"t_min\[usec\]\s+t_max\[usec\]\s+t_typical\[usec\](\s+t_avg\[usec\]\s+t_stdev\[usec\])?")
@@ -40,8 +44,9 @@ class Point:
 
 
 @naming_the_cause
-def parse(text: str) -> tuple[Point, ...]:
-    """Read one side's output. Raises PerftestFormatError if anything is missing or inconsistent."""
+def parse(test: str, text: str) -> tuple[Point, ...]:
+    """Read one side's output of a test, `RDMA_Write BW`. Raises PerftestFormatError if anything is missing or
+    inconsistent, or the output is that of another test."""
     text = plain(text)
     columns = list(_COLUMNS.finditer(text))
     if wrong := _WRONG.search(text):
@@ -50,6 +55,9 @@ def parse(text: str) -> tuple[Point, ...]:
         raise PerftestFormatError(
             f"{len(columns)} lines '#bytes #iterations ...', 1 is required; the output begins {text.strip()[:80]!r}"
         )
+    titles = [title.replace(_POSTED, "") for title in _TITLE.findall(text)]
+    if titles != [test]:
+        raise PerftestFormatError(f"title {', '.join(titles)[:80] or 'missing'}; required: {test} Test")
     unit, latency = _BW.search(columns[0][1]), _LAT.search(columns[0][1])
     if unit is None and latency is None:
         raise PerftestFormatError(f"columns {columns[0][1][:80]!r}; allowed: those of bandwidths or latencies")

@@ -133,8 +133,8 @@ tenken_xhpcg() {
   printf 'HPCG benchmark input file\nwritten by tenken\n%s\n%s\n' "$2" "$3" > hpcg.dat
   tenken_run
   tenken_xhpcg_status=$?
-  # 3.1 writes a text, 3.0 and Intel's a YAML of any name; NVIDIA's prints it, and writes none
-  for tenken_report in *HPCG*.txt *.yaml; do
+  # 3.1 writes a text, 3.0 and Intel's a YAML of any name, Intel's 3.1 n104-8p-1t_V3.1_DATE.txt; NVIDIA's prints it
+  for tenken_report in *HPCG*.txt n[0-9]*_V[0-9]*.txt *.yaml; do
     [ ! -f "$tenken_report" ] || { echo TENKEN-XHPCG-REPORT; cat "$tenken_report"; }
   done
   return $tenken_xhpcg_status

@@ -5,12 +5,16 @@ invented."""
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from tenken.model import result as document
 from tenken.model import verdicts as verdict
 from tenken.model.catalogue import program
 from tenken.parsers import hpcg as xhpcg
+from tenken.reframe import locks
 from tests.support.judging import Expectation, judge
 
 REPORT = f"""\
@@ -75,6 +79,21 @@ def test_what_is_no_report_is_refused(text: str, says: str) -> None:
     with pytest.raises(xhpcg.HpcgFormatError) as raised:
         made(text)
     assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HPCG-Benchmark_3.1_2026-03-02_10-00-00.txt", "HPCG-Benchmark-3.0_2026.03.02.10.00.00.yaml",
+        "n104-4p-1t-V3.0_2026.03.02.10.00.00.yaml", "n104-4p-1t_V3.1_2026-03-02_10-00-00.txt",
+    ],
+)  # fmt: skip
+def test_the_job_prints_the_report_that_a_binary_wrote(tmp_path: Path, name: str) -> None:
+    """By each name that HPCG and Intel's give it, and not its log."""
+    run = f"tenken_run() {{ echo lines > {name}; echo log > hpcg20260302T100000.txt; }}"
+    shell = f'{locks.functions("hpcg", "t")}\n{run}; tenken_xhpcg ./xhpcg "104 104 104" 60'
+    done = subprocess.run(["sh", "-uc", shell], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (0, "TENKEN-XHPCG-REPORT\nlines\n"), done.stderr
 
 
 def test_a_machine_without_a_binary_is_waived() -> None:

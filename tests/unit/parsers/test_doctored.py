@@ -15,7 +15,7 @@ import pytest
 
 from tenken.errors import TenkenError
 from tenken.parsers import dcgm, gpu_burn, hpcg, hpl, hpl_mxp, ior, nccl_tests, nvbandwidth, osu, perftest, stream
-from tests.unit.parsers.test_outputs import BANDWIDTH, kept
+from tests.unit.parsers.test_outputs import BANDWIDTH, kept, of_intels_31
 from tests.unit.parsers.test_programs import GPU_BURN, NVBANDWIDTH, PERFTEST, STREAM, as_json, of_dcgm3, of_dcgm4
 
 
@@ -77,7 +77,7 @@ def of_dcgm(text: str) -> bool:
 
 
 def of_perftest(text: str) -> bool:
-    return [point.bytes for point in perftest.parse(text)] == [2, 65536, 8388608]
+    return [point.bytes for point in perftest.parse("RDMA_Write BW", text)] == [2, 65536, 8388608]
 
 
 def of_ior(text: str) -> bool:
@@ -95,6 +95,7 @@ PROGRAMS: dict[str, tuple[str, Callable[[str], bool], str, tuple[str, str]]] = {
     "hpcg": (kept("hpcg-reference"), of_hpcg, "=12.5231", ("Result=PASSED", "Result=FAILED")),
     "hpl of NVIDIA": (kept("hpl-nvidia"), of_nvidias_hpl, "3.311e+04", ("PASSED", "FAILED")),
     "hpcg of NVIDIA": (kept("hpcg-nvidia"), of_nvidias_hpcg, "=12.4013", ("Result=PASSED", "Result=FAILED")),
+    "hpcg of Intel": (of_intels_31("hpcg-reference"), of_hpcg, "=12.5231", ("Result=PASSED", "Result=FAILED")),
     "osu bandwidth": (BANDWIDTH, of_osu_bandwidth, "44000.00", ("Pass", "Fail")),
     "mxp": (kept("mxp-format-by-name"), of_mxp, "6.4000e+05", ("PASSED", "FAILED")),
     "nccl": (kept("nccl-from-8-bytes"), of_nccl, "1180.08", ("values : 0 OK", "values : 9 FAILED")),

@@ -128,6 +128,26 @@ def test_a_report_in_yaml_has_the_same_keys(title: str, version: str) -> None:
         hpcg.parse(text + text)
 
 
+def of_intels_31(name: str) -> str:
+    """A report as Intel's 3.1 writes it: the run as its title, a V before the version, blanks in the last section."""
+    return (
+        kept(name)
+        .replace("HPCG-Benchmark\nversion=3.1", "n104-4p-4t\nversion=V3.1")
+        .replace("Final Summary", " Final Summary ")
+        .replace("HPCG 2.4 rating for historical reasons", "    HPCG 2.4 Rating (for historical value)")
+    )
+
+
+def test_intels_report_of_3_1_has_blanks_around_its_last_section() -> None:
+    report = hpcg.parse("HPCG result is VALID with a GFLOP/s rating of 12.523100\n" + of_intels_31("hpcg-reference"))
+    assert (report.version, report.number(hpcg.VALID), report.valid) == ("Intel's HPCG 3.1", 12.5231, True)
+    assert hpcg.document(report, "n", ["n"], "xhpcg", {})["status"] == "ok"
+    invalid = hpcg.document(hpcg.parse(of_intels_31("hpcg-invalid")), "n", ["n"], "xhpcg", {})
+    assert invalid["status"] == "failed" and not invalid["verification"]["passed"]
+    with pytest.raises(hpcg.HpcgFormatError, match="two reports in one text"):
+        hpcg.parse(of_intels_31("hpcg-reference") * 2)
+
+
 def test_parts_of_the_processes_along_z_repeat_their_points() -> None:
     text = kept("hpcg-reference")
     part = "Local Domain Dimensions::Lower ipz=1\nLocal Domain Dimensions::Upper ipz=1\nLocal Domain Dimensions::nz="

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 
 import pytest
 
@@ -326,23 +327,40 @@ LATENCIES = """\
  4096    1000          2.31           6.20         2.40                2.41           0.06            2.70
 ---------------------------------------------------------------------------------------
 """
+writes = partial(perftest.parse, "RDMA_Write BW")
+latencies = partial(perftest.parse, "RDMA_Read Latency")
 
 
 def test_perftest_gives_means_and_typical_latencies() -> None:
-    assert [point.value for point in perftest.parse(PERFTEST)][1:] == [
+    assert [point.value for point in writes(PERFTEST)][1:] == [
         pytest.approx(46498.11 * 2**20 / 1e9), pytest.approx(46918.55 * 2**20 / 1e9),
     ]  # fmt: skip
-    assert perftest.parse(IN_GBITS)[1].value == pytest.approx(390.05 / 8)
-    assert [(point.bytes, point.value) for point in perftest.parse(LATENCIES)] == [(2, 1.68), (4096, 2.40)]
+    assert writes(IN_GBITS)[1].value == pytest.approx(390.05 / 8)
+    assert [(point.bytes, point.value) for point in latencies(LATENCIES)] == [(2, 1.68), (4096, 2.40)]
     # before 2016 without means; two decimals of Gb/s, lines of its clock among them, no peak (-D)
     old = re.sub(r"    t_avg.*|(1\.68|2\.40) .*", r"\1", LATENCIES)
-    assert "t_avg" not in old and perftest.parse(old) == perftest.parse(LATENCIES)
-    timed = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n{}" + "-" * 87 + "\n"
+    assert "t_avg" not in old and latencies(old) == latencies(LATENCIES)
+    timed = "RDMA_Write BW Test\n"
+    timed += " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n{}" + "-" * 87 + "\n"
     clock = " Conflicting CPU frequency values detected: 1496.133000 != 1529.788000. CPU Frequency is not max.\n"
     rows = " 8          224958464        0.00               0.48   \t\t   7.498617\n"
-    assert perftest.parse(timed.format(clock + rows))[0].value == pytest.approx(0.06)
+    assert writes(timed.format(clock + rows))[0].value == pytest.approx(0.06)
     slow = " 2          5000             0.00               0.00   \t\t   0.250000\n"
-    assert perftest.parse(timed.format(slow))[0].value == pytest.approx(0.0005)
+    assert writes(timed.format(slow))[0].value == pytest.approx(0.0005)
+
+
+@pytest.mark.parametrize(("title", "found"), [
+    ("RDMA_Write Bidirectional BW Test", "RDMA_Write Bidirectional BW"), ("Send BW Test", "Send BW"),
+    ("RDMA_Read BW Test", "RDMA_Read BW"), ("Atomic FETCH_AND_ADD BW Test", "Atomic FETCH_AND_ADD BW"), ("", "missing"),
+    ("RDMA_Write BW Test\n RDMA_Read BW Test", "RDMA_Write BW, RDMA_Read BW"),
+])  # fmt: skip
+def test_another_test_of_perftest_is_refused(title: str, found: str) -> None:
+    """In both directions at once, or of another verb, a rate is not that of writes from one node to another."""
+    with pytest.raises(TenkenError, match=f"title {found}; required: RDMA_Write BW Test"):
+        writes(PERFTEST.replace("RDMA_Write BW Test", title))
+    with pytest.raises(TenkenError, match="title RDMA_Write BW; required: RDMA_Read Latency Test"):
+        latencies(PERFTEST)
+    assert writes(PERFTEST.replace("Write BW", "Write Post List BW")) == writes(PERFTEST)
 
 
 @pytest.mark.parametrize(("old", "new", "says"), [
@@ -362,9 +380,9 @@ def test_perftest_gives_means_and_typical_latencies() -> None:
 def test_perftest_that_is_wrong_is_refused(old: str, new: str, says: str) -> None:
     assert old in PERFTEST
     with pytest.raises(TenkenError, match=says):
-        perftest.parse(PERFTEST.replace(old, new))
+        writes(PERFTEST.replace(old, new))
     with pytest.raises(TenkenError, match=r"1 is required|no ruler"):
-        perftest.parse(PERFTEST.rsplit("\n---", 1)[0])
+        writes(PERFTEST.rsplit("\n---", 1)[0])
 
 
 @pytest.mark.parametrize("line", [
@@ -374,7 +392,7 @@ def test_perftest_that_is_wrong_is_refused(old: str, new: str, says: str) -> Non
 ])  # fmt: skip
 def test_each_way_in_which_perftest_gives_up_is_told(line: str) -> None:
     with pytest.raises(TenkenError, match="it reports an error"):
-        perftest.parse(PERFTEST.replace(" local address", f"{line}\n local address", 1))
+        writes(PERFTEST.replace(" local address", f"{line}\n local address", 1))
 
 
 @pytest.mark.parametrize("line", [
