@@ -20,6 +20,8 @@ _TITLE = re.compile(r"^\s*((?:Send|RDMA|Atomic)\w{0,20} [\w ]{0,80}?)[ \t]+Test\
 #: A way to hand over the same work: several requests at once.
 _POSTED = "Post List "
 _COLUMNS = re.compile(r"^\s*#bytes\s+#iterations\s+(.+?)\s*$", re.M)
+#: Of 87 characters; those of Open MPI around its messages have 74.
+_RULER = re.compile(r"\s*-{80,}\s*")
 _BW = re.compile(r"BW peak\[(MiB/sec|Gb/sec|MB/sec)\]\s+BW average\[(MiB/sec|Gb/sec|MB/sec)\]\s+MsgRate\[Mpps\]")
 _LAT = re.compile(r"t_min\[usec\]\s+t_max\[usec\]\s+t_typical\[usec\](\s+t_avg\[usec\]\s+t_stdev\[usec\])?")
 _WRONG = re.compile(
@@ -83,7 +85,7 @@ def parse(test: str, text: str) -> tuple[Point, ...]:
         points.append(Point(int(size), value))
     if not points:
         raise PerftestFormatError("no line of results after the line of columns")
-    if not any(re.fullmatch(r"\s*-{20,}\s*", line) for line in after[1:]):
+    if not any(_RULER.fullmatch(line) for line in after[1:]):
         raise PerftestFormatError("no ruler after the results: it did not run to its end")
     return tuple(points)
 

@@ -5,8 +5,8 @@ Labels at the beginning of every line: `[1,0]<stdout>:` (Open MPI --tag-output, 
 `[0] ` (Intel MPI -l), `[0@node1] ` (its pattern), `node1: ` (pdsh, clush, mpi-operator), `nid1 0: ` (PALS), `1,0: `
 (jsrun), `[rank0]: ` (torchrun), `[pod/name/part] ` (kubectl --prefix), `name  | ` (compose), `(head, rank=0, pid=77) `
 (Ray, SkyPilot), a time of ISO 8601 (kubectl, docker), of `ts` or of a journal, `> ` of a quotation; also several, where
-one launcher starts another. Causes of an early end: lines of HPL, CUDA, MPI
-libraries, the kernel and the schedulers.
+one launcher starts another. Intel MPI, MPICH and Open MPI 4 write it before each piece that a program wrote, even
+within a line. Causes of an early end: lines of HPL, CUDA, MPI libraries, the kernel and the schedulers.
 """
 
 from __future__ import annotations
@@ -83,15 +83,19 @@ def plain(text: str) -> str:
 def _without_label(lines: list[str]) -> bool:
     """Removes the first label of the lines; returns whether they had one."""
     for form in (*_LABELS, *_same_name(lines)):
-        labelled = [i for i, line in enumerate(lines) if form.match(line)]
-        if len(labelled) < _LEAST:
+        labels = {i: found[0] for i, line in enumerate(lines) if (found := form.match(line))}
+        if len(labels) < _LEAST:
             continue
-        span = range(labelled[0], labelled[-1] + 1)
-        if all(form.match(lines[i]) or not lines[i].strip() for i in span):
-            for i in labelled:
-                lines[i] = form.sub("", lines[i], count=1)
+        if all(i in labels or not lines[i].strip() for i in range(min(labels), max(labels) + 1)):
+            for i, label in labels.items():
+                lines[i] = _joined(label, lines[i][len(label) :])
             return True
     return False
+
+
+def _joined(label: str, line: str) -> str:
+    """A line without its label between its pieces. Labels of other ranks remain: their pieces are not of this line."""
+    return re.sub(rf"(?<=\S){re.escape(label)}", "", line) if label.startswith("[") else line
 
 
 def without_margin(text: str, begins: str) -> str:

@@ -385,6 +385,13 @@ def test_perftest_that_is_wrong_is_refused(old: str, new: str, says: str) -> Non
         writes(PERFTEST.rsplit("\n---", 1)[0])
 
 
+def test_the_rulers_of_open_mpi_do_not_end_perftests_results() -> None:
+    whole = LATENCIES.rstrip().rpartition("\n")[0]
+    for ruler in ("", f"{'-' * 74}\nmpirun noticed that process rank 1 exited\n{'-' * 74}\n"):
+        with pytest.raises(TenkenError, match="no ruler after the results"):
+            latencies(f"{whole}\n{ruler}")
+
+
 @pytest.mark.parametrize("line", [
     " Couldn't allocate MR", " Failed to modify QP 0x1a2 to RTR", " Unable to init the socket connection",
     " Completion with error at server", " Event mode is not supported on this device", " Problem in pp_connect_ctx",
