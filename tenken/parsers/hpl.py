@@ -4,7 +4,8 @@ The format is that of netlib's testing/ptest/HPL_pdtest.c and HPL_pdinfo.c (2.0 
 NVIDIA's HPC Benchmarks extend it by the rate of one GPU in brackets. A wrapper may indent all of it; hpcc 1.5 writes
 it between `Begin of HPL section.` and `End of HPL section.` of hpccoutf.txt. A result is two lines:
 `W...  N NB P Q Time Gflops`, then the scaled residual that ends in PASSED or FAILED; after all of them `Finished N
-tests`.
+tests`. HPL-MxP of AMD (src/hplmxp_ptest.cpp) and HPL-AI for CPUs write the same, partly with HPL's title, but name
+their solver: `HPLMXP_pdgesv() start time`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ _COUNT = re.compile(
     rf"\s*({_INTEGER})\s+tests\s+(completed and passed|completed and failed|completed without checking|skipped)"
 )
 _NVIDIA = re.compile(r"^[ \t]{0,80}(HPL-NVIDIA\s+\S{1,40})", re.M)
+#: HPL's is HPL_pdgesv.
+_OTHER_SOLVER = re.compile(r"^[ \t]{0,80}(HPL[A-Za-z]\w{0,20}gesv)\(\)", re.M)
 _NETLIB = re.compile(r"^[ \t]{0,80}(HPLinpack\s+\S{1,40})", re.M)
 _HPCC = re.compile(r"HPC Challenge Benchmark version (\S{1,40})")
 _SECTION = re.compile(r"^[ \t]{0,80}(Begin|End) of HPL section\.", re.M)
@@ -83,6 +86,8 @@ def parse(text: str) -> Output:
     if title is None:
         words = text.strip().splitlines()
         raise HplFormatError(f"no title 'HPLinpack <version>'; the output begins {(words or [''])[0][:80]!r}")
+    if solver := _OTHER_SOLVER.search(text):
+        raise HplFormatError(f"solved by {solver[1]}, in mixed precision: its rate is that of HPL-MxP, not of HPL")
     hpcc = _HPCC.search(text)
     version = " ".join(title[1].split())
     if not hpcc:

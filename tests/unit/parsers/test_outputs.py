@@ -98,6 +98,13 @@ def test_the_time_and_the_rate_of_hpl_are_not_interchangeable() -> None:
             hpl.parse(nvidias.replace("50.86       3.311e+04 ( 1.656e+04)", wrong))
 
 
+@pytest.mark.parametrize("solver", ["HPLMXP", "HPLAI"])
+def test_a_solver_in_mixed_precision_is_not_hpl(solver: str) -> None:
+    """AMD's HPL-MxP has HPL's title, columns and residual; its rates are those of FP16."""
+    with pytest.raises(hpl.HplFormatError, match=f"solved by {solver}_pdgesv, in mixed precision"):
+        hpl.parse(kept("hpl-netlib").replace("HPL_pdgesv", f"{solver}_pdgesv").replace("WR11C2R4", "WR1"))
+
+
 def as_yaml(title: str, text: str) -> str:
     """A report as HPCG 3.0 writes it: the same keys, indented."""
     lines = [title]
