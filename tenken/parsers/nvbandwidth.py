@@ -205,7 +205,9 @@ def _json(text: str) -> Output:
         both = isinstance(case, dict) and isinstance(following, dict)
         if both and case.get("status") == "Running" and case.get("name") == following.get("name"):
             continue
-        name, status = (str(case.get(key)) if isinstance(case, dict) else "None" for key in ("name", "status"))
+        name, status = (str(case.get(key, "")) if isinstance(case, dict) else "" for key in ("name", "status"))
+        if not name:
+            raise NvbandwidthFormatError("a test case without a name")
         if status == "Waived":
             waived.append(name)
             continue

@@ -18,11 +18,13 @@ from typing import ParamSpec, TypeVar
 
 from tenken.errors import TenkenError
 
+#: The time that Open MPI prints before a label (--timestamp-output).
+_DATE = r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4})?"
 #: Forms of a label. Lines of one output may have labels of several ranks, all of one form.
 _LABELS = tuple(
     re.compile(form)
     for form in (
-        r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4})?(?:\[\S{1,80}\])?<std(?:out|err|diag)>: ?",
+        rf"{_DATE}(?:\[\S{{1,80}}\])?<std(?:out|err|diag)>: ?",
         r" {0,6}\d{1,6}(?:,\d{1,6})?: ?",
         r"\[\d{1,6}\](?: |$)",
         r"\[(?:\d{1,6}@[\w.-]{1,63}|(?:rank|default)\d{1,6}|pod/[\w./-]{1,200})\](?:: ?| |$)",
@@ -95,7 +97,10 @@ def _without_label(lines: list[str]) -> bool:
 
 def _joined(label: str, line: str) -> str:
     """A line without its label between its pieces. Labels of other ranks remain: their pieces are not of this line."""
-    return re.sub(rf"(?<=\S){re.escape(label)}", "", line) if label.startswith("[") else line
+    rank = re.sub(f"^{_DATE}", "", label)
+    if rank.rstrip().endswith(">:"):
+        return re.sub(_DATE + re.escape(rank), "", line)
+    return re.sub(rf"(?<=\S){re.escape(rank)}", "", line) if rank.startswith("[") else line
 
 
 def without_margin(text: str, begins: str) -> str:

@@ -1,7 +1,8 @@
-"""Parser of STREAM 5.10 (stream.c, stream_mpi.c): four kernels with their best rate and times, then its own check.
+"""Parser of STREAM 5.9 and 5.10 (stream.c, stream_mpi.c): four kernels with their best rate and times, then a check.
 
 Rates are in MB/s of 10^6 bytes, of the best repetition without the first one. `Solution Validates` follows if the
-arrays are right; otherwise `Failed Validation on array`. The number of array elements is printed before.
+arrays are right; otherwise `Failed Validation on array`. The number of array elements is printed before. Ports add
+words to the title (`CUDA_STREAM based on STREAM version ...`) and are refused.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ KERNELS = ("Copy", "Scale", "Add", "Triad")
 #: Number of arrays that a kernel reads or writes.
 _ARRAYS = {"Copy": 2, "Scale": 2, "Add": 3, "Triad": 3}
 
-_VERSION = re.compile(r"STREAM version \$Revision: (\S{1,20})")
-_ELEMENTS = re.compile(r"(?:Array size|Total Aggregate Array size) = (\d{1,15}) \(elements\)")
-_BYTES = re.compile(r"uses (\d{1,3}) bytes per array element")
+_VERSION = re.compile(r"^\s*STREAM version \$Revision: (\d[\d.]{0,19}) \$\s*$", re.M)
+_ELEMENTS = re.compile(r"(?:Array size|Total Aggregate Array size) = (\d{1,15})(?: \(elements\)|, Offset)")
+_BYTES = re.compile(r"uses (\d{1,3}) bytes per (?:array element|DOUBLE PRECISION word)")
 _ROW = re.compile(r"^\s*(Copy|Scale|Add|Triad):\s+(\S{1,40})\s+(\S{1,40})\s+(\S{1,40})\s+(\S{1,40})\s*$", re.M)
 _COLUMNS = re.compile(r"^\s*Function\b(.*)$", re.M)
-_VALID = re.compile(r"^\s*Solution Validates: avg error less than \S{1,20} on all (?:three )?arrays", re.M)
+#: 5.9 prints a line after it, not the error.
+_VALID = re.compile(
+    r"^\s*Solution Validates(?:: avg error less than \S{1,20} on all (?:three )?arrays| *\n\s*-{30})", re.M
+)
 _INVALID = re.compile(r"^.*(?:Failed Validation|Validation failed).*$", re.M | re.I)
 
 
@@ -72,8 +76,10 @@ def parse(text: str) -> Output:
         if why := foreign.beyond(rate / 1e3, foreign.MEMORY):
             raise StreamFormatError(f"{kernel}: {why}")
         if elements and width:
+            # times have six decimals, those of 5.9 four
+            step = 1e-4 if version[0] == "5.9" else 1e-6
             moved = _ARRAYS[kernel] * int(elements[1]) * int(width[1])
-            if not math.isclose(rate * 1e6, moved / least, rel_tol=1e-3 + 1e-6 / least):
+            if not math.isclose(rate * 1e6, moved / least, rel_tol=1e-3 + step / least):
                 raise StreamFormatError(
                     f"{kernel}: {rate:g} MB/s; {moved:g} bytes in {least:g} s are {moved / least / 1e6:g}"
                 )

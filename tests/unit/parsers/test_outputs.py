@@ -423,7 +423,7 @@ def test_ranks_with_labels_of_their_own_are_one_output() -> None:
     assert len(of_nccl("\n".join(lines)).points) == 12
 
 
-@pytest.mark.parametrize("label", ["[0] ", "[1,0]<stdout>:"])
+@pytest.mark.parametrize("label", ["[0] ", "[1,0]<stdout>:", "Sun Jan 28 03:16:43 2018[1,0]<stdout>:"])
 def test_a_label_between_the_pieces_of_a_line_is_removed(label: str) -> None:
     """Before each piece that the program wrote, as Intel MPI and Open MPI 4 write it."""
     rows = re.compile(OF_NCCL, re.M)
@@ -432,7 +432,7 @@ def test_a_label_between_the_pieces_of_a_line_is_removed(label: str) -> None:
     labelled = "".join(f"{label}{line}\n" for line in pieces.splitlines())
     assert of_nccl(labelled) == of_nccl(FROM_8)
     # that of another rank, or a line of the library in a row
-    for piece in (label.replace("0", "1", 1), f"{label}n1:77:77 [0] NCCL INFO 8 Bytes -> Algo 1\n{label}"):
+    for piece in (label.replace("0]", "1]"), f"{label}n1:77:77 [0] NCCL INFO 8 Bytes -> Algo 1\n{label}"):
         with pytest.raises(nccl_tests.NcclTestsFormatError, match=r"columns|announces"):
             of_nccl(labelled.replace(f"-1{label}", f"-1{piece}", 1))
 

@@ -102,6 +102,7 @@ def test_nvbandwidth_of_2026_has_more_test_cases_and_a_line_of_variation() -> No
     ('"54.98"', '"nan"', "allowed: finite numbers"),
     ('"status": "Passed",', '"status": "Passed", "bandwidth_description": "copy (MB/s)",', r"required: \(GB/s\)"),
     ('"sum": 110.23', '"sum": 210.23', "SUM 210.23"),
+    ('"name": "host_to_device_memcpy_ce"', '"name": ""', "a test case without a name"),
     ("]\n   }\n}\n", "", "cannot be read, or is cut short"),
 ])  # fmt: skip
 def test_json_of_nvbandwidth_that_is_wrong_is_refused(old: str, new: str, says: str) -> None:
@@ -443,6 +444,16 @@ def test_stream_gives_best_rates_of_right_arrays() -> None:
     assert found.version == "5.10"
 
 
+def test_stream_59_prints_fewer_decimals_and_no_error() -> None:
+    old = re.sub(r"(\d\.\d{4})\d\d", r"\1", STREAM).replace("5.10", "5.9").replace(" (elements)", "")
+    old = old.replace("array element", "DOUBLE PRECISION word").replace("Best Rate MB/s", "Rate (MB/s)  ")
+    old = re.sub("Validates:.*", "Validates", old)
+    assert stream.parse(old).rates == stream.parse(STREAM).rates
+    for wrong in (old.replace("271500.0", "281500.0"), old[: old.index("Validates") + 9]):
+        with pytest.raises(stream.StreamFormatError):
+            stream.parse(wrong)
+
+
 @pytest.mark.parametrize(("old", "new", "says"), [
     ("Best Rate MB/s", "Best Rate GB/s", "required: a rate in MB/s"),
     ("Solution Validates: avg", "Failed Validation on array a[], AvgRelAbsErr > epsilon\navg", "its arrays are wrong"),
@@ -453,6 +464,8 @@ def test_stream_gives_best_rates_of_right_arrays() -> None:
     ("0.007150", "0.001150", "the mean 0.00115 s is outside of"),
     ("271500.0", "271,500.0", "not numbers"),
     ("STREAM version $Revision: 5.10 $", "STREAM", "0 lines 'STREAM version"),
+    ("STREAM version", "CUDA_STREAM based on STREAM version", "0 lines 'STREAM version"),
+    ("5.10 $", "5.10 $ (port)", "0 lines 'STREAM version"),
 ])  # fmt: skip
 def test_stream_that_is_wrong_is_refused(old: str, new: str, says: str) -> None:
     assert old in STREAM
