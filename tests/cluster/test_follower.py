@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -450,6 +451,17 @@ def test_a_job_that_its_node_refuses_is_submitted_once_more_and_then_fails(world
     assert anew == ["its node refused to start it"] and world.job.completed
     assert world.job.state == "FAILED (its node refused to start it, twice)"
     assert "lost" not in world.job.scheduler_facts
+
+
+def test_a_build_that_fails_at_once_was_not_refused(world):
+    """It has no marks, and its compiler's message is in the other file."""
+    world.follower, anew = session(world, refused=lambda job: "its node refused to start it")
+    told(world, "")
+    world.job.token = None
+    Path(world.job.workdir, world.job.stderr).write_text("cmake: command not found")
+    world.hear(REFUSED)
+    assert world.hear(REFUSED, after=31.0).completed
+    assert (anew, world.job.state) == ([], "FAILED")
 
 
 @pytest.mark.parametrize("number", ["7", "9"])

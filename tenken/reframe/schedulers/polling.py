@@ -313,7 +313,9 @@ class Follower:
                 self._insist(job)
             if job.ended_at is not None and self._output_is_there(job):
                 why = self._never_began(job)
-                refused = None if why or not self._without_trace(job) else self.refused(job)
+                # a build has no marks, and its compiler's message is in the other file
+                silent = self._without_trace(job) and not _text(job, job.stderr)
+                refused = self.refused(job) if silent and not why else None
                 if not job.anew and (again := why or refused) and self.anew(job, again):
                     continue
                 if refused:
@@ -584,8 +586,12 @@ def utc(moment: float | None) -> str:
 
 
 def _output(job: Job) -> str:
+    return _text(job, job.stdout)
+
+
+def _text(job: Job, name: str) -> str:
     try:
-        return Path(job.workdir, job.stdout).read_text(encoding="utf-8", errors="replace")
+        return Path(job.workdir, name).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 
