@@ -39,14 +39,29 @@ class PatientFileLog(rfm_logging.MultiFileHandler):
             raise LoggingError(f"{self._place}: {error.strerror}") from None
 
     def _once(self, record):
-        size = self._size()
+        self._whole: int | None = None
         try:
             super().emit(record)
         except OSError:
-            self._cut(size)
+            self._cut()
             raise
         except LoggingError as error:
             raise (error.__cause__ if isinstance(error.__cause__, OSError) else error) from None
+
+    def _emit_header(self, record):
+        """Called by ReFrame once the file's name is known. A new file appears with its header, of which each of two
+        sessions that begin at once would write one."""
+        if not os.path.exists(self.baseFilename):
+            made = f"{self.baseFilename}.{os.getpid()}"
+            try:
+                Path(made).write_text(f"{self._MultiFileHandler__generate_header(record)}\n", self.encoding or "utf-8")
+                with contextlib.suppress(OSError):
+                    os.link(made, self.baseFilename)
+            finally:
+                with contextlib.suppress(OSError):
+                    os.unlink(made)
+        super()._emit_header(record)
+        self._whole = os.path.getsize(self.baseFilename)
 
     def handleError(self, record):
         """Called within an `except`: Python's handlers would print and ignore the error."""
@@ -56,18 +71,15 @@ class PatientFileLog(rfm_logging.MultiFileHandler):
     def _place(self) -> str:
         return str(self.baseFilename or self._prefix)
 
-    def _size(self) -> int | None:
-        with contextlib.suppress(OSError, TypeError):
-            return os.path.getsize(self.baseFilename)
-        return None
-
-    def _cut(self, size: int | None) -> None:
-        """Remove a partial line, and a file that contains nothing else."""
-        with contextlib.suppress(OSError, TypeError):
-            if size is None:
-                os.unlink(self.baseFilename)
-            elif os.path.getsize(self.baseFilename) > size:
-                os.truncate(self.baseFilename, size)
+    def _cut(self) -> None:
+        """Remove a partial line, from the file and from the buffer that would be written with the next line."""
+        with contextlib.suppress(OSError):
+            stream = self._MultiFileHandler__streams.pop(self.baseFilename, None)
+            if stream is not None:
+                stream.close()
+        with contextlib.suppress(OSError):
+            if self._whole is not None and os.path.getsize(self.baseFilename) > self._whole:
+                os.truncate(self.baseFilename, self._whole)
 
     def _tell(self, record: Any, error: OSError) -> None:
         size = len(self.format(record).encode())
