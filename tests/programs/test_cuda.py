@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import json
 import os
@@ -19,7 +18,7 @@ import h5py
 import pytest
 
 from tenken.paths import ROOT
-from tests.support.builds import after_host_build, build, checked, configure, tool
+from tests.support.builds import after_host_build, build, checked, configure, locked, tool
 from tests.support.documents import completed
 from toolchains import cuda_home, kvikio
 
@@ -54,9 +53,7 @@ def built(version: str, *targets: str, mpi: str = "") -> Path:
     `mpi`: "mpi" for a separate folder, with the MPI of the environment."""
     after_host_build()
     folder = ROOT / ".cache" / "-".join(filter(None, ["tests-src-cuda", version, mpi]))
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(folder):
         wanted = [one for one in ("cublas", "cusolver", "cufile") if one in cuda_home.TOOLKITS[version].components]
         home = cuda_home.make(version, ",".join(wanted))
         if version == "11.8":  # it names gcc 11 as the newest
@@ -85,7 +82,8 @@ def built(version: str, *targets: str, mpi: str = "") -> Path:
 
 def of_the_toolkit(folder: Path) -> set[str]:
     """The objects of a finished build for which a header of CUDA was read."""
-    told = checked([tool("ninja"), "-C", str(folder), "-t", "deps"])
+    with locked(folder):  # another worker may configure it again
+        told = checked([tool("ninja"), "-C", str(folder), "-t", "deps"])
     return {one.split(":")[0] for one in told.split("\n\n") if re.search(r"/cuda-[\d.]+/include/", one)}
 
 
