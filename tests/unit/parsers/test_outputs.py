@@ -392,7 +392,10 @@ LABELS = {
     "Open MPI": "[1,0]<stdout>:", "Open MPI 5": "[prterun-node1-77@1,0]<stdout>: ",
     "with times": "Mon Mar  2 10:00:00 2026[1,0]<stdout>:", "srun": "0: ", "srun of 16": " 0: ", "Intel": "[0] ",
     "pdsh": "node1: ", "mpi-operator": "bench-launcher-x7k2p: ", "a log's time": "2026-03-02T10:00:00.123456789Z ",
-    "SkyPilot": "(head, rank=0, pid=77) ", "Ray": "(task, pid=77) ", "srun and Open MPI": "0: [1,0]<stdout>:",
+    "SkyPilot": "(head, rank=0, pid=77) ", "Ray": "(task pid=77, ip=192.0.2.7) ",
+    "srun and Open MPI": "0: [1,0]<stdout>:", "containerd": "2026-03-02T10:00:00.123456789Z stdout F ",
+    "journal": "2026-03-02T10:00:00+00:00 n1 xhpl[77]: ", "gh": "bench (8)\tRun it\t2026-03-02T10:00:00.1234567Z ",
+    "Jenkins": "[2026-03-02T10:00:00.123Z] ",
     "SkyPilot and Open MPI": "(worker1, rank=1, pid=77, ip=192.0.2.7) [1,0]<stdout>:",
     "kubectl, Open MPI and srun": "2026-03-02T10:00:00.123456789Z [1,0]<stdout>:0: ",
 }  # fmt: skip
