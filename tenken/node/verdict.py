@@ -230,7 +230,7 @@ def _missing(
     on_bus = seen.host().get("gpus_on_bus") or []
     for bus in on_bus if seen.root and not unlisted else ():
         if count is not None and bus not in buses and bus not in [gpu.get("bus") for gpu in gone]:
-            yield Finding(BAD, f"gpu {bus}", "on the bus, but the driver does not show it")
+            yield Finding(BAD, f"gpu {bus}", "on the bus, not shown by the driver")
     wanted = seen.expect.get("gpus", {}).get("count")
     if wanted is not None and count is not None and count != wanted and not gone:
         fewer = count < wanted

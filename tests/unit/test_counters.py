@@ -284,7 +284,7 @@ GB = 10**9
 
 
 @pytest.mark.parametrize(
-    ("ports", "devices", "wrong", "said"),
+    ("links", "devices", "wrong", "said"),
     [
         # 10 GB in 1,000 messages
         ([port("a", "mlx5_0/1", 10 * GB)], "", None, ""),
@@ -309,9 +309,9 @@ GB = 10**9
     ],
 )
 def test_bytes_of_messages_against_those_of_the_ports(
-    ports: list[Change], devices: str, wrong: bool | None, said: str
+    links: list[Change], devices: str, wrong: bool | None, said: str
 ) -> None:
-    found = counters.paths(ports, {"a": (10.0 * GB, 1000.0)}, devices)
+    found = counters.paths(links, {"a": (10.0 * GB, 1000.0)}, devices)
     assert [(one.node, one.wrong) for one in found] == ([] if wrong is None else [("a", wrong)])
     assert all(said in one.text for one in found)
 

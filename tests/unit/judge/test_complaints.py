@@ -22,6 +22,8 @@ SAID = [
     Fault("memcopy", "a coordinate", "has the coordinates what; expected none", of_metric("memcpy", at={"what": 1})),
     Fault("daxpy", "another host", "daxpy.host is of host 1; allowed: 0", of_metric("daxpy", subject={"host": 1})),
     Fault("transfer", "a host", "reported for host; expected gpu", of_metric("htod_sweep", subject={"host": 0})),
+    Fault("hpcg_ranks", "another number of ranks", "is of 3 ranks; requested: ",
+          of_metric("rating", subject={"ranks": 3})),
     Fault("stream", "no GPU", "metric copy is missing: the result lists no GPU", put("devices", [])),
 ]  # fmt: skip
 

@@ -38,6 +38,7 @@ UNPROVEN = (
     ("snapshot_io", "not supported by the device: no device", "cuda|GPU"),
     ("daxpy", "library missing: libgomp.so.1", "can be waived only for a lack of"),
     ("memcopy", "not supported by the device: too slow", "metrics|GPU"),
+    ("stream", "not supported by the file system: O_DIRECT", "the result does not name the file system"),
     ("spmv_two", "needs two GPUs: found 1", "claims 2 GPUs"),
 )
 

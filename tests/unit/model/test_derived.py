@@ -117,3 +117,55 @@ def test_late_messages_are_later_than_half_of_the_ranks() -> None:
     run = Run(*ones, value("arrival", 900.0, buffers="device"))
     low, high = of("mpi_p2p").arrival(run, ones[0])
     assert (low, high) == (None, 1.5 * 2.0)
+
+
+def of_gpu(name: str, rate: float, config: str, size: int) -> Any:
+    one = value(name, rate, bytes=size, io_config=config)
+    one.kind = "gpu"
+    return one
+
+
+def test_copies_relative_to_the_fastest_of_cufile() -> None:
+    rates = {"posix_4ki_1": 6.0, "posix_1mi_8": 50.0, "cufile_1mi_1": 2.0, "gds_1mi_1": 3.0, "gds_1mi_8": 1.5}
+    ones = [of_gpu("write", rate, config, 1 << 20) for config, rate in rates.items()]
+    other = of_gpu("read_cold", 9.0, "posix_4ki_1", 1 << 20)
+    found = list(of("storage_map").copy_over_cufile(Run(*ones, other)))
+    assert found == [(GPU, {"situation": "write", "bytes": 1 << 20}, [2.0])]
+    assert not list(of("storage_map").copy_over_cufile(Run(*ones[1:]))), "without the copy"
+
+
+def test_the_method_of_table_1_relative_to_the_best_of_its_four() -> None:
+    """Table 1 of the JHPCN report: on a local disk a copy up to 2.25 MiB, then GPUDirect with blocks of 4 MiB; on
+    Lustre the copy up to 9 MiB, and reads by GPUDirect."""
+    named = of("storage_map").named_over_best
+    ways = {"posix_4ki_1": 4.0, "gds_1mi_1": 5.0, "gds_other": 90.0}
+
+    def share(system: str, name: str, size: int, **rates: float) -> list[Any]:
+        run = Run(*(of_gpu(name, rate, way, size) for way, rate in (rates or ways).items()))
+        run.result.path["file_system"] = system
+        return list(named(run))
+
+    # of 1 MiB no block is larger than the file: the three of GPUDirect are one
+    assert share("ext4", "write", 1 << 20) == [(GPU, {"situation": "write", "bytes": 1 << 20}, [0.8])]
+    assert share("lustre", "read_cached", 1 << 20)[0][2] == [1.0]
+    assert (
+        share("ext4", "write", 589_823) == []
+        and len(share("ext4", "write", 589_824, posix_4ki_1=1, gds_576ki_1=2)) == 1
+    )
+    assert share("nfs", "write", 1 << 20) == [] and share("ext4", "write", 1 << 20, posix_4ki_1=4.0) == []
+    last = {"posix_4ki_1": 4.0, "gds_2304ki_1": 5.0}
+    assert share("xfs", "write", 2_359_296, **last)[0][2] == [0.8]
+    above = {"posix_4ki_1": 4.0, "gds_2308ki_1": 5.0}
+    assert share("xfs", "write", 2_359_297, **above)[0][2] == [1.0]
+    assert share("lustre", "write", 2_359_297, **above)[0][2] == [0.8]
+    # the named one was dropped because it was this many times slower
+    assert share("ext4", "write", 1 << 20, gds_1mi_1=5.0)[0][2] == [1 / 2.5]
+
+
+@pytest.mark.parametrize(("way", "size", "name"), [
+    (("posix", 4, 1), 1 << 20, "posix_4ki_1"), (("gds", 4096, 1), 1 << 30, "gds_4mi_1"),
+    (("gds", 16384, 8), 40 << 20, "gds_16mi_3"), (("gds", 16384, 8), 1 << 30, "gds_16mi_8"),
+    (("gds", 4096, 1), 5000, "gds_8ki_1"), (("gds", 4096, 1), 4096, "gds_4ki_1"),
+])  # fmt: skip
+def test_no_block_is_larger_than_the_file_and_no_thread_is_without_one(way: Any, size: int, name: str) -> None:
+    assert of("storage_map")._fitted(way, size) == name

@@ -304,6 +304,59 @@ def test_nodes_that_were_drained_in_the_same_second_are_taken_back() -> None:
     assert late == slurm.nodes[2:20]
 
 
+def test_a_drain_that_others_preceded_is_taken_back_and_a_refused_one_is_told() -> None:
+    slurm = Slurm(40, 1_800_000_000)
+    slurm.drained = {"n000": (slurm.now, "tenken: gpu 3: lost")}
+    run, refused = slurm.run, [False]
+
+    def meanwhile(command: Sequence[str]) -> str | None:
+        """Between the count and the drain another node is drained."""
+        if command[:2] == ["scontrol", "update"]:
+            if refused[0]:
+                return None
+            slurm.drained["n001"] = (slurm.now, "tenken: gpu 3: lost")
+        return run(command)
+
+    drain = lambda node: brake.drain(  # noqa: E731
+        node, "tenken: x", "gpu", 0.05, meanwhile, lambda _: None, lambda: slurm.now
+    )
+    refused[0] = True
+    assert drain("n002") == "scontrol refused to drain it" and "n002" not in slurm.drained
+    refused[0] = False
+    assert drain("n002") == "3 nodes drained at once: taken back" and set(slurm.drained) == {"n000", "n001"}
+
+
+def test_each_scheduler_says_why_a_node_is_out_and_how_it_comes_back() -> None:
+    asked: list[Sequence[str]] = []
+    out = json.dumps({"nodes": {"a": {"state": "offline", "comment": "tenken: lost"}}})
+
+    def run(command: Sequence[str]) -> str | None:
+        asked.append(command)
+        return {"sinfo": " tenken: lost  \nother\n", "pbsnodes": out}[command[0]]
+
+    assert [brake.reason(one, "a", run) for one in ("slurm", "pbs")] == ["tenken: lost"] * 2
+    assert all("a" in command for command in asked)
+    assert brake.reason("pbs", "b", run) == "" and brake.reason("pbs", "a", lambda _: "x") == ""
+    assert brake.reason("slurm", "a", lambda _: None) == ""
+    assert brake.resume("slurm", "a") == "scontrol update NodeName=a State=RESUME"
+    assert brake.resume("pbs", "a") == "pbsnodes -C '' -r a" and "own command" in brake.resume("other", "a")
+
+
+def test_for_node_exporter_a_finding_is_one_line_and_a_value_has_its_name() -> None:
+    found = [Finding(BAD, 'gpu "3"', "a\\b"), Finding(BAD, 'gpu "3"', "a\\b"), Finding(NOTE, "host", "x")]
+    outcome = checks.Outcome(
+        "n", found, values={"stream.triad": 1234.5678}, unknown=["a", "b"], readings={"time": 12.6}
+    )
+    lines = cli.prometheus(outcome).splitlines()
+    assert {one for one in lines if not one.startswith("#")} == {
+        "tenken_node_status 1", "tenken_node_time_seconds 13", "tenken_node_unknown 2",
+        'tenken_node_finding{severity="bad",device="gpu \\"3\\"",line="tenken: gpu \'3\': a\\\\b"} 1',
+        'tenken_node_finding{severity="note",device="host",line="tenken: host: x"} 1',
+        'tenken_node_value{metric="stream.triad"} 1234.57',
+    }  # fmt: skip
+    assert sum(one.startswith("# TYPE ") for one in lines) == 5
+
+
 def test_a_drain_at_an_unknown_time_counts_as_of_now() -> None:
     slurm = Slurm(10, 1_800_000_000)
     slurm.drained = {"n000": (0, "tenken: gpu 3: lost")}

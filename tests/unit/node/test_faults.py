@@ -167,6 +167,11 @@ FAULTS: list[tuple[str, Plant, str]] = [
     ("process left over", of_gpu(compute=[4711]), "gpu 3: process 4711 left on it"),
     ("process of drawing left over", of_gpu(graphics=[4712]), "gpu 3: process 4712 left on it"),
     ("memory not freed", of_gpu(used=5 << 30), "gpu 3: 5.0 GiB not freed"),
+    ("machine checks after a start", both(
+        file("proc/sys/kernel/random/boot_id", "another\n"), lambda n: host(mce=2)(n)),
+     "host: 2 machine check exceptions since the start"),
+    ("a GPU that only the bus shows", lambda n: host(gpus_on_bus=[*map(bus, range(8)), "0000:99:00.0"])(n),
+     "gpu 0000:99:00.0: on the bus, not shown by the driver"),
     ("driver hangs", answer("gpus", hung=True, at="gpu 3"), "gpu 3: no answer within 5 s"),
     ("memory module lost", file("proc/meminfo", "MemTotal: 2047000000 kB\n"), "host: 1952 GiB of memory, was 2015"),
     ("memory less than the system file says", both(file("proc/meminfo", "MemTotal: 1100000000 kB\n"),
@@ -381,6 +386,8 @@ EDGES: list[tuple[str, Callable[[int], Plant], int, int, str]] = [
     ("inodes", lambda free: scratch(files_free=free), 1, 0, BAD),
     ("lines of the log that were lost", lambda first: host(log={"first": first, "last": 999, "events": []}), 102, 103,
      NOTE),
+    ("events of the log that were cut", lambda more: host(log={"first": 1, "last": 9, "events": [], "more": more}), 0,
+     1, NOTE),
     ("time to answer", lambda tenths: both(answer("gpus", hung=True, at="gpu 3"), lambda n: setattr(
         n, "waited", tenths / 10)), 39, 40, BAD),
 ]  # fmt: skip

@@ -92,6 +92,11 @@ def test_a_right_one_is_typed(tmp_path):
         ("agreed: 2026-11-20", "agreed: soon", "a date like 2026-11-22"),
         ("title:", "title: x\ntitle:", "duplicate key 'title'"),
         ("parties: {customer", "parties: [customer", "is not valid YAML"),
+        ("severity: minor", "hours: 2", "'transfer' takes no requested time; 'hours' is for "),
+        ("punch_list:", "replaced:\n  - {uuid: GPU-1, by: GPU-2, item: P2, why: x}\npunch_list:",
+         "unknown item 'P2' of the punch list; allowed: P1"),
+        ("punch_list:", "replaced:\n  - {uuid: GPU-1, by: GPU-1, why: x}\npunch_list:",
+         "GPU 'GPU-1' is replaced twice, or by itself"),
         ('    - {uuid: GPU-1', '    - {uuid: GPU-1}\n    - {uuid: GPU-1', "delivered twice"),
     ],
 )  # fmt: skip
