@@ -1,9 +1,9 @@
 """Parser of perftest's ib_*_bw and ib_*_lat: a title, a line of columns, then a line for each size, between rulers.
 
 The format is that of its sources (src/perftest_parameters.h, RESULT_FMT*, REPORT_FMT*, 2013 to 2026). The title is that
-of one test: `RDMA_Write BW Test`; `RDMA_Write Bidirectional BW Test` adds up both directions. Bandwidths are in
-MiB/s (2^20) or, with --report_gbits, in Gb/s (10^9 bits), with two decimals or six; latencies in us, before 2016
-without means. A server and its client print the same values.
+of one test: `RDMA_Write BW Test`; `RDMA_Write Bidirectional BW Test` adds up both directions, and `Dual-port : ON`
+(-O) both ports. Bandwidths are in MiB/s (2^20) or, with --report_gbits, in Gb/s (10^9 bits), with two decimals or six;
+latencies in us, before 2016 without means. A server and its client print the same values.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tenken.parsers.printed import like_a_row, naming_the_cause, plain
 _TITLE = re.compile(r"^\s*((?:Send|RDMA|Atomic)\w{0,20} [\w ]{0,80}?)[ \t]+Test\s*$", re.M)
 #: A way to hand over the same work: several requests at once.
 _POSTED = "Post List "
+_BOTH_PORTS = re.compile(r"^\s*Dual-port\s+: ON\b", re.M)
 _COLUMNS = re.compile(r"^\s*#bytes\s+#iterations\s+(.+?)\s*$", re.M)
 #: Of 87 characters; those of Open MPI around its messages have 74.
 _RULER = re.compile(r"\s*-{80,}\s*")
@@ -60,6 +61,8 @@ def parse(test: str, text: str) -> tuple[Point, ...]:
     titles = [title.replace(_POSTED, "") for title in _TITLE.findall(text)]
     if titles != [test]:
         raise PerftestFormatError(f"title {', '.join(titles)[:80] or 'missing'}; required: {test} Test")
+    if _BOTH_PORTS.search(text):
+        raise PerftestFormatError("Dual-port is ON: its rates are those of two ports; required: one")
     unit, latency = _BW.search(columns[0][1]), _LAT.search(columns[0][1])
     if unit is None and latency is None:
         raise PerftestFormatError(f"columns {columns[0][1][:80]!r}; allowed: those of bandwidths or latencies")

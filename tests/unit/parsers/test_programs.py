@@ -376,6 +376,7 @@ def test_another_test_of_perftest_is_refused(title: str, found: str) -> None:
     ("0.743970", "", "finite numbers of every column"),
     (" #bytes     #iterations", " #bytes", "0 lines '#bytes"),
     (" local address", " Couldn't connect to node1:18515\n local address", "it reports an error"),
+    ("Dual-port       : OFF", "Dual-port       : ON ", "those of two ports"),
     (" local address", " Completion with error at client\n local address", "it reports an error"),
 ])  # fmt: skip
 def test_perftest_that_is_wrong_is_refused(old: str, new: str, says: str) -> None:
