@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,98 @@ def test_only_a_document_of_just_these_nodes_that_passed_counts():
     assert groupjobs.of_pair(pair(("a", "b"), 23.5, 1.75), ("b", "a")) == pytest.approx((23.5, 1.75))
     with pytest.raises(ValueError):
         groupjobs.of_pair(alltoall(("a", "b")), ("a", "b"))
+
+
+def test_what_has_no_figure_of_these_nodes_is_refused_by_its_reason():
+    many = json.loads(pair(("a", "b"), 23.5, 1.75))
+    for document, says in (
+        ({**many, "series": many["series"] * 2}, "appears twice"),
+        (json.loads(pair(("a", "b"), 23.5, 0.0)), "its bandwidth and latency are 23.5 and 0"),
+        (json.loads(alltoall(("a", "b"))), "no message size has both latency and bandwidth"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            groupjobs.of_pair(json.dumps(document), ("a", "b"))
+    with pytest.raises(ValueError, match="it has no bisection"):
+        groupjobs.all_at_once(alltoall(("a", "b")), ("a", "b"))
+
+
+class Clock:
+    """A second passes with each poll. `seen`: the state of each job at this time."""
+
+    def __init__(self, seen):
+        self.now, self.seen, self.cancelled = 0.0, seen, []
+
+    def sleep(self, seconds):
+        self.now += 1.0
+
+    def states(self, jobs):
+        found = self.seen(self.now)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def cancel(self, job):
+        self.cancelled.append((job, self.now))
+
+
+@pytest.mark.parametrize(("seen", "cancelled", "said"), [
+    # waits longer than the campaign does; is on a node that is down; runs beyond its limit; ends in time
+    (lambda now: {"1": Seen()}, [("1", 11.0)], "does not start (waiting): cancelled"),
+    (lambda now: {"1": Seen(why="n1 is down", dead=True)}, [("1", 1.0)], "does not start (n1 is down): cancelled"),
+    (lambda now: {"1": Seen(running=True)}, [("1", 27.0)], "still runs 0 min beyond its time limit: cancelled"),
+    (lambda now: {"1": Seen(running=True)} if now < 27 else {"1": Seen(ended=True)}, [], ""),
+    (lambda now: {"1": Seen()} if now < 11 else {}, [], ""),
+    # an answer without the state of a job is no end of it
+    (lambda now: {"1": None} if now < 40 else {}, [], ""),
+    (lambda now: Refused("down") if now < 10 else {}, [], "the scheduler: down"),
+])  # fmt: skip
+def test_a_job_that_does_not_start_or_end_is_cancelled_in_time(tmp_path, seen, cancelled, said):
+    clock = Clock(seen)
+    one = Campaign("c", "standin", "gpu", NODES, 60.0, between=Between("switch", program="/bin/x"))
+    one = replace(one, wait_seconds=10.0, overrun_seconds=5.0)
+    told = []
+    made = groupjobs.GroupJobs(one, tmp_path, clock, "x", told.append, sleep=clock.sleep, clock=lambda: clock.now)
+    made.seconds = 20.0
+    made._wait(["1"])
+    assert clock.cancelled == cancelled and (said in " ".join(told) if said else not told)
+
+
+def test_a_scheduler_without_an_answer_ends_a_round(tmp_path):
+    clock = Clock(lambda now: Refused("down"))
+    one = Campaign("c", "standin", "gpu", NODES, 60.0, between=Between("switch", program="/bin/x"), wait_seconds=7200.0)
+    made = groupjobs.GroupJobs(
+        one, tmp_path, clock, "x", lambda line: None, clock=lambda: clock.now,
+        sleep=lambda seconds: setattr(clock, "now", clock.now + 600.0),
+    )  # fmt: skip
+    with pytest.raises(CampaignError, match="the scheduler gave no answer for 2 h: down"):
+        made._wait(["1"])
+    assert clock.now == 7800.0
+
+
+def test_ports_count_over_all_tournaments_and_a_job_that_broke_off_proves_no_path(tmp_path):
+    made, _ = players(tmp_path, Queue())
+    port = "node=a port=mlx5_0/1 kind=infiniband gbit_s=400"
+    lines = f"TENKEN-PORT when={{}} {port} time={{}} e.link_downed={{}} t.sent_bytes={{}}\n"
+    for folder, begin, errors in (("pairs-1", 1, 0), ("pairs", 11, 2)):
+        place = tmp_path / folder / "round-01"
+        (place / "0").mkdir(parents=True)
+        moments = (("before", begin, errors, 0), ("after", begin + 2, errors + 1, 10**9))
+        (place / "0.out").write_text("".join(lines.format(*one) for one in moments))
+    assert [(one.node, one.errors["link_downed"], one.seconds) for one in made.since()] == [("a", 3, 12.0)]
+    assert [(one.node, one.errors["link_downed"], one.seconds) for one in made.changes()] == [("a", 1, 2.0)]
+    sent = json.loads(pair(("a", "b"), 23.5, 1.75))
+    sent["provenance"] = {"sent_bytes.a": 4e9, "sent_messages.a": 1000}
+    place = tmp_path / "pairs/round-01/0"
+    assert made.carried() == []
+    (place / "0.status").write_text("0 1\n")
+    (place / "0.json").write_text(json.dumps(sent))
+    assert [(one.node, one.wrong) for one in made.carried()] == [("a", True)]
+    sent["provenance"]["sent_bytes.a"] = 5e8
+    (place / "0.json").write_text(json.dumps(sent))
+    (place / "1.status").write_text("0 1\n")
+    assert made.carried() == [], "what the second pair sent is not known"
+    (place / "1.json").write_text(json.dumps(sent))
+    assert made.carried() == [], "both together are what the port carried"
 
 
 def players(tmp_path, queue):

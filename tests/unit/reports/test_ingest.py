@@ -19,8 +19,8 @@ import pytest
 from tenken import history as reports
 from tenken.cli import main
 from tenken.history import record_parser as reading
-from tenken.history.ingest import Ingested, NoArchive, ingest
-from tenken.history.store import VERSION, StoreError, open_store
+from tenken.history.ingest import _SHOWN, Ingested, NoArchive, ingest
+from tenken.history.store import VERSION, StoreError, locked, open_store
 from tenken.paths import ROOT
 from tools import synthetic
 
@@ -412,6 +412,45 @@ def test_a_store_from_a_newer_version_is_refused(archive: Path, store: Path, cap
         take(archive, store)
     assert main(["ingest", "--archive", str(archive), "--store", str(store)]) == 2
     assert "update tenken" in capsys.readouterr().err
+
+
+def test_a_store_of_an_older_version_is_made_again(archive: Path, store: Path) -> None:
+    take(archive, store)
+    before = rows(archive, store, "SELECT * FROM points ORDER BY ALL")
+    with open_store(store, archive) as opened:
+        opened.connection.execute(f"UPDATE meta SET value = '{VERSION - 1}' WHERE key = 'version'")
+        opened.connection.execute("DROP TABLE points")
+        opened.connection.execute("CREATE TABLE points (other INTEGER)")
+    assert take(archive, store).records == 5 and rows(archive, store, "SELECT * FROM points ORDER BY ALL") == before
+    assert rows(archive, store, "SELECT value FROM meta WHERE key = 'version'") == [(str(VERSION),)]
+
+
+def test_a_store_that_another_holds_is_waited_for_and_then_told(archive: Path, store: Path) -> None:
+    with locked(store):
+        begun = time.monotonic()
+        with pytest.raises(StoreError, match="another process has held the store for 0 s"), locked(store, 0.3):
+            pass
+        assert 0.3 <= time.monotonic() - begun < 5
+    with locked(store, 0.3):
+        pass
+    file = next(archive.rglob("*.json"))
+    with pytest.raises(StoreError, match="cannot write the store: File exists"), locked(file / "x"):
+        pass
+
+
+def test_bad_files_and_no_archive_are_the_exit_status(archive: Path, tmp_path: Path, capsys: Any) -> None:
+    here = ["ingest", "--archive", str(archive), "--store", str(tmp_path / "s.duckdb")]
+    assert main(here) == 0
+    folder = next(archive.rglob("*.json")).parent
+    for number in range(_SHOWN + 2):
+        (folder / f"{number + 900:06d}-x.json").write_text("{")
+    assert main(here) == 3
+    said = capsys.readouterr().out
+    assert said.count("BAD: ") == _SHOWN and "... and 2 more; the store's table `files` has them all" in said
+    assert main(["ingest", "--archive", str(tmp_path / "none"), "--store", str(tmp_path / "t.duckdb")]) == 3
+    assert "tenken ingest: " in capsys.readouterr().out
+    assert main([*here, "--export", str(tmp_path / "h.csv")]) == 0, "they have been told"
+    assert "Exported 10 values to " in capsys.readouterr().out
 
 
 def test_a_store_belongs_to_one_archive(archive: Path, store: Path, tmp_path: Path) -> None:
