@@ -41,6 +41,14 @@ def all_of_nccl(text: str) -> Any:
     return nccl_tests.parse_all(f"TENKEN-NCCL-TESTS broadcast_perf\n{first}TENKEN-NCCL-TESTS all_reduce_perf\n{text}")
 
 
+def of_rates(text: str) -> Any:
+    return perftest.parse("RDMA_Write BW", text)
+
+
+def of_latencies(text: str) -> Any:
+    return perftest.parse("RDMA_Read Latency", text)
+
+
 def of_osu(text: str) -> Any:
     """Both parts of a benchmark."""
     return osu.parse_all(f"TENKEN-OSU osu_latency\n{LATENCY}TENKEN-OSU-PART\n{text}")
@@ -77,12 +85,12 @@ OUTPUTS: tuple[tuple[Callable[[str], Any], str, str, str, str], ...] = (
     (of_osu, HIGHER, "v7.5", "v7.4", "another version in a second part"),
     (of_osu, HIGHER, "8388608", "4194304", "the size 4194304 again in a second part"),
     (of_osu, HIGHER, "  Pass", "", "only one of its parts has Pass or Fail"),
-    (perftest.parse, PERFTEST, "BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]", "x y z", "allowed: those"),
-    (perftest.parse, PERFTEST, PERFTEST[PERFTEST.index(" 2     ") : PERFTEST.index("0.005865") + 9], "",
+    (of_rates, PERFTEST, "BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]", "x y z", "allowed: those"),
+    (of_rates, PERFTEST, PERFTEST[PERFTEST.index(" 2     ") : PERFTEST.index("0.005865") + 9], "",
      "no line of results"),
-    (perftest.parse, LATENCIES, "1.68                1.69", "1.61                1.69", "typical latency is outside"),
-    (perftest.parse, LATENCIES, "1.68                1.69", "5.11                1.69", "typical latency is outside"),
-    (perftest.parse, LATENCIES, "1.68                1.69", "1.68                5.11", "typical latency is outside"),
+    (of_latencies, LATENCIES, "1.68                1.69", "1.61                1.69", "typical latency is outside"),
+    (of_latencies, LATENCIES, "1.68                1.69", "5.11                1.69", "typical latency is outside"),
+    (of_latencies, LATENCIES, "1.68                1.69", "1.68                5.11", "typical latency is outside"),
     (dcgm.parse, of_dcgm4(), '"name": "software"', '"name": " "', "without a name"),
 )  # fmt: skip
 

@@ -156,3 +156,43 @@ def test_pairs_are_held_against_the_better_half_of_their_kind(
     poor = [Answer(WITHIN, ("bad", f"m{i}"), *bad) for i in range(5)]
     assert set(slow([*poor, *fine])) == set(poor)
     assert not slow(fine)
+
+
+def answered(slow_pairs: set[tuple[str, str]], pairs: list[tuple[str, str]], rate: float = 10.0) -> list[Answer]:
+    return [Answer(WITHIN, pair, rate if pair in slow_pairs else 20.0, 2.0) for pair in pairs]
+
+
+@pytest.mark.parametrize(("partners", "slow_ones", "named"), [(2, 2, True), (2, 1, False), (4, 3, True), (3, 2, False)])
+def test_a_node_is_named_for_two_slow_pairs_and_three_quarters_of_its_own(
+    partners: int, slow_ones: int, named: bool
+) -> None:
+    mine = [("a", f"b{at}") for at in range(partners)]
+    others = [(f"b{at}", f"c{at}") for at in range(partners)] + [(f"c{at}", f"d{at}") for at in range(8)]
+    nodes = {node: "x" for pair in [*mine, *others] for node in pair}
+    found = accuse(answered(set(mine[:slow_ones]), [*mine, *others]), nodes)
+    assert (set(found.nodes), set(found.pairs)) == (({"a"}, set()) if named else (set(), set(mine[:slow_ones])))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "bad", "named"), [(4, 2, True), (4, 1, False), (3, 2, True), (2, 2, False), (5, 2, False)]
+)
+def test_a_leaf_is_named_for_half_of_at_least_three_nodes(nodes: int, bad: int, named: bool) -> None:
+    members, rest = [f"a{at}" for at in range(nodes)], [f"b{at}" for at in range(40)]
+    pairs = [(one, rest[3 * at + k]) for at, one in enumerate(members) for k in range(3)]
+    pairs += [(rest[at], rest[at + 1]) for at in range(0, 39)]
+    of = {**dict.fromkeys(members, "a"), **{one: f"b{at // 4}" for at, one in enumerate(rest)}}
+    found = accuse(answered({pair for pair in pairs if pair[0] in members[:bad]}, pairs), of)
+    assert set(found.nodes) == set(members[:bad]) and (found.leaves == ["a"]) is named
+
+
+@pytest.mark.parametrize(("rate", "us", "why"), [
+    (18.01, 2.0, ""), (17.99, 2.0, "below the better half"), (20.0, 2.39, ""), (20.0, 2.41, "above the better half"),
+])  # fmt: skip
+def test_a_pair_is_slow_from_a_tenth_of_the_rate_or_a_fifth_of_the_latency(rate: float, us: float, why: str) -> None:
+    ones = [Answer(WITHIN, (f"a{at}", f"b{at}"), 20.0, 2.0) for at in range(9)]
+    odd = Answer(WITHIN, ("a", "b"), rate, us)
+    found = slow([*ones, odd])
+    assert set(found) == ({odd} if why else set()) and why in found.get(odd, why)
+    # a reference of the system file replaces the better half, for the rate alone
+    assert bool(slow([*ones, odd], {WITHIN: rate / 0.91})) is (us > 2.4)
+    assert "its reference" in slow([*ones, odd], {WITHIN: rate / 0.89})[odd]
