@@ -126,7 +126,8 @@ def renamed(record):
 def test_a_node_whose_measurement_was_void_is_measured_again_and_reported_for_it_only_then():
     one = NODES[1]
     table_, result = few({(one, "round"): invalid})
-    assert findings.suspects(table_, CAMPAIGN).checks == {one: ("Check00",)}
+    chosen = findings.suspects(table_, CAMPAIGN)
+    assert chosen.checks == {one: ("Check00",)} and chosen.void, "its repetition is the first that is compared"
     _, result = few({(one, "round"): invalid}, runs=[Unit(one, "retest", 1)])
     assert not result.bad_nodes()
     _, result = few({(one, "round"): invalid, (one, "retest"): invalid}, runs=[Unit(one, "retest", 1)])
@@ -149,7 +150,8 @@ def test_a_void_measurement_is_repeated_once_and_what_it_then_shows_is_repeated_
     first = {(slow, "round"): invalid, (slow, "retest"): slower}
     table_, result = few(first, nodes=NODES[:12], runs=[Unit(slow, "retest", 1)])
     assert result.unrepeated and not result.named
-    assert findings.suspects(table_, CAMPAIGN).checks == {slow: ("Check00",)}
+    chosen = findings.suspects(table_, CAMPAIGN)
+    assert chosen.checks == {slow: ("Check00",)} and not chosen.void
     table_, result = few(first, nodes=NODES[:12], runs=[Unit(slow, "retest", 1), Unit(slow, "retest", 2)])
     assert result.named and not result.unrepeated and findings.suspects(table_, CAMPAIGN).checks == {}
 

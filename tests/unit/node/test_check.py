@@ -686,6 +686,18 @@ def test_good_then_bad_then_accepted(node: Node, capsys: pytest.CaptureFixture[s
     assert run(node, "check", "--no-measure") == 0
 
 
+def test_an_expectation_that_cannot_be_read_is_told_and_nothing_is_good(node: Node, capsys: Any) -> None:
+    node.expect["more"] = 1
+    assert run(node, "check", "--no-measure") == 2
+    assert capsys.readouterr().out.startswith("tenken: expectation: ")
+    del node.expect["more"]
+    (node.root.parent / "state.json").write_text("[]")
+    assert run(node, "check", "--no-measure") == 2
+    assert capsys.readouterr().out.startswith("tenken: state file: ")
+    assert (node.root.parent / "state.json").read_text() == "[]", "what is not understood is not replaced"
+    assert expect.load(node.root / "none.json") == {}
+
+
 def test_a_slow_gpu_is_measured_again_before_it_is_said(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     folder = node.root.parent
     node.expect["programs"] = str(folder / "bin")

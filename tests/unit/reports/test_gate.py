@@ -523,8 +523,14 @@ def test_runs_of_one_day_make_provisional_references(tmp_path: Path, capsys: Any
 ])  # fmt: skip
 def test_too_few_or_scattered_runs_make_none(runs: int, spread: float, said: str, tmp_path: Path, capsys: Any) -> None:
     fill_a_day(tmp_path / "a", "local", runs, spread)
-    assert proposed(tmp_path / "a", "local") == 3
-    assert said in capsys.readouterr().err
+    file = tmp_path / "m.yaml"
+    file.write_text("title: x\n")
+    for words in ([], ["--file", str(file)]):
+        assert proposed(tmp_path / "a", "local", *words) == 3
+        found = capsys.readouterr()
+        assert said in found.err and "+" not in found.out
+    assert proposed(tmp_path / "a", "other", "--file", str(file)) == 3
+    assert "no history of system 'other'" in capsys.readouterr().err
 
 
 def test_nights_replace_what_is_provisional(tmp_path: Path, capsys: Any) -> None:

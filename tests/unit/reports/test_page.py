@@ -7,9 +7,11 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from lxml import etree, html
 
+from tenken.model import result as results
 from tenken.model.catalogue import PROGRAMS
 from tenken.report import cli, formatting, page, plots, session
 from tenken.report.rows import Row
+from tests.support import documents
 from tests.unit.reports import builder
 
 pytestmark = pytest.mark.xdist_group("page")  # one worker creates the files that this module shares
@@ -17,6 +19,23 @@ pytestmark = pytest.mark.xdist_group("page")  # one worker creates the files tha
 
 def build(tmp_path, *parts):
     return page.render(session.load(builder.write_session(tmp_path, *parts), "last"), builder.CATALOGUE)
+
+
+def test_readings_that_changed_are_rows_and_those_that_did_not_one_line():
+    raw = documents.gpu_document(gpus=2)
+    health = raw["health"]["devices"]
+    health[1]["worst"].update(sm_clock_mhz=1500, reasons=["sw_power_cap"])
+    health[1]["after"].update(power_w=None)
+    health[1]["xids"] = [63, 94]
+    detail = page.Detail(None, "x")
+    page._describe_result(detail, results.validate(raw, "x"))
+    first, second = detail.health
+    assert first["table"] == [] and (second["title"], second["samples"], second["xids"]) == ("GPU 1", 20, "63, 94")
+    assert "SM clock 1980" in first["steady"].replace("\u202f", "") and "SM clock" not in second["steady"]
+    rows = {title: [cell.replace("\u202f", "") for cell in cells] for title, *cells in second["table"]}
+    assert [cell.split("MHz")[0].strip() for cell in rows["SM clock"]] == ["1980", "1500", "1980"]
+    assert rows["Power"][2] == "" and rows["Power"][0] and rows["Clock events"][0] != rows["Clock events"][1]
+    assert set(rows) == {"SM clock", "Power", "Clock events"}
 
 
 @pytest.fixture(scope="module")
