@@ -268,6 +268,15 @@ def children_of(parent: int) -> list[int]:
     return sorted(found)
 
 
+def cpu_seconds(process: int) -> float:
+    """What a process has computed so far; 0 if it has ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -280,13 +289,12 @@ def start(mpi_build: Path, mpi: dict[str, str], blas: str) -> Start:
         env |= {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_ALLOW_RUN_AS_ROOT": "1"}
         env |= {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1", **more}
         command = ["mpirun", "-n", "3", str(mpi_build / "bin" / "hpl"), *QUICK, "--n", "3000", "--nb", "8"]
-        command += ["--repetitions", "50", "--patience-seconds", "5", *arguments]
+        command += ["--repetitions", "50", "--patience-seconds", "10", *arguments]
         run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        deadline = time.monotonic() + 30
-        while len(children_of(run.pid)) < 3 and time.monotonic() < deadline:
+        deadline = time.monotonic() + 120
+        while len(ranks := children_of(run.pid)) < 3 or min(map(cpu_seconds, ranks)) < 1.5:
+            assert run.poll() is None and time.monotonic() < deadline
             time.sleep(0.2)
-        time.sleep(2)
-        assert len(children_of(run.pid)) >= 3 and run.poll() is None
         return run
 
     return begin
