@@ -329,7 +329,6 @@ class PairJobs(GroupJobs):
     def all_at_once(self, leaf_of: Mapping[str, str]) -> AllAtOnce:
         """One job over all nodes: bisections, incast, a victim under load and late arrivals."""
         place, nodes = self._next_round(), tuple(leaf_of)
-        place.mkdir(parents=True, exist_ok=True)
         document, leaves = place / "0.json", place / "leaves.txt"
         if not document.is_file():
             archive.write_file(leaves, "".join(f"{node} {leaf}\n" for node, leaf in leaf_of.items()))

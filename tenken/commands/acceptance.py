@@ -304,7 +304,6 @@ def campaign_file(
         **({"redfish": dict(agreed.redfish)} if agreed.redfish else {}),
     }  # fmt: skip
     place = file.home() / f"{name}.yaml"
-    place.parent.mkdir(parents=True, exist_ok=True)
     if not place.exists():  # a site may have edited that of an interrupted acceptance
         archive.write_file(place, json.dumps(text, indent=1) + "\n")  # which is YAML too
         print(f"campaign {name}: {place}", flush=True)

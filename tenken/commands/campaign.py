@@ -406,7 +406,6 @@ def _hardware(campaign: Campaign, folder: Path) -> int:
         found = redfish.collect(
             campaign.nodes, campaign.bmc, login, redfish.context(campaign.bmc_ca, campaign.bmc_verify), said=done.append
         )
-    folder.mkdir(parents=True, exist_ok=True)
     archive.write_file(folder / redfish.FILE, redfish.text(found))
     moment = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
     with (folder / redfish.READINGS).open("a", encoding="utf-8") as stream:

@@ -280,6 +280,33 @@ def test_the_jobs_that_were_asked_for_are_seen_and_none_is_asked_in_vain(monkeyp
     assert len(asked) == 2 and queue.states([]) == {} and len(asked) == 2  # type: ignore[attr-defined]
 
 
+def test_slurm_tells_of_ended_jobs_by_its_accounting_and_of_no_others(monkeypatch) -> None:
+    asked: list[Sequence[str]] = []
+    accounting = [True]
+
+    def ask(words: Sequence[str], *of: Any) -> str:
+        asked.append(words)
+        if words[0] == "squeue":
+            return "7|RUNNING|0|n1|gpu|0|None|\n9|RUNNING|0|n2|gpu|0|None|\n"
+        if not accounting[0]:
+            raise Refused("accounting is disabled")
+        return "8|COMPLETED|0:0|n3\n"
+
+    monkeypatch.setattr(queues, "_ask", ask)
+    slurm = queues.SlurmQueue(SimpleNamespace(scheduler="slurm"), None)  # type: ignore[arg-type]
+    found = slurm.states(["7", "8"])
+    assert {job: (one.running, one.ended) for job, one in found.items() if one} == {
+        "7": (True, False), "8": (False, True),
+    }  # fmt: skip
+    assert slurm.states([]) == {} and len(asked) == 2
+    accounting[0] = False
+    assert set(slurm.states(["7", "8"])) == {"7"}, "without accounting a job that is not listed has ended"
+    accounting[0], asked[:] = True, []
+    slurm.states([str(number) for number in range(1000, 1501)])
+    lists = [words[words.index("-j") + 1].split(",") for words in asked if words[0] == "sacct"]
+    assert [len(one) for one in lists] == [500, 1] and lists[1] == ["1500"]
+
+
 def test_a_job_that_is_gone_needs_no_cancelling(monkeypatch) -> None:
     slurm = queues.SlurmQueue(SimpleNamespace(scheduler="slurm"), None)  # type: ignore[arg-type]
     said = "Invalid job id specified"

@@ -208,6 +208,61 @@ def test_a_scheduler_without_an_answer_ends_a_round(tmp_path):
     assert clock.now == 7800.0
 
 
+def at_once(nodes, late=1e-3):
+    """What the job over all nodes leaves: 64 MiB each way in 1 ms, and times of nodes before they arrive."""
+    moved = {"counts": {"bytes": 64 << 20}}
+    made = json.loads(pair(nodes))
+    frame = {"subject": {"ranks": len(nodes)}, "clock": "host"}
+    where = {"buffers": "host", "bytes": 4 << 20}
+    made["series"] = [
+        {**frame, "metric": "bisection", "at": {**where, "halves": "by leaf"}, **moved, "seconds": [1e-3] * 5},
+        {**frame, "metric": "incast", "at": where, **moved, "seconds": [2e-3] * 5},
+        *({**frame, "metric": "victim", "at": {**where, "load": load}, "seconds": [us * 1e-6] * 5}
+          for load, us in (("idle", 2.0), ("full", 50.0))),
+        *({**frame, "metric": "arrival", "at": {"buffers": "host", "node": node},
+           "seconds": [late if node == nodes[-1] else 1e-3] * 5} for node in nodes),
+    ]  # fmt: skip
+    return json.dumps(made)
+
+
+class Whole(Queue):
+    """Runs the job over all nodes; `text`: what it leaves."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.text, self.scripts = text, []
+
+    def submit(self, path):
+        self.scripts.append(path.read_text())
+        if self.text:
+            Path(re.search(r"--json (\S+)", self.scripts[-1])[1]).write_text(self.text)
+        return "1"
+
+
+@pytest.mark.parametrize(("count", "patterns"), [(4, groupjobs.PATTERNS), (3, "bisection,incast,arrival")])
+def test_all_nodes_at_once_are_one_job_with_their_leaves(tmp_path, count, patterns):
+    leaf_of = {node: f"s{at // 2}" for at, node in enumerate(NODES[:count])}
+    queue = Whole(at_once(tuple(leaf_of), late=1.6e-3))
+    made, said = players(tmp_path, queue)
+    found = made.all_at_once(leaf_of)
+    assert "no result" not in said[-1]
+    assert found.bisection == {"by leaf": pytest.approx(67.108864)} and found.incast == pytest.approx(33.554432)
+    assert found.victim == {"idle": pytest.approx(2.0), "full": pytest.approx(50.0)}
+    assert list(found.late) == [NODES[count - 1]] and found.late[NODES[count - 1]].startswith("arrives late: 1600 us")
+    (text,) = queue.scripts
+    assert f"--ranks {count} --nodes {count} " in text and f"--patterns {patterns} --leaves " in text
+    leaves = Path(re.search(r"--leaves (\S+)", text)[1]).read_text()
+    assert leaves == "".join(f"{node} {leaf}\n" for node, leaf in leaf_of.items())
+    assert f"nodes={','.join(leaf_of)}\n" in text and text.rstrip().endswith("tenken_ports after")
+    # what was measured before an interruption is read again
+    again, _ = players(tmp_path, queue)
+    assert again.all_at_once(leaf_of) == found and len(queue.scripts) == 1
+    nothing, said = players(tmp_path / "x", Whole(""))
+    assert nothing.all_at_once(leaf_of) == groupjobs.AllAtOnce() and "it left no document" in said[-1]
+    on_time, _ = players(tmp_path / "y", Whole(at_once(tuple(leaf_of), late=1.4e-3)))
+    assert on_time.all_at_once(leaf_of).late == {}
+
+
 def test_ports_count_over_all_tournaments_and_a_job_that_broke_off_proves_no_path(tmp_path):
     made, _ = players(tmp_path, Queue())
     port = "node=a port=mlx5_0/1 kind=infiniband gbit_s=400"

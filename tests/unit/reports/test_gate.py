@@ -400,7 +400,7 @@ def test_an_entry_is_silent_until_it_moves_again() -> None:
     assert not entry.covers(h, shift(5, -0.05, row=2)), "another node"
 
 
-def test_a_planned_change_is_the_new_level_and_nothing_else(tmp_path: Path) -> None:
+def test_a_planned_change_is_the_new_level_and_nothing_else(tmp_path: Path, capsys: Any) -> None:
     archive, file = tmp_path / "a", tmp_path / "acknowledged.yaml"
     file.write_text("# of the site\nacknowledged: []\n")
     fill(archive, 90, nodes=8, slow=4)
@@ -417,7 +417,9 @@ def test_a_planned_change_is_the_new_level_and_nothing_else(tmp_path: Path) -> N
     assert rebase(before) == 0, "another night does not silence it"
     assert rebase(night, "--node", "n01") == 0, "nor does another node"
     assert run(archive, "--acknowledged", str(file))[0] == 1
+    capsys.readouterr()
     assert rebase(night) == 0
+    assert capsys.readouterr().out == f"{file}: m is rebased from {night} on; commit it\n"
     code, found = run(archive, "--acknowledged", str(file))
     (moved,) = found["systems"][0]["findings"]
     assert code == 0 and moved["acknowledged"] == f"planned change from {night}: power limit 600 W (me)"
