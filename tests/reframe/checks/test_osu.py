@@ -14,12 +14,24 @@ from types import SimpleNamespace
 
 import pytest
 
+from checks.osu import MpiOsu
 from tenken.model import verdicts as verdict
 from tenken.parsers import osu
 from tenken.paths import ROOT
 from tests.programs.conftest import mpi  # noqa: F401 -- a fixture
 from tests.support import mpi4py_source
 from tests.support.reframe import Outcome, reframe
+
+
+def test_a_benchmark_that_did_not_end_is_named_with_its_last_line() -> None:
+    one = SimpleNamespace(osu_seconds=60)
+    text = "# OSU\n8   2.51\n\nTENKEN-OSU-LATE osu_bw\nTENKEN-OSU osu_bibw\n"
+    assert MpiOsu.late(one, text) == (
+        "osu_bw did not end within 60 s (osu_seconds; osu_max_bytes makes it shorter); it last printed '8   2.51'"
+    )
+    for other in ("no TENKEN-OSU-LATE osu_bw", "TENKEN-OSU-LATE osu_bw and more", ""):
+        assert MpiOsu.late(one, f"8   2.51\n{other}\n") == ""
+
 
 LATENCY = """\
 # OSU MPI-CUDA Latency Test v7.4

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -330,6 +332,16 @@ def test_found_counts(load: Callable[[str], System], h200: Machine, monkeypatch:
     h200.file("dev/nvidia2", "")
     assert "3 GPUs found; the file lists 1, 2" in local.resolve(system, h200.root, {}).notes[0]
     assert local.resolve(system, h200.root / "nowhere", {}) == system
+
+
+@pytest.mark.parametrize(("sockets", "gib", "found"), [
+    (1, 301, "Grace-72-480GB"), (1, 299, "Grace-72"), (2, 602, "Grace-72-480GB"), (2, 598, "Grace-72"),
+])  # fmt: skip
+def test_one_cpu_of_several_sizes_is_told_by_the_memory_of_a_socket(sockets: int, gib: int, found: str) -> None:
+    cpus: Any = SimpleNamespace(model="Neoverse-V2", sockets=sockets, cores=72 * sockets)
+    sheet = local._host_sheet(cpus, gib * 2**30, [])
+    assert sheet is not None and sheet.name == found
+    assert local._host_sheet(SimpleNamespace(model=None), gib * 2**30, []) is None  # type: ignore[arg-type]
 
 
 def smbios(*modules: tuple[int, int]) -> bytes:

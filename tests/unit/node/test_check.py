@@ -27,7 +27,7 @@ from tenken.node.brake import Partition
 from tenken.node.gpus import Nvml
 from tenken.node.measure import Step
 from tenken.node.state import StateError
-from tenken.node.verdict import BAD, LINE, NOTE, Finding, bound, low
+from tenken.node.verdict import BAD, LINE, NOTE, UNSURE, Finding, bound, low
 from tenken.paths import ROOT
 from tests.unit.node import replay
 from tests.unit.node.fakes import Node
@@ -324,6 +324,18 @@ def test_a_drain_that_others_preceded_is_taken_back_and_a_refused_one_is_told() 
     assert drain("n002") == "scontrol refused to drain it" and "n002" not in slurm.drained
     refused[0] = False
     assert drain("n002") == "3 nodes drained at once: taken back" and set(slurm.drained) == {"n000", "n001"}
+
+
+@pytest.mark.parametrize(("severity", "drained"), [(BAD, True), (UNSURE, False), (NOTE, False)])
+def test_a_node_that_is_not_bad_is_not_drained(severity: str, drained: bool) -> None:
+    slurm = Slurm(40, 1_800_000_000)
+    machine: Any = argparse.Namespace(name="n001", run=slurm.run, sleep=lambda seconds: None)
+    outcome = checks.Outcome("n001", [Finding(severity, "gpu 3", "lost")])
+    wanted = {"drain": {"scheduler": "slurm", "partition": "gpu"}}
+    checks.apply_brake(machine, wanted, outcome, draining=True)
+    assert (set(slurm.drained) == {"n001"}, outcome.braked) == (drained, "")
+    checks.apply_brake(machine, {}, outcome, draining=True)
+    assert ("not in the expectation file" in outcome.braked) is drained
 
 
 def test_each_scheduler_says_why_a_node_is_out_and_how_it_comes_back() -> None:

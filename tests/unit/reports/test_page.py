@@ -3,6 +3,7 @@ import random
 import re
 import time
 import xml.etree.ElementTree as ElementTree
+from types import SimpleNamespace
 
 import pytest
 from lxml import etree, html
@@ -19,6 +20,20 @@ pytestmark = pytest.mark.xdist_group("page")  # one worker creates the files tha
 
 def build(tmp_path, *parts):
     return page.render(session.load(builder.write_session(tmp_path, *parts), "last"), builder.CATALOGUE)
+
+
+def test_a_summary_has_the_least_the_middle_and_the_most_with_their_places():
+    def row(value, at=None, label="triad", verdict="PASS"):
+        of = {"label": label, "unit": "GB/s", "at": at or {}, "node": f"n{value}", "subject": "GPU 0"}
+        return SimpleNamespace(value=value, verdict=verdict, **of)
+
+    four = page._summaries([row(4.0), row(1.0), row(3.0, verdict="FAIL"), row(2.0), row(9.0, {"n": 1}), row(None)])
+    three = page._summaries([row(5.0), row(1.0), row(2.0), row(7.0, label="copy")])
+    keys = ("count", "lowest", "median", "highest", "lowest_at", "highest_at", "verdict")
+    assert [tuple(getattr(one, key) for key in keys) for one in (*four, *three)] == [
+        (4, 1.0, 2.5, 4.0, "n1.0 GPU 0", "n4.0 GPU 0", "FAIL"), (3, 1.0, 2.0, 5.0, "n1.0 GPU 0", "n5.0 GPU 0", "PASS"),
+        (1, 7.0, 7.0, 7.0, "n7.0 GPU 0", "n7.0 GPU 0", "PASS"),
+    ]  # fmt: skip
 
 
 def test_readings_that_changed_are_rows_and_those_that_did_not_one_line():

@@ -57,6 +57,23 @@ def test_a_driver_on_half_of_them_is_told_of_that_half() -> None:
     assert [c.after for c in finding.causes] == ["580.2"]
 
 
+def test_siblings_that_moved_by_half_since_the_night_are_of_the_change() -> None:
+    """A change of 10 % on night 40, from the values of 30 nights before it and of 10 since."""
+    night, step = 40, float(np.log1p(0.1))
+    off = np.zeros((7, 60))
+    off[0, night:] = step
+    off[1, :] = step  # it was there before
+    off[2, night:], off[3, night:] = 0.49 * step, 0.51 * step
+    off[4, :night], off[4, night:] = np.nan, step
+    off[5, night:] = np.nan
+    off[6, : night - 30], off[6, night + 10 :] = step, -step  # too long ago, and later
+    off[6, night : night + 10] = step
+    event: Any = SimpleNamespace(size=0.1, change_night=night)
+    assert siblings._moved(off, tuple(range(7)), event) == (0, 3, 4, 6)
+    assert siblings._moved(off, (1, 6), event) == (6,)
+    assert siblings._moved(off, (0,), SimpleNamespace(size=0.0, change_night=night)) == ()  # type: ignore[arg-type]
+
+
 def test_one_bad_sibling_is_not_all_of_them() -> None:
     h = made(8, slice(2, 3), 0.2)
     (finding,) = told(h, NIGHTS)
