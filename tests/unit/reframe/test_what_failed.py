@@ -49,6 +49,19 @@ def failed(folder: Path, code: int | None, err: str) -> Any:
     return SimpleNamespace(check=check, exc_info=(BuildError, error, None))
 
 
+@pytest.mark.parametrize(("out", "err"), [
+    ("x.cpp:3:1: error: expected a semicolon\nninja: build stopped\n", "warning: a clock\n"),
+    ("configuring\n", "x.cpp:3:1: error: expected a semicolon\n"),
+])  # fmt: skip
+def test_why_a_build_failed_is_found_in_either_stream(tmp_path: Path, out: str, err: str) -> None:
+    check = failed(tmp_path, 1, err).check
+    (tmp_path / "out").write_text(out)
+    assert "x.cpp:3:1: error: expected a semicolon" in check.last_words(1)
+    for name in ("out", "err"):
+        (tmp_path / name).write_text("")
+    assert check.last_words(1) == "it printed nothing"
+
+
 def test_a_build_that_could_not_begin_shows_its_own_words(tmp_path: Path) -> None:
     task = failed(tmp_path, 1, MODULES)
     said = setup_failures.reason_of(task)

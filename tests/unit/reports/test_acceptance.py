@@ -7,6 +7,8 @@ import io
 import json
 import re
 import tarfile
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from lxml import html
@@ -16,8 +18,10 @@ from tenken.commands import accept as command
 from tenken.errors import TenkenError
 from tenken.model import record
 from tenken.model.catalogue import load_catalogue
-from tenken.report import bundle, contracts, signed
+from tenken.model.request import Request
+from tenken.report import acceptance, bundle, contracts, signed
 from tenken.report.acceptance import accept
+from tests.unit.core.test_archive import record as archived
 from tests.unit.reports import builder
 
 CONTRACT = """\
@@ -214,6 +218,20 @@ def test_invalid_runs_are_counted_and_are_no_values(tmp_path):
     found = answer(tmp_path / "b", [*five(), *invalid], limited)
     assert found.statement == "INCONCLUSIVE"
     assert "3 INVALID runs; at most 2 may be run again" in found.requirements[0].why
+
+
+@pytest.mark.parametrize(("verdict", "asked", "where"), [
+    ("FAIL", False, "invalid"),  # it failed before anything ran on the machine
+    ("FAIL", True, "wrong"), ("INVALID", True, "invalid"), ("INVALID", False, "invalid"), ("PASS", True, "wrong"),
+    ("RECORDED", False, "wrong"), ("WAIVED", True, None),
+])  # fmt: skip
+def test_a_run_without_a_result_counts_by_its_verdict_and_its_request(tmp_path, verdict, asked, where):
+    one = archived(verdict, result=None, request=Request(None, "stream", "StreamCuda") if asked else None)
+    lists = {name: [] for name in ("invalid", "wrong", "failed", "excluded", "before_repair")}
+    found = SimpleNamespace(contract=contract_of(tmp_path), verifications=0, **lists)
+    one = replace(one, judgement=replace(one.judgement, verdict=verdict))
+    acceptance._take(found, {"M1": {}}, {}, {}, "f", one, load_catalogue())
+    assert {name: len(told) for name, told in lists.items() if told} == ({where: 1} if where else {})
 
 
 def test_the_same_result_twice_is_one_run_and_said(tmp_path):

@@ -561,6 +561,37 @@ def test_alarms_come_first_and_of_these_the_new_ones() -> None:
     assert {one.name for one in findings if judged.is_past(one)} == {"over"}
 
 
+def test_each_finding_has_the_word_of_its_state_and_notes_and_alarms_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of their weight: an alarm, withdrawn, acknowledged, an improvement, what is over."""
+    said = {"sentence": lambda history, one: one.name, "standing": lambda history, one: f"{one.name} for long",
+            "was_withdrawn": lambda history, one: one.name == "gone",
+            "power_sentence": lambda one, least: f"power from {least}"}  # fmt: skip
+    for name, function in said.items():
+        monkeypatch.setattr(notices.sentences, name, function)
+    monkeypatch.setattr(notices.acknowledged, "snippet", lambda history, one: f"snippet of {one.name}")
+
+    def one(name: str, alarming: bool = False, withdrawn: bool = False, known: str = "", worse: bool = True) -> Any:
+        return SimpleNamespace(name=name, alarming=alarming, withdrawn=withdrawn, acknowledged=known, worse=worse)
+
+    findings = [one("a", True), one("b", True), one("gone"), one("c", withdrawn=True, known="x"), one("d", known="why"),
+                one("e", worse=False), one("f")]  # fmt: skip
+    history = SimpleNamespace(system="m", nights=[1], series=[1, 2, 3])
+    judged = SimpleNamespace(
+        history=history, night="2026-03-01", states={"ran": 2, "missing": 1}, notes=["a note"],
+        in_order=lambda: findings, is_standing=lambda one: one.name == "a", is_new=lambda one: one.name == "b",
+    )  # fmt: skip
+    made: Any = SimpleNamespace(archive="/a", ingested=SimpleNamespace(text="t"), systems=[judged], judged_from=20,
+                                incomplete=["no night"], headline="FAIL", exit_code=1)  # fmt: skip
+    assert notices.text(made).splitlines() == [
+        "Archive /a: t", "",
+        "m, night of 2026-03-01: 3 series over 1 night; 1 missing, 2 ran (a series is judged from its 20th night on)",
+        "FAIL: a for long", "FAIL NEW: b", "withdrawn: c", "    acknowledged: x", "known: d",
+        "    acknowledged: why", "better: e", "over: f", "Note: a note", "power from 20", "",
+        "To accept one, add to reports/acknowledged.yaml:", "snippet of a", "snippet of b", "INCOMPLETE: no night", "",
+        "Gate: FAIL, 2 findings, exit status 1",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(("night", "near"), [(2, False), (3, True), (5, True), (7, True), (8, False)])
 def test_a_change_is_near_within_two_nights(night: int, near: bool) -> None:
     h = history()
