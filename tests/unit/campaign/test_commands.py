@@ -175,6 +175,17 @@ def test_the_state_of_a_campaign_is_its_exit_status(begun, monkeypatch, capsys) 
     assert command._stop(CAMPAIGN, begun) == 0 and (begun / command.runner.STOP).exists()
 
 
+def test_the_page_of_a_running_campaign_lists_what_is_not_done(tmp_path) -> None:
+    part = state(event("intent", unit="n2/alone/1", token="x", attempt=1),
+                 event("intent", unit="n3/alone/1", token="y", attempt=1), event("ended", token="y", why="died <1>"),
+                 event("intent", unit="n0/alone/2", token="z", attempt=2), gathered=NODES[:2])  # fmt: skip
+    command._live(replace(CAMPAIGN, nodes=NODES[:5]), tmp_path, part, "2 of 5 & more")
+    page = (tmp_path / "live.html").read_text()
+    assert "<p>2 of 5 &amp; more</p><p>1 died &lt;1&gt;, 2 done, 1 in the queue or running, 1 to do</p>" in page
+    rows = "".join(f"<li>{one}</li>" for one in ("n2: in the queue or running", "n3: died &lt;1&gt;", "n4: to do"))
+    assert f"<ul>{rows}</ul>" in page and "content=10" in page
+
+
 @pytest.mark.parametrize(("nodes", "says"), [
     ("n1,m7", "node 'm7' does not belong to campaign 'c'"), ("m1", "node 'm1' does not"), ("n[1", "names no node"),
 ])  # fmt: skip

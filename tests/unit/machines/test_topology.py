@@ -69,3 +69,12 @@ def test_what_cannot_be_read_says_where(tmp_path: Path, monkeypatch: pytest.Monk
     scontrol.write_text(f'#!/bin/sh\nwhile read -r line; do echo "$line"; done < {tmp_path / "told"}\n')
     scontrol.chmod(0o755)
     assert topology.leaves("slurm", tmp_path, expand)["n3"] == "b2"
+
+
+def test_a_program_that_fails_or_is_not_there_gives_no_topology() -> None:
+    assert topology._asked(["sh", "-c", "echo told; echo beside >&2"]) == "told\n"
+    for script, says in (("echo told; echo why >&2; exit 3", "why$"), ("echo told; exit 1", "told$")):
+        with pytest.raises(topology.TopologyError, match=says):
+            topology._asked(["sh", "-c", script])
+    with pytest.raises(topology.TopologyError, match="no program no-such-program here"):
+        topology._asked(["no-such-program"])
