@@ -20,9 +20,11 @@ ROOT = Path("/")
 #: Lines of the kernel log (facility 0, which no program can write) that a check counts: kind, pattern. `device` and
 #: `code` are named in the finding.
 LOG = {
-    # older drivers leave out PCI:; with MIG, the instance follows the GPU; XIDs of NVLink 5 have a severity
+    # older drivers leave out PCI:; with MIG, the instance follows the GPU; XIDs of NVLink 5 have a severity, which may
+    # follow the process
     "xid": re.compile(
-        r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]+)(?: GPU-[^)]*)?\): (?P<code>\d+(?:, \w+ (?:Nonf|F)atal\b)?)"
+        r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]+)(?: GPU-[^)]*)?\): (?P<code>\d+)"
+        r"(?:, (?:pid=[^,]*, (?:name=[^,]*, )?)?(?P<severity>[\w/]+ +(?:Nonf|F)atal)\b)?"
     ),
     "sxid": re.compile(r"SXid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<code>\d+), Fatal"),
     "hardware": re.compile(r"(?P<device>)\[Hardware Error\]:\s+event severity: (?P<code>fatal|recoverable)"),
@@ -150,7 +152,9 @@ def kernel_log(file: Path) -> dict[str, Any] | None:
             for kind, pattern in LOG.items():
                 found = pattern.search(message) if int(fields[0]) >> 3 == 0 else None
                 if found and len(events) < MOST_EVENTS:
-                    events.append([last, kind, found["device"], found["code"]])
+                    words = found.groupdict()
+                    code = ", ".join(filter(None, (words["code"], " ".join((words.get("severity") or "").split()))))
+                    events.append([last, kind, words["device"], code])
                 elif found:
                     more += 1
     finally:

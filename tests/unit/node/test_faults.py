@@ -119,6 +119,10 @@ FAULTS: list[tuple[str, Plant, str]] = [
      "gpu 3: XID 79: GPU has fallen off the bus"),
     ("fatal XID of NVLink 5", log("NVRM: Xid (PCI:0000:13:00): 145, RLW_CTRL Fatal XC0 i0 Link 03 (0x3 0x80000000)"),
      "gpu 3: XID 145 fatal: NVLink RLW error"),
+    ("fatal XID after the process", log("NVRM: Xid (PCI:0000:13:00): 145, pid=8, name=ray::W, RLW_A Fatal XC0 i0"),
+     "gpu 3: XID 145 fatal: NVLink RLW error"),
+    ("fatal XID of a part of a unit", log("NVRM: Xid (PCI:0000:13:00): 151, TLW_RX/TLW_RX_PIPE0  Fatal   XC0 i0 (0x7)"),
+     "gpu 3: XID 151 fatal: not known to be a hardware error"),
     ("fatal XID of no list", log("NVRM: Xid (PCI:0000:13:00): 151, NEW_UNIT Fatal XC1 i0 Link 3 (0x3)"),
      "gpu 3: XID 151 fatal: not known to be a hardware error"),
     ("XID of a GPU that is not listed", log("NVRM: Xid (PCI:0000:99:00): 95, pid=1"),
@@ -269,7 +273,9 @@ HARMLESS: list[tuple[str, Plant]] = [
     ("an idle link that trains further down", both(
         of_gpu(generation=1, pstate=8), lambda n: n.last["gpus"][3].update(pstate=8, pcie_generation=3))),
     ("nonfatal XIDs of NVLink 5", log("NVRM: Xid (PCI:0000:13:00): 144, SAW_MVB Nonfatal XC0 i0 Link 0 (0x1 0x8)",
-                                      "NVRM: Xid (PCI:0000:13:00): 149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 3")),
+                                      "NVRM: Xid (PCI:0000:13:00): 149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 3",
+                                      "NVRM: Xid (PCI:0000:13:00): 145, pid=8, name=ray::W, RLW_A Nonfatal XC0 i0",
+                                      "NVRM: Xid (PCI:0000:13:00): 146, TLW_RX/TLW_RX_PIPE1 Nonfatal XC0 i0")),
     ("numbers of cores that repeat on each die", lambda n: [
         n.put(f"sys/devices/system/cpu/cpu{cpu}/topology/{name}", f"{value}\n") for cpu in range(4)
         for name, value in (("core_id", cpu % 2), ("thread_siblings_list", cpu))]),
