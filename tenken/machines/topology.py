@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -82,17 +83,27 @@ def _slurm(text: str, expand: Expand) -> dict[str, str]:
 def _ibnetdiscover(text: str) -> dict[str, str]:
     """Ports of switches that lead to channel adapters; a node on several leaves (rails) belongs to the first one."""
     found: dict[str, str] = {}
+    heads = re.findall(r'^Switch\s+\d+\s+"S-([^"]*)"\s*#\s*"([^"]*)"', text, re.M)
+    # switches without a name have their chip's ("Quantum Mellanox Technologies"), the boards of one chassis its name
+    many = Counter(_name(told) for _, told in dict(heads).items())
+    boards = Counter(told for _, told in dict(heads).items())
     switch = ""
     for line in text.splitlines():
-        head = re.match(r'(Switch|Ca|Rt)\s+\d+\s+"[^"]*"\s*#\s*"([^"]*)"', line)
+        head = re.match(r'(Switch|Ca|Rt)\s+\d+\s+"(?:\w-)?([^"]*)"\s*#\s*"([^"]*)"', line)
         if head:
-            # "MF0;leaf01:MQM9700/U1": the name is between the first two marks
-            switch = re.split(r"[;:]", head[2])[1 if ";" in head[2] else 0] if head[1] == "Switch" else ""
+            told = head[3]
+            alone = _name(told) if many[_name(told)] == 1 else told if boards[told] == 1 else f"{_name(told)} {head[2]}"
+            switch = alone if head[1] == "Switch" else ""
         port = re.match(r'\[\d+\]\s+"H-[^"]*"\[\d+\][^#]*#\s*"([^"]*)"', line)
         # "node001 mlx5_0"; an aggregation node of the switch itself is not a node
         if port and switch and not port[1].startswith("Mellanox Technologies Aggregation Node"):
             found.setdefault(port[1].split()[0], switch)
     return found
+
+
+def _name(told: str) -> str:
+    """ "MF0;leaf01:MQM9700/U1": the name is between the first two marks."""
+    return re.split(r"[;:]", told)[1 if ";" in told else 0].strip()
 
 
 def _table(text: str) -> dict[str, str]:

@@ -35,6 +35,18 @@ Switch\t65 "S-b83fd20300aaaaab"\t\t# "leaf2" enhanced port 0 lid 2 lmc 0
 Ca\t1 "H-946dae0300a1b2c0"\t\t# "n1 mlx5_0"
 [1](946dae0300a1b2c0) \t"S-b83fd20300f29dea"[1]\t\t# lid 45 lmc 0 "MF0;leaf1:MQM9700/U1" lid 1 4xNDR
 """
+#: Switches without a name, and two boards of one chassis.
+UNNAMED = """\
+Switch\t36 "S-aa"\t\t# "SwitchIB Mellanox Technologies" base port 0 lid 48 lmc 0
+[1]\t"H-01"[1](01) \t\t# "n1 HCA-1" lid 67 4xEDR
+[13]\t"S-bb"[19]\t\t# "SwitchIB Mellanox Technologies" lid 21 4xEDR
+Switch\t36 "S-bb"\t\t# "SwitchIB Mellanox Technologies" base port 0 lid 23 lmc 0
+[13]\t"H-02"[1](02) \t\t# "n2 HCA-1" lid 100 4xEDR
+Switch\t40 "S-cc"\t\t# "MF0;core:CS7500/L01/U1" enhanced port 0 lid 24 lmc 0
+[1]\t"H-03"[1](03) \t\t# "n3 HCA-1" lid 101 4xEDR
+Switch\t40 "S-dd"\t\t# "MF0;core:CS7500/L02/U1" enhanced port 0 lid 25 lmc 0
+[1]\t"H-04"[1](04) \t\t# "n4 HCA-1" lid 102 4xEDR
+"""
 
 
 @pytest.mark.parametrize(
@@ -43,13 +55,15 @@ Ca\t1 "H-946dae0300a1b2c0"\t\t# "n1 mlx5_0"
         (TREE, {"n1": "leaf1", "n2": "leaf1", "n4": "leaf1", "n3": "leaf2"}),
         (BLOCKS, {"n1": "b1", "n2": "b1", "n3": "b2", "n4": "b2"}),
         (FABRIC, {"n1": "leaf1", "n2": "leaf1", "n3": "leaf2"}),
+        (UNNAMED, {"n1": "SwitchIB Mellanox Technologies aa", "n2": "SwitchIB Mellanox Technologies bb",
+                   "n3": "MF0;core:CS7500/L01/U1", "n4": "MF0;core:CS7500/L02/U1"}),
         ("# rack by rack\nn1 s1\nn2  s2\n", {"n1": "s1", "n2": "s2"}),
         ("leaf,rack,node\ns1,r1,n1\ns2,r1,n2\n", {"n1": "s1", "n2": "s2"}),
         ("n1\n", {}),
         ("No topology information available\n", {}),
         ("", {}),
     ],
-)
+)  # fmt: skip
 def test_the_leaf_of_each_node(text: str, found: dict[str, str]) -> None:
     assert topology.parse(text, expand) == found
 
