@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -22,6 +22,8 @@ _SINFO_FORMAT = "%R|%D|%X|%Y|%Z|%m|%G|%l|%a|%T"
 
 #: The command that reports each scheduler's cluster.
 ASKED = {"slurm": "sinfo", "pbs": "pbsnodes"}
+#: What PBS reports of its queues.
+PBS_QUEUES = ["qstat", "-Q", "-f", "-F", "json"]
 
 
 @dataclass(frozen=True)
@@ -140,15 +142,16 @@ def pbs_queues(run: Runner, unread: list[str] | None = None) -> list[Queue]:
     """
     unread = [] if unread is None else unread
     hosts = pbs_hosts(pbs_nodes(run, unread))
-    queues = _pbs(run(["qstat", "-Q", "-f", "-F", "json"]), "Queue", unread)
+    queues = _pbs(run(PBS_QUEUES), "Queue", unread)
     found: dict[Queue, int] = {}
     for name, queue in queues.items():
-        if queue.get("queue_type", "Execution") != "Execution":
+        if not _takes_jobs(name, queues):
             continue
+        given = labels(name, queues)
         limit = str(_dict(queue.get("resources_max")).get("walltime", "")) or None
         usable = "False" not in (str(queue.get("enabled")), str(queue.get("started")))
         for vnodes in hosts.values():
-            parts = [node for node in vnodes.values() if serves(node, name)]
+            parts = [node for node in vnodes.values() if serves(node, given)]
             serving = [_dict(node.get("resources_available")) for node in parts]
             if not serving:
                 continue
@@ -177,6 +180,11 @@ def pbs_nodes(run: Runner, unread: list[str] | None = None) -> dict[str, Mapping
     return _pbs(run(["pbsnodes", "-a", "-F", "json"]), "nodes", [] if unread is None else unread)
 
 
+def pbs_labels(queue: str, run: Runner, unread: list[str] | None = None) -> frozenset[str]:
+    """The names by which nodes are given to a queue; only its own if PBS does not answer."""
+    return labels(queue, _pbs(run(PBS_QUEUES), "Queue", [] if unread is None else unread))
+
+
 def pbs_hosts(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
     """Vnodes by host, which is where a job runs: `uv[0]`, `uv[1]` are one node."""
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -195,12 +203,44 @@ def _total(values: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def serves(node: Mapping[str, Any], queue: str) -> bool:
-    """Whether jobs of a queue may run on a node: by its `queue`, or by a list of names in a resource (Qlist)."""
+def labels(queue: str, queues: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+    """The names by which nodes are given to a queue: its own, the one that its chunks request
+    (`default_chunk.Qlist`), and those of the queues to which it routes."""
+    found: set[str] = set()
+    rest = [queue]
+    while rest:
+        name = rest.pop()
+        if name not in found:
+            found.add(name)
+            told = queues.get(name, {})
+            rest += _leads_to(told)
+            found |= {*_names(_dict(told.get("default_chunk")).get("Qlist"))}
+    return frozenset(found)
+
+
+def _takes_jobs(name: str, queues: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether jobs are submitted to a queue; a queue that only routes counts where it is the only way to another."""
+    only = {one for one, told in queues.items() if str(told.get("from_route_only")) == "True"}
+    if queues[name].get("queue_type", "Execution") == "Execution":
+        return name not in only
+    return not only.isdisjoint(_leads_to(queues[name]))
+
+
+def _leads_to(queue: Mapping[str, Any]) -> list[str]:
+    return [name.split("@")[0] for name in _names(queue.get("route_destinations"))]
+
+
+def serves(node: Mapping[str, Any], given: Collection[str]) -> bool:
+    """Whether jobs of a queue with these names may run on a node: by its `queue`, or by a list in a resource
+    (Qlist)."""
     if node.get("queue"):
-        return bool(node["queue"] == queue)
+        return node["queue"] in given
     listed = _dict(node.get("resources_available")).get("Qlist")
-    return listed is None or queue in re.split(r"[,\s]+", str(listed))
+    return listed is None or not set(_names(listed)).isdisjoint(given)
+
+
+def _names(listed: Any) -> list[str]:
+    return [name for name in re.split(r"[,\s]+", str(listed or "")) if name]
 
 
 def _pbs_mib(text: str) -> int | None:

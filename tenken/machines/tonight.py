@@ -33,10 +33,11 @@ def nodes_of(partition: Partition, run: Runner = run_command) -> list[str]:
         return list(dict.fromkeys(found))
     if partition.scheduler == "pbs":
         hosts = cluster.pbs_hosts(cluster.pbs_nodes(run))
+        given = cluster.pbs_labels(queue, run) if queue else ()
         return [
             host
             for host, vnodes in hosts.items()
-            if any(queue is None or cluster.serves(node, queue) for node in vnodes.values())
+            if any(queue is None or cluster.serves(node, given) for node in vnodes.values())
             and all({*re.split(r"[,\s]+", str(node.get("state", "")))} <= _FREE for node in vnodes.values())
         ]
     return []

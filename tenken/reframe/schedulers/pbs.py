@@ -15,7 +15,7 @@ from reframe.core.schedulers import Node
 from reframe.utility import toalphanum
 
 from tenken.machines import pbs_json
-from tenken.machines.cluster import pbs_hosts
+from tenken.machines.cluster import pbs_hosts, pbs_labels
 from tenken.machines.model import fill
 from tenken.model.job import short
 from tenken.reframe.schedulers import reasons
@@ -260,7 +260,7 @@ class Pbs(Batch):
             self.log(str(error), WARNING)
             return replace(one, waiting=Waiting.RUNS)
         bad = {node.name: node.told for node in nodes if not self.is_node_avail(node)}
-        if len(nodes) - len(bad) >= num_nodes(job):
+        if not nodes or len(nodes) - len(bad) >= num_nodes(job):
             return replace(one, waiting=Waiting.RUNS)
         return replace(one, waiting=Waiting.MENDED, why="; ".join(filter(None, (one.why, in_words(bad)))))
 
@@ -277,7 +277,12 @@ class Pbs(Batch):
         """Nodes of the requested queue, if nodes report their queues."""
         options = [*job.sched_access, *job.options, *job.cli_options]
         asked = next((name for name in map(queue, reversed(options)) if name), None)
-        return {node for node in nodes if asked is None or not node.queues or asked in node.queues}
+        if asked is None:
+            return set(nodes)
+        given = {asked}
+        if not any(asked in node.queues for node in nodes):  # a queue that routes, or whose nodes have another label
+            given = {*pbs_labels(asked, lambda words: self._said(*words))}
+        return {node for node in nodes if not node.queues or not given.isdisjoint(node.queues)}
 
     def is_node_avail(self, node):
         return node.states <= NODE_WORKS

@@ -78,6 +78,22 @@ def test_pbs_queues_by_kind_of_node():
     assert found["short-g"].time_limit == "08:00:00" and found["cpu"].memory_mib == 126976
 
 
+def test_pbs_queues_that_are_reached_by_a_route_and_have_labels_of_their_own():
+    chunk = {"queue_type": "Execution", "from_route_only": "True"}
+    queues = {
+        "main": {"queue_type": "Route", "route_destinations": "cpu,gpu@head", "resources_max": {"walltime": "9:00:00"}},
+        "cpu": {**chunk, "default_chunk": {"Qlist": "cpu"}}, "gpu": {**chunk, "default_chunk": {"Qlist": "a100"}},
+        "test": {"queue_type": "Execution", "default_chunk": {"Qlist": "test_vn"}},
+        "all": {"queue_type": "Route", "route_destinations": "test"},
+    }  # fmt: skip
+    has = {"g1": ("a100,system", 64, 4), "c1": ("cpu,system", 128, 0), "t1": ("test_vn", 8, 0), "x1": ("other", 8, 0)}
+    nodes = {n: {"resources_available": {"ncpus": c, "ngpus": g, "Qlist": label}} for n, (label, c, g) in has.items()}
+    found = cluster.pbs_queues(answers(pbsnodes=json.dumps({"nodes": nodes}), qstat=json.dumps({"Queue": queues})))
+    assert [(q.name, q.nodes, q.cores, q.gpus, q.time_limit) for q in found] == [
+        ("main", 1, 64, 4, "9:00:00"), ("main", 1, 128, 0, "9:00:00"), ("test", 1, 8, 0, None),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("text", ["", "not json", "[]", '{"nodes": 3}', '{"nodes": {}, "Queue": []}'])
 def test_odd_answers_are_no_answers(text):
     assert cluster.pbs_queues(answers(pbsnodes=text, qstat=text)) == []

@@ -26,6 +26,10 @@ def test_nodes_that_take_jobs() -> None:
     assert tonight.nodes_of(partition(), answers(sinfo=SINFO)) == ["n1", "n2", "n10"]
     said = answers(pbsnodes=json.dumps({"nodes": VNODES}))
     assert tonight.nodes_of(partition("pbs", ("-q gpu",)), said) == ["n1"]
+    queues = {"Queue": {"main": {"queue_type": "Route", "route_destinations": "gpu"},
+                        "gpu": {"default_chunk": {"Qlist": "other"}}}}  # fmt: skip
+    said = answers(pbsnodes=json.dumps({"nodes": VNODES}), qstat=json.dumps(queues))
+    assert tonight.nodes_of(partition("pbs", ("-q main",)), said) == ["n1", "n2"]
     assert tonight.nodes_of(partition("nqsv"), said) == [] and tonight.nodes_of(partition(), answers()) == []
 
 
