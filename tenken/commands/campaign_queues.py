@@ -330,8 +330,7 @@ class NqsvQueue(_Base):
 
     def states(self, jobs: Sequence[str]) -> dict[str, Seen | None]:
         text = _ask(["qstat"]) if jobs else ""
-        living = _read(lambda: nqsv.requests(text))
-        return {job: _seen(living[job]) for job in jobs if job in living}
+        return {job: _seen(one) for job, one in nqsv.of(jobs, _read(lambda: nqsv.requests(text))).items()}
 
     def tagged(self, tag: str) -> dict[str, str]:
         return _by_name(line.split()[:2] for line in _ask(["qstat"]).splitlines())

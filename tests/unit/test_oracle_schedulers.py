@@ -55,7 +55,8 @@ def test_nqsv_states(state: str, expected: str, held: bool) -> None:
 
 @pytest.mark.parametrize(("letters", "expected", "state"), [
     ("qw", WAIT, "PENDING"), ("hqw", WAIT, "HELD"), ("r", GO, "RUNNING"), ("t", GO, "RUNNING"), ("Rr", GO, "RUNNING"),
-    ("s", GO, "SUSPENDED"), ("S", GO, "SUSPENDED"), ("T", GO, "SUSPENDED"), ("dr", GO, "DELETING"),
+    ("s", GO, "SUSPENDED"), ("S", GO, "SUSPENDED"), ("T", GO, "SUSPENDED"),
+    ("N", GO, "SUSPENDED"), ("P", GO, "SUSPENDED"), ("dr", GO, "DELETING"),
     *((letters, GO, "ERROR") for letters in ("Eqw", "Er", "Ehqw")),
 ])  # fmt: skip
 def test_gridengine_letters(letters: str, expected: str, state: str) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import reframe.utility.osext as osext
 from reframe.core.exceptions import JobSchedulerError, SpawnedProcessTimeout
+
+#: Users set their own form of Slurm's times (`relative`, `%a %T`), which loses the date.
+_FORMS = {"SLURM_TIME_FORMAT": "standard"}
 
 
 class CommandError(JobSchedulerError):
@@ -26,7 +31,8 @@ def run(words: list[str], timeout: float, ok: tuple[int, ...] = (0,)) -> str:
     contain anything. Raises CommandError if it is missing, hangs or ends with a status not in `ok`.
     """
     try:
-        done = osext.run_command(words, timeout=timeout, encoding="utf-8", errors="replace")
+        environment = {**os.environ, **_FORMS}
+        done = osext.run_command(words, timeout=timeout, encoding="utf-8", errors="replace", env=environment)
     except FileNotFoundError:
         raise not_on_path(words[0]) from None
     except SpawnedProcessTimeout:

@@ -117,14 +117,17 @@ def accounted(table: str, name: str) -> Seen | None:
     if "hostname" not in found or found.get("jobname", "").strip() != name:
         return None
     facts = {"unseen": f"Grid Engine: failed {failed}"} if failed.split(" ")[0] in _UNSEEN else {}
-    code = int(status) if re.fullmatch(r"\d{1,9}", status) else None
+    # Univa names the signal: `137                  (Killed)`
+    told = re.fullmatch(r"(\d{1,9})(?:\s+\(.*\))?", status)
+    code = int(told[1]) if told else None
     return Seen(
         "COMPLETED (no longer listed)", ended=True, exit_code=code, nodes=(found["hostname"].strip(),), facts=facts
     )
 
 
 def seen(letters: str) -> Seen:
-    """A job's state: E error, h held, q queued, d being deleted, s S T suspended, r t R running."""
+    """A job's state: E error, h held, q queued, d being deleted, s S T N P suspended (N P: Univa's own, for preempted
+    jobs), r t R running."""
     why = f"state {letters}"
     if "E" in letters:
         return Seen("ERROR", lost=True, why=f"{why}, see qstat -j")
@@ -134,5 +137,5 @@ def seen(letters: str) -> Seen:
         return Seen("HELD" if held else "PENDING", pending=True, waiting=waiting, why=why)
     if "d" in letters:
         return Seen("DELETING")
-    suspended = bool(set(letters) & set("sST"))
+    suspended = bool(set(letters) & set("sSTNP"))
     return Seen("SUSPENDED" if suspended else "RUNNING", suspended=suspended)

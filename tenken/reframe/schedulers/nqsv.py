@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from reframe.core.backends import register_scheduler
 from reframe.utility import toalphanum
@@ -15,8 +15,8 @@ from tenken.reframe.schedulers.polling import Answer, PatientJob, Seen, Waiting,
 
 NAME = "nqsv"
 
-#: Characters of a request's name in qstat's table.
-_SHOWN = 8
+#: Characters of a request's name, and of its id, in qstat's table.
+_SHOWN, _ID = 8, 15
 _RUNNING = {"PRR", "RUN", "STG", "CHK", "EXT", "POR"}
 _PENDING = {"QUE", "WAT", "ARI", "FWD", "MIG", "GQD"}
 _HELD = {"HLD", "HOL", "SUS"}
@@ -42,13 +42,18 @@ class Nqsv(Batch):
         return next((row[0] for row in rows if row[1:] == [_name(job)[:_SHOWN]] and job.token is not None), None)
 
     def ask(self, jobs: Sequence[PatientJob]) -> Answer:
-        return requests(run(["qstat"], self.timeout))
+        return of(map(str, (job.jobid for job in jobs)), requests(run(["qstat"], self.timeout)))
 
 
 def _name(job: PatientJob) -> str:
     """qstat shows the beginning of a request's name and nothing else that the user may choose."""
     mark = f"{job_name(job.token)}_" if job.token else ""
     return toalphanum(mark + job.name.removeprefix("rfm_" if mark else ""))[:15]
+
+
+def of(ids: Iterable[str], listed: Mapping[str, Seen]) -> dict[str, Seen]:
+    """Those of `ids`, as qsub printed them (`143993.ace-ssiox`), which the table cuts off (`143993.ace-ssio`)."""
+    return {number: one for number in ids if (one := listed.get(number) or listed.get(number[:_ID])) is not None}
 
 
 def requests(table: str) -> dict[str, Seen]:

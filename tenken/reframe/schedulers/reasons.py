@@ -14,7 +14,9 @@ from tenken.reframe.schedulers.polling import Waiting
 
 _SQUEUE = "Slurm: squeue(1), JOB REASON CODES"
 _SLURM_SEEN = "Slurm 22.05, observed"
+_SLURMCTLD = "Slurm: text of slurmctld in place of a code"
 _PBS_SEEN = "OpenPBS 23.06 and master, observed"
+_PBS_SOURCE = "OpenPBS, src/scheduler/job_info.cpp"
 _PBS_GUIDE = "PBS Professional Administrator's Guide, job comments"
 
 
@@ -39,6 +41,9 @@ SLURM = (
     Reason("Priority", _RUNS, _SQUEUE),
     Reason("Resources", _RUNS, _SQUEUE),
     Reason("ReservationDeleted", _NEVER, _SQUEUE),
+    Reason("ReservationInvalid", _NEVER, _SLURMCTLD),
+    Reason(" was deleted", _NEVER, _SLURMCTLD + ": Reservation NAME was deleted"),
+    Reason(" is invalid", _NEVER, _SLURMCTLD + ": Reservation NAME is invalid"),
     Reason("Reservation", _RUNS, _SQUEUE),
     Reason("BeginTime", _RUNS, _SQUEUE),
     Reason("Licenses", _RUNS, _SQUEUE),
@@ -48,7 +53,9 @@ SLURM = (
     Reason("PartitionInactive", _MENDED, _SQUEUE),
     Reason("JobHeldAdmin", _MENDED, _SQUEUE),
     Reason("JobHeldUser", _MENDED, _SQUEUE),
-    Reason("launch failed requeued held", _MENDED, _SLURM_SEEN),
+    Reason("requeued held", _MENDED, _SLURM_SEEN + ": after a failed launch, or if the user's environment is not read"),
+    Reason("requeued in held state", _MENDED, _SLURMCTLD),
+    Reason("BurstBufferOperation", _MENDED, _SQUEUE + ": the job is held"),
     Reason("InvalidAccount", _MENDED, _SQUEUE),
     Reason("InvalidQOS", _MENDED, _SQUEUE),
     Reason("PartitionNodeLimit", _MENDED, _SQUEUE + ": also of a partition whose nodes are down"),
@@ -60,6 +67,7 @@ SLURM = (
     Reason("DependencyNeverSatisfied", _NEVER, _SQUEUE),
     Reason("Dependency", _RUNS, _SQUEUE),
     Reason("PartitionConfig", _MENDED, _SQUEUE + ": the partition or its QOS permits no such job"),
+    Reason("permitted to use this partition", _NEVER, _SLURMCTLD + ": the group or the QOS is not"),
     Reason("PerNode", _NEVER, _SQUEUE + ": the job requests more of a node than a QOS or an association permits"),
     Reason("MaxMemPerLimit", _NEVER, _SQUEUE),
     Reason("AssociationTimeLimit", _NEVER, _SQUEUE),
@@ -67,6 +75,8 @@ SLURM = (
     Reason("PerJob", _NEVER, _SQUEUE + ": the job itself is above the limit"),
     Reason("RunMinutes", _RUNS, _SQUEUE + ": other jobs of the group end"),
     Reason("Minutes", _MENDED, _SQUEUE + ": the budget is spent"),
+    Reason("GrpWall", _MENDED, _SQUEUE + ": the budget is spent"),
+    Reason("group wall limit", _MENDED, _SLURMCTLD + ": the budget is spent"),
     Reason("QOSUsageThreshold", _MENDED, _SQUEUE),
     Reason("QOSMin", _NEVER, _SQUEUE + ": the job requests less than the QOS requires"),
     Reason("QOSTimeLimit", _NEVER, _SQUEUE),
@@ -89,6 +99,10 @@ PBS = (
     Reason("Insufficient amount of resource", NODES, _PBS_SEEN + "; never, if it requests more than exists"),
     Reason("Not enough total nodes", NODES, _PBS_GUIDE),
     Reason("No available resources on nodes", NODES, _PBS_GUIDE),
+    Reason("right type of nodes", NODES, _PBS_SOURCE),
+    Reason("Nodes not available", NODES, _PBS_SOURCE),
+    Reason("zero shares for fairshare", _MENDED, _PBS_SOURCE),
+    Reason("no PBS license", _MENDED, _PBS_SOURCE),
     Reason("Server is not scheduling", _MENDED, _PBS_GUIDE),
     Reason("exclusive node and node is in use", _RUNS, _PBS_GUIDE),
     Reason("conflict with reservation or top job", _RUNS, _PBS_GUIDE),

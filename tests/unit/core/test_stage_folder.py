@@ -237,4 +237,6 @@ def test_a_build_reports_the_node_and_not_the_status_alone(tmp_path):
 
 def test_an_accounting_entry_of_another_job_with_that_number_does_not_count():
     assert gridengine.accounted(QACCT.format(failed=0, status=0), "other") is None
+    killed = gridengine.accounted(QACCT.format(failed="37  : qmaster enforced", status="137    (Killed)"), "probe")
+    assert killed is not None and killed.exit_code == 137
     assert gridengine.accounted("error: job id 7 not found", "probe") is None

@@ -257,7 +257,14 @@ def test_a_controller_that_ends_during_a_submission_is_asked_again(tmp_path: Pat
         ("BurstBufferResources", Waiting.RUNS), ("PartitionDown", Waiting.MENDED), ("JobHeldUser", Waiting.MENDED),
         ("InvalidAccount", Waiting.MENDED), ("DependencyNeverSatisfied", Waiting.NEVER), ("Dependency", Waiting.RUNS),
         ("BadConstraints", Waiting.NEVER), ("Priority", Waiting.RUNS), ("Resources", Waiting.RUNS),
-        ("BeginTime", Waiting.RUNS),
+        ("BeginTime", Waiting.RUNS), ("user env retrieval failed requeued held", Waiting.MENDED),
+        ("launch failure limit exceeded requeued held", Waiting.MENDED),
+        ("job requeued in held state", Waiting.MENDED), ("BurstBufferOperation", Waiting.MENDED),
+        ("Reservation night was deleted", Waiting.NEVER), ("Reservation night is invalid", Waiting.NEVER),
+        ("ReservationInvalid", Waiting.NEVER), ("AssocGrpWallLimit", Waiting.MENDED),
+        ("Job is at or exceeds QOS day's group wall limit of 600 with 640", Waiting.MENDED),
+        ("Job's QOS not permitted to use this partition (gpu allows day not night)", Waiting.NEVER),
+        ("uid 1000 not in group permitted to use this partition (gpu). groups allowed: staff", Waiting.NEVER),
     ],
 )  # fmt: skip
 def test_reasons_of_slurm_that_go_away_and_that_do_not(text: str, kind: Waiting | None) -> None:
@@ -359,6 +366,9 @@ def test_a_clock_is_a_note_of_a_job_that_ended_well(tmp_path: Path) -> None:
         ("Not Running: Insufficient amount of resource: ngpus (R: 8 A: 4 T: 4)", Waiting.NEVER),
         ("Not Running: Insufficient amount of resource: ngpus (R: 4 A: 0 T: 4)", None),
         ("Not Running: Not enough free nodes available", None),
+        ("Not Running: Not enough of the right type of nodes are available", None),
+        ("Not Running: Job has zero shares for fairshare", Waiting.MENDED),
+        ("Not Running: Node has no PBS license", Waiting.MENDED),
     ],
 )
 def test_more_than_there_is_never_runs_on_pbs(comment: str, kind: Waiting | None) -> None:
@@ -546,6 +556,11 @@ def test_a_job_of_slurm_that_waits_for_broken_nodes_names_them(
     assert asked[0][3:5] == (["-n", "n1"] if pinned else ["-p", "gpu"])
 
 
+def test_slurm_prints_whole_times_whatever_a_user_prefers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "%a %T")
+    assert command.run(["sh", "-c", 'echo "$SLURM_TIME_FORMAT"'], 10) == "standard\n"
+
+
 # -- PBS -------------------------------------------------------------------------------------------------------------
 
 
@@ -557,6 +572,37 @@ class Pbs(pbs.Pbs):
 
     def log(self, message: str, level: Any = None) -> None:
         self.said.append(message)
+
+
+QUEUES = {
+    "main": {"queue_type": "Route", "route_destinations": "cpu,gpu"},
+    "cpu": {"queue_type": "Execution", "default_chunk": {"Qlist": "cpu"}},
+    "gpu": {"queue_type": "Execution", "default_chunk": {"Qlist": "a100"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("option", "down", "waiting"),
+    [
+        ("-q main", [], Waiting.RUNS), ("-q gpu", [], Waiting.RUNS), ("-q main", ["n1"], Waiting.RUNS),
+        ("-q main", ["n1", "n2"], Waiting.MENDED), ("-q gpu", ["n1"], Waiting.MENDED), ("-q cpu", ["n1"], Waiting.RUNS),
+        ("-q nowhere", ["n1", "n2"], Waiting.RUNS),
+    ],
+)  # fmt: skip
+def test_nodes_of_a_queue_of_pbs_that_routes_or_has_another_label(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, down: list[str], waiting: Waiting
+) -> None:
+    """On such a site no node has the name of the queue that jobs are submitted to."""
+    nodes = {
+        name: {"state": "down" if name in down else "free", "resources_available": {"host": name, "Qlist": label}}
+        for name, label in (("n1", "a100,system"), ("n2", "cpu,system"))
+    }
+    said = {"pbsnodes": json.dumps({"nodes": nodes}), "qstat": json.dumps({"Queue": QUEUES})}
+    monkeypatch.setattr(pbs, "run", lambda words, timeout, ok=(0,): said[words[0]])
+    job = job_of(tmp_path)
+    job.pin_nodes, job._sched_access, job._cli_options, job.options = [], [option], [], []
+    waits = Seen("QUEUED", pending=True, why="Not enough free nodes")
+    assert Pbs()._by_nodes(job, waits).waiting is waiting
 
 
 BROKEN = (
@@ -668,6 +714,18 @@ def test_a_request_of_nqsv_is_found_by_its_name(
     assert back_end.submitted(job) == found
     job.token = None
     assert back_end.submitted(job) is None
+
+
+@pytest.mark.parametrize("number", ["143993.ace-ssiox", "978193.nqsv"])
+def test_a_request_is_found_under_the_part_of_its_id_that_nqsv_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
+) -> None:
+    back_end = nqsv.Nqsv.__new__(nqsv.Nqsv)
+    back_end.timeout = 1
+    table = f"{number[:15]:15} tk000000 user     gen         0 RUN -    6.27G 177152.16   177193 Y Y Y    1\n"
+    monkeypatch.setattr(nqsv, "run", lambda words, timeout: table)
+    assert {one: seen.state for one, seen in back_end.ask([job_of(tmp_path, number)]).items()} == {number: "RUN"}
+    assert back_end.ask([job_of(tmp_path, "1" + number)]) == {}
 
 
 @pytest.mark.parametrize(
