@@ -494,6 +494,9 @@ def test_ior_gives_every_repetition_of_all_tasks_together() -> None:
     ("read      2285.14", "remove    2285.14", "0 rows in the second test; 1 of reading"),
     ("read      5940 ", "write     5940 ", "4 rows of writing and 2 of reading"),
     ("0.055991   2", "0.155991   2", "in its time 4 tasks moved"),
+    # the product of rate and time is right
+    ("349.49     94.53      0.042314    16384      4096       0.007146   0.169255   0.002688   0.183126",
+     "-349.49    94.53      0.042314    16384      4096       0.007146   0.169255   0.002688   -0.183126", "above 0"),
     ("16384      4096       0.007146", "32768      4096       0.007146", "in its time 4 tasks moved"),
     ("read      3205.12    ", "read      ", "numbers under the columns"),
     ("Finished   ", "Killed     ", "no line 'Finished'"),

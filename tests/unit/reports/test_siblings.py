@@ -74,6 +74,21 @@ def test_siblings_that_moved_by_half_since_the_night_are_of_the_change() -> None
     assert siblings._moved(off, (0,), SimpleNamespace(size=0.0, change_night=night)) == ()  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("direction", "size"), [("lower", float(np.expm1(0.1))), ("higher", float(np.expm1(-0.1)))])
+def test_a_drift_is_as_large_as_its_last_nights_are_off_its_first_ones(direction: str, size: float) -> None:
+    """Half a unit off its siblings from the start; from night 85 to 105 it gets 0.1 worse, and ends at night 130."""
+    nights = np.arange(150)
+    own = 0.5 + np.clip((nights - 85) / 200, 0, 0.1)
+    h: Any = SimpleNamespace(series=[SimpleNamespace(direction=direction)])
+    behind, error = np.full(150, 0.1), np.full(150, 0.01)
+    found = siblings._drift(h, 0, own, 110, behind, error)
+    assert found.size == pytest.approx(size) and found.low < size < found.high and found.recovered_night is None
+    own[130:] = 0.5
+    ended = siblings._drift(h, 0, own, 110, behind, error)
+    # the median of ten nights has returned by half of what is called a drift
+    assert ended.recovered_night == ended.ended_night == 135 and ended.found_night == 110
+
+
 def test_one_bad_sibling_is_not_all_of_them() -> None:
     h = made(8, slice(2, 3), 0.2)
     (finding,) = told(h, NIGHTS)
