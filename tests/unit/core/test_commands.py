@@ -139,6 +139,26 @@ def test_a_plan_in_columns_has_each_partition_and_each_reason() -> None:
     ]
 
 
+@pytest.mark.parametrize(("errors", "applicable", "status"), [
+    ([], ("A",), 0), (["a.py: no"], ("A",), 1), ([], (), 1), (["check B: no"], (), 1),
+])  # fmt: skip
+def test_a_list_of_checks_fails_if_a_file_is_broken_or_none_applies(
+    errors: list[str], applicable: tuple[str, ...], status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    capsys: Any,
+) -> None:  # fmt: skip
+    found = replace(made(), applicable=applicable, load_errors=tuple(errors), where={"A": {}})
+    monkeypatch.setattr(plan, "describe_checks", lambda mode: ([], errors))
+    monkeypatch.setattr(plan, "make_plan", lambda *of: found)
+    monkeypatch.setenv("TENKEN_ARCHIVE", str(tmp_path))
+    monkeypatch.setenv("TENKEN_SESSION", "s")
+    assert main(["checks", "--system", "minislurm"]) == status
+    told = {"a.py: no": "FAIL: check file does not import: a.py: no", "check B: no": "FAIL: check B: no"}
+    assert [line for line in capsys.readouterr().out.splitlines() if "FAIL" in line] == [told[one] for one in errors]
+    assert main(["checks", "--system", "local", "--save", "--json"]) == 0, "the run continues"
+    kept = json.loads((archive.session_folder(tmp_path, "s") / "plan.json").read_text())
+    assert kept["applicable"] == list(applicable) and kept["load_errors"] == errors
+
+
 def test_a_line_of_the_collection_has_its_columns() -> None:
     line = "HB,wide,200,300,900000,1,0,1,0,0.5,0.4,directed weighted graph,900001"
     (one,) = matrices.parse_index(f"1\nx\n{line}\n")

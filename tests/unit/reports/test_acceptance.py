@@ -17,10 +17,12 @@ from tenken.archive import records as archive
 from tenken.commands import accept as command
 from tenken.errors import TenkenError
 from tenken.model import record
+from tenken.model import result as results
 from tenken.model.catalogue import load_catalogue
 from tenken.model.request import Request
 from tenken.report import acceptance, bundle, contracts, signed
 from tenken.report.acceptance import accept
+from tests.support import documents
 from tests.unit.core.test_archive import record as archived
 from tests.unit.reports import builder
 
@@ -232,6 +234,27 @@ def test_a_run_without_a_result_counts_by_its_verdict_and_its_request(tmp_path, 
     one = replace(one, judgement=replace(one.judgement, verdict=verdict))
     acceptance._take(found, {"M1": {}}, {}, {}, "f", one, load_catalogue())
     assert {name: len(told) for name, told in lists.items() if told} == ({where: 1} if where else {})
+
+
+def test_the_conditions_of_runs_are_counted_by_their_words(tmp_path):
+    raw = documents.gpu_document(gpus=2)
+    raw["devices"][0].update(power_limit_w=700.0)
+    raw["devices"][1].update(ecc_enabled=False, power_limit_w=None, vbios="")
+    raw["host"].update(os="Linux", kernel="6.8", cpu="X", firmware=None, virtual_machine=None)
+    raw["build"].update(compiler="gcc 12", cuda_compiler=None, flags="-O3")
+    raw["version"] = "abc"
+    found = SimpleNamespace(conditions={})
+    for _ in range(2):
+        acceptance._note_conditions(found, results.validate(raw, "x"))
+    words = found.conditions
+    assert (words["ECC"], words["VBIOS"][acceptance.NOT_RECORDED]) == ({"on": 2, "off": 2}, 2)
+    assert words["Power limit, W"] == {"700": 2, acceptance.NOT_RECORDED: 2}
+    assert {title: words[title] for title in list(words)[-8:]} == {
+        "Operating system": {"Linux / 6.8": 2}, "Processor": {"X": 2},
+        "Firmware of the host": {acceptance.NOT_RECORDED: 2}, "Virtual machine": {"none seen": 2},
+        "Compiler": {"gcc 12": 2}, "CUDA compiler": {"none": 2}, "Compiler flags": {"-O3": 2},
+        "Revision of the programs": {"abc": 2},
+    }  # fmt: skip
 
 
 def test_the_same_result_twice_is_one_run_and_said(tmp_path):
