@@ -101,6 +101,9 @@ TRAFFIC = {
 }
 #: Files of a PCIe device whose last line is the total of its errors.
 AER = {"correctable": "TOTAL_ERR_COR", "nonfatal": "TOTAL_ERR_NONFATAL", "fatal": "TOTAL_ERR_FATAL"}
+#: Drivers of PCI devices that are handed to a guest (KVM, Xen), as they begin. The virtual functions of a GPU have
+#: NVIDIA's own driver instead.
+GUESTS = ("vfio", "pci-stub", "pciback")
 
 Counters = dict[str, "int | None"]
 

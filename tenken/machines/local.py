@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tenken.counters import GUESTS
 from tenken.machines import hardware, nvml
 from tenken.machines.model import (
     PCIE_GT_PER_S,
@@ -401,13 +402,14 @@ class Looker:
         return Gpus(names=names, sheet=self._one_sheet(names))
 
     def _bus(self, vendor: str) -> list[str]:
-        """By GPU of a vendor on the PCI bus, its driver or none; virtual GPUs are left out."""
+        """By GPU of a vendor on the PCI bus, its driver or none; those of guests and virtual functions are left out."""
         drivers = []
         for name in self.listing("sys/bus/pci/devices", r"[0-9a-fA-F:.]+"):
             folder = f"sys/bus/pci/devices/{name}"
             link = self.root / folder / "driver"
             driver = link.resolve().name if link.is_symlink() else ""
-            ours = self.text(f"{folder}/vendor") == vendor and not driver.startswith("vfio")
+            given = driver.startswith(GUESTS) or (self.root / folder / "physfn").exists()
+            ours = self.text(f"{folder}/vendor") == vendor and not given
             if ours and (self.text(f"{folder}/class") or "").startswith(_GPU_CLASSES):
                 drivers.append(driver)
         return drivers

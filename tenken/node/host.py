@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tenken.counters import aer, names, number, ports, text
+from tenken.counters import GUESTS, aer, names, number, ports, text
 from tenken.node.probe import Say
 
 ROOT = Path("/")
@@ -180,12 +180,15 @@ def _lines(opened: int) -> Any:
 
 
 def gpus_on_bus(root: Path = ROOT) -> list[str]:
-    """PCI addresses of NVIDIA's display and 3D controllers, with or without a driver."""
+    """PCI addresses of NVIDIA's display and 3D controllers, with or without a driver; not those of a guest."""
     top = root / "sys/bus/pci/devices"
     return [
         name
         for name in names(top)
-        if text(top / name / "vendor") == "0x10de" and (text(top / name / "class") or "")[:6] in ("0x0300", "0x0302")
+        if text(top / name / "vendor") == "0x10de"
+        and (text(top / name / "class") or "")[:6] in ("0x0300", "0x0302")
+        and not (top / name / "physfn").exists()
+        and not os.path.realpath(top / name / "driver").rpartition("/")[2].startswith(GUESTS)
     ]
 
 

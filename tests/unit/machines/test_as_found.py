@@ -173,6 +173,8 @@ def test_a_share_of_a_card_has_no_sheet_of_the_card(node: Machine, name: str) ->
         ([""] * 4, 4, "4 NVIDIA GPUs on the PCI bus, 3 visible to the driver: 1 lost"),
         (["nvidia"] * 4, 3, "3 of 4 NVIDIA GPUs on the PCI bus are visible to this container or job"),
         (["nvidia"] * 3 + ["vfio-pci"], 3, ""),
+        (["nvidia"] * 3 + ["pci-stub"], 3, ""),
+        (["nvidia"] * 3 + ["vf", "vf"], 3, ""),
     ],
 )
 def test_a_card_that_the_driver_could_not_take_is_lost(
@@ -184,6 +186,9 @@ def test_a_card_that_the_driver_could_not_take_is_lost(
         folder = f"sys/bus/pci/devices/0000:0{i}:00.0"
         node.file(f"{folder}/vendor", "0x10de")
         node.file(f"{folder}/class", "0x030200")
+        if driver == "vf":  # a virtual function, which has NVIDIA's driver too
+            (node.root / folder / "physfn").symlink_to("../0000:00:00.0")
+            driver = "nvidia"
         if driver:
             (node.root / folder / "driver").symlink_to(f"../../../bus/pci/drivers/{driver}")
     for i in range(3):

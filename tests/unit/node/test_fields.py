@@ -83,6 +83,11 @@ def written(root: Path, files: dict[str, str]) -> None:
 
 def test_every_file_of_a_host_has_its_own_field(tmp_path: Path) -> None:
     written(tmp_path, FILES)
+    for bus, link, target in (("33", "driver", "bus/pci/drivers/vfio-pci"), ("34", "physfn", "0000:31:00.0")):
+        of_a_guest = f"sys/bus/pci/devices/0000:{bus}:00.0"
+        written(tmp_path, {f"{of_a_guest}/vendor": "0x10de\n", f"{of_a_guest}/class": "0x030200\n"})
+        (tmp_path / target).mkdir(parents=True)
+        (tmp_path / of_a_guest / link).symlink_to(tmp_path / target)
     found = host.read(root=tmp_path)
     assert {name: found[name] for name in ("boot", "memory_bytes", "mce", "edac", "gpus_on_bus")} == {
         "boot": "b0071d00", "memory_bytes": 12288, "mce": 33,
