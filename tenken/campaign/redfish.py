@@ -294,7 +294,8 @@ def _watts(bmc: Bmc, chassis: Mapping[str, Any]) -> Iterator[float]:
 
 
 def _watts_in(resource: Mapping[str, Any]) -> Iterator[float]:
-    controls = (one.get("PowerConsumedWatts") for one in _list(resource.get("PowerControl")))
+    told = resource.get("PowerControl")  # some BMCs have one where others have a list
+    controls = (one.get("PowerConsumedWatts") for one in _list([told] if isinstance(told, dict) else told))
     yield from (watts for watts in map(_number, [resource.get("PowerWatts"), *controls]) if watts is not None)
 
 

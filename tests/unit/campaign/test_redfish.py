@@ -426,6 +426,7 @@ def test_what_was_read_before_the_time_was_up_is_kept(server):
         ({"EnvironmentMetrics": member("/text")}, 812.5), ({"Power": member("/Q")}, 3000.0),
         ({"Power": member("/half")}, None), ({"PowerSubsystem": member("/new")}, 2500.0),
         ({"EnvironmentMetrics": member("/no")}, None), ({"EnvironmentMetrics": member("/N")}, None),
+        ({"Power": member("/one")}, 8100.0),
     ],
 )  # fmt: skip
 def test_the_power_of_a_node_is_that_of_its_largest_chassis(server, chassis, watts):
@@ -443,6 +444,7 @@ def test_the_power_of_a_node_is_that_of_its_largest_chassis(server, chassis, wat
     server.of["/Ps"] = {"Members": [ok(Metrics=member("/M")), ok(Metrics=member("/M"))]}
     server.of["/M"] = {"InputPowerWatts": {"Reading": 1250}}
     server.of["/P"] = {"PowerControl": [{"PowerConsumedWatts": 8100}], "PowerSupplies": []}
+    server.of["/one"] = {"PowerControl": {"PowerConsumedWatts": 8100}}
     found = server.read()
     assert found.readings.get("power_w") == watts
     assert redfish.readings({"n1": found}, "2026-01-01T00:00:00Z") == (
