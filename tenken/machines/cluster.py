@@ -282,10 +282,11 @@ def answers(scheduler: str, which: Which = shutil.which) -> bool:
 
 
 def queue_of(options: Iterable[str], scheduler: str) -> str | None:
-    """The partition or queue that submit options name; the last one counts, as it does for sbatch and qsub."""
+    """The partition or queue that submit options name; the last one counts, as it does for sbatch and qsub. PBS takes
+    `queue@server`."""
     pattern = r"--partition[= ](\S+)|-p\s*(\S+)" if scheduler in ("slurm", "squeue") else r"-q\s*(\S+)"
     found = [next(filter(None, match.groups())) for option in options for match in re.finditer(pattern, option)]
-    return found[-1] if found else None
+    return (found[-1].split("@")[0] if scheduler == "pbs" else found[-1]) or None if found else None
 
 
 def node_count(partition: Partition, run: Runner = run_command, which: Which = shutil.which) -> int | None:

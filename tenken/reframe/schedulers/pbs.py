@@ -15,11 +15,11 @@ from reframe.core.schedulers import Node
 from reframe.utility import toalphanum
 
 from tenken.machines import pbs_json
-from tenken.machines.cluster import pbs_hosts, pbs_labels
+from tenken.machines.cluster import pbs_hosts, pbs_labels, queue_of
 from tenken.machines.model import fill
 from tenken.model.job import short
 from tenken.reframe.schedulers import reasons
-from tenken.reframe.schedulers.batch import Batch, queue
+from tenken.reframe.schedulers.batch import Batch
 from tenken.reframe.schedulers.command import CommandError, run
 from tenken.reframe.schedulers.polling import Answer, PatientJob, Seen, Waiting, hms, num_nodes, seconds, shape, tag
 from tenken.reframe.schedulers.polling import not_in_order as in_words
@@ -275,8 +275,7 @@ class Pbs(Batch):
 
     def filternodes(self, job, nodes):
         """Nodes of the requested queue, if nodes report their queues."""
-        options = [*job.sched_access, *job.options, *job.cli_options]
-        asked = next((name for name in map(queue, reversed(options)) if name), None)
+        asked = queue_of([*job.sched_access, *job.options, *job.cli_options], "pbs")
         if asked is None:
             return set(nodes)
         given = {asked}

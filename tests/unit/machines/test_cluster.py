@@ -106,6 +106,8 @@ def test_odd_answers_are_no_answers(text):
         (("--partition=gpu", "--account=x"), "slurm", "gpu"),
         (("-p a", "-p b"), "slurm", "b"),
         (("-q short-g", "-W group_list=gz00"), "pbs", "short-g"),
+        (("-q main@head.site",), "pbs", "main"),
+        (("-q @head.site",), "pbs", None),
         (("--account=x",), "slurm", None),
     ],
 )

@@ -586,7 +586,7 @@ QUEUES = {
     [
         ("-q main", [], Waiting.RUNS), ("-q gpu", [], Waiting.RUNS), ("-q main", ["n1"], Waiting.RUNS),
         ("-q main", ["n1", "n2"], Waiting.MENDED), ("-q gpu", ["n1"], Waiting.MENDED), ("-q cpu", ["n1"], Waiting.RUNS),
-        ("-q nowhere", ["n1", "n2"], Waiting.RUNS),
+        ("-q nowhere", ["n1", "n2"], Waiting.RUNS), ("-q gpu@head", ["n1"], Waiting.MENDED),
     ],
 )  # fmt: skip
 def test_nodes_of_a_queue_of_pbs_that_routes_or_has_another_label(
