@@ -29,7 +29,12 @@ LOG = {
     "sxid": re.compile(r"SXid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<code>\d+), Fatal"),
     "hardware": re.compile(r"(?P<device>)\[Hardware Error\]:\s+event severity: (?P<code>fatal|recoverable)"),
     "memory": re.compile(r"(?P<device>)Memory failure: (?P<code>0x[0-9a-f]+):"),
-    "read-only": re.compile(r"\((?P<device>[\w-]+)\).*: Remounting filesystem (?P<code>read-only)"),
+    # a loop device is a user's image
+    "read-only": re.compile(
+        r"\((?:device )?(?!loop)(?P<device>[\w-]+)[^)]*\).*: (?:Remounting filesystem |forced )(?P<code>read-?only)"
+    ),
+    # XFS is never remounted: each access fails
+    "shut-down": re.compile(r"XFS \((?!loop)(?P<device>[\w-]+)\): (?!User).*(?P<code>[Ss]hut(?:ting)? down)"),
     "medium": re.compile(r"critical (?P<code>medium|target) error, dev (?P<device>[\w-]+)"),
 }
 #: Maximum number of lines kept of one reading; the finding of a storm has its first lines.

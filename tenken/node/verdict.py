@@ -477,8 +477,8 @@ def _log(seen: Seen) -> Iterator[Finding]:
         elif kind == "memory":
             yield Finding(BAD, "host", f"memory failure at page {code}")
         else:
-            said = "file system became read-only" if kind == "read-only" else f"critical {code} error"
-            yield Finding(BAD, f"disk {where}", said)
+            known = {"read-only": "file system became read-only", "shut-down": "file system was shut down"}
+            yield Finding(BAD, f"disk {where}", known.get(kind, f"critical {code} error"))
 
 
 # -- network ---------------------------------------------------------------------------------------------------------
