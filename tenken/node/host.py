@@ -35,7 +35,11 @@ LOG = {
     ),
     # XFS is never remounted: each access fails
     "shut-down": re.compile(r"XFS \((?!loop)(?P<device>[\w-]+)\): (?!User).*(?P<code>[Ss]hut(?:ting)? down)"),
-    "medium": re.compile(r"critical (?P<code>medium|target) error, dev (?P<device>[\w-]+)"),
+    # a disc in a drive is no disk; a device that cannot discard or write zeroes refuses them as a target error
+    "medium": re.compile(
+        r"critical (?P<code>medium|target) error, dev (?!sr|loop)(?P<device>[\w-]+)"
+        r"(?!.*\((?:DISCARD|SECURE_ERASE|WRITE_SAME|WRITE_ZEROES)\))"
+    ),
 }
 #: Maximum number of lines kept of one reading; the finding of a storm has its first lines.
 MOST_EVENTS = 200
