@@ -73,10 +73,14 @@ _SMI_SECONDS = 20.0
 
 def run_command(command: Sequence[str]) -> str | None:
     """stdout of a command that ends within 10 s, otherwise None. The output of one that fails is used: nvidia-smi ends
-    with 14 because of one GPU's infoROM, and still lists all GPUs (nvidia-smi(1), return value).
+    with 14 because of one GPU's infoROM, and still lists all GPUs (nvidia-smi(1), return value). In English: lscpu
+    translates its labels.
     """
+    english = {**os.environ, "LC_ALL": "C"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, errors="replace", check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=10, errors="replace", check=False, env=english
+        )
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
     return done.stdout if done.returncode == 0 or done.stdout.strip() else None

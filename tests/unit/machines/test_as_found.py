@@ -139,6 +139,7 @@ def test_what_a_command_printed_before_it_failed_is_used() -> None:
     """nvidia-smi ends with 14 because of an infoROM, and has listed all GPUs."""
     assert local.run_command(["sh", "-c", "echo 0, GPU-1; exit 14"]) == "0, GPU-1\n"
     assert local.run_command(["sh", "-c", "echo no >&2; exit 9"]) is None
+    assert local.run_command(["sh", "-c", 'echo "$LC_ALL"']) == "C\n", "lscpu translates its labels"
 
 
 @pytest.mark.parametrize("bad", [["[N/A]"], ["[Not Supported]"], ["[Unknown Error]", "[GPU requires reset]"]])
