@@ -50,7 +50,9 @@ def _state(entry: Entry, ask: Callable[[list[str]], str]) -> str:
     try:
         said = ask([*_ASK[entry.cancel], entry.job_id]).strip()
     except CommandError as error:
-        return "gone" if _needless(error) else "unknown"
+        return "gone" if _needless(error.said) else "unknown"
+    if entry.cancel == "qdel" and _needless(said):
+        return "gone"  # NQSV answers so, with status 0
     if entry.cancel == "scancel" and said and not _is_of(entry, said):
         return "gone"  # the controller lost this job and reused its number for another one
     return "queued or running" if said else "gone"
@@ -62,8 +64,8 @@ def _is_of(entry: Entry, said: str) -> bool:
     return mark == entry.mark if mark.startswith("tenken/") else name == entry.case
 
 
-def _needless(error: CommandError) -> bool:
-    return any(words in error.said.lower() for words in Patient.cancel_needless)
+def _needless(said: str) -> bool:
+    return any(words in said.lower() for words in Patient.cancel_needless)
 
 
 def cancel(lost: Iterable[Orphan], ask: Callable[[list[str]], str] | None = None) -> list[str]:
@@ -76,7 +78,7 @@ def cancel(lost: Iterable[Orphan], ask: Callable[[list[str]], str] | None = None
             try:
                 ask([entry.cancel, entry.job_id])
             except CommandError as error:
-                if not _needless(error):
+                if not _needless(error.said):
                     failed.append(f"job {entry.job_id} of {entry.case}: {error}")
                     continue
         (entry.folder / FILE).unlink(missing_ok=True)

@@ -73,6 +73,20 @@ def test_orphans_are_told_by_what_the_scheduler_says(tmp_path, answer, state):
     assert asked == [["squeue", "-h", "-o", "%T|%j|%k", "-j", "12"]]
 
 
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        ("Batch Request: 12.nqsv does not exist on nqsv.\n", "gone"), ("No such request: 12.nqsv.\n", "gone"),
+        ("12.nqsv         tk000000 user     gen_S       0 RUN -    6.27G   0.15      1 Y Y Y    1\n",
+         "queued or running"),
+    ],
+)  # fmt: skip
+def test_nqsv_says_with_status_0_that_a_request_is_gone(tmp_path, answer, state):
+    leave(tmp_path / "a", cancel="qdel")
+    (orphan,) = jobs.find(tmp_path, lambda words: answer)
+    assert orphan.state == state
+
+
 def test_an_orphan_that_ended_is_told_by_its_own_mark(tmp_path):
     folder = leave(tmp_path / "a")
     (folder / "rfm_job.out").write_text("TENKEN-BEGIN token=t node=n time=1\nTENKEN-END token=t status=0 time=2\n")
