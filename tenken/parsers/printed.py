@@ -63,8 +63,8 @@ _MEMORY = re.compile(
 )  # fmt: skip
 _EARLY = re.compile(
     r"HPL ERROR|segmentation fault|\bsignal[: ]+\d|exited on signal|core dumped|MPI_ABORT|\bAbort\(\d|BAD TERMINATION|"
-    r"bus error|illegal instruction|\bKilled\b|DUE TO TIME LIMIT|exceeded (?:job )?walltime|CUDA (?:runtime )?error|"
-    r"CUDA failure|NCCL failure|srun: error:|command not found|cannot open shared object", re.I,
+    r"bus error|illegal instruction|\bKilled\b|DUE TO TIME LIMIT|exceeded (?:(?:job )?walltime|per-req )|"
+    r"CUDA (?:runtime )?error|CUDA failure|NCCL failure|srun: error:|command not found|cannot open shared object", re.I,
 )  # fmt: skip
 
 

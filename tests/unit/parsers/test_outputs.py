@@ -500,6 +500,7 @@ def test_the_cause_is_told_apart_from_an_output_that_is_cut_short(
     ("srun: error: node7: task 3: Killed", "ended early"),
     ("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", "ended early"),
     ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-02T10:00:00 DUE TO TIME LIMIT ***", "ended early"),
+    ("%NQSV(INFO): Batch job received signal SIGKILL. (Exceeded per-req elapse time limit)", "ended early"),
 ])  # fmt: skip
 @pytest.mark.parametrize("program", BARE)
 def test_an_output_that_stops_names_the_line_that_says_why(program: str, line: str, says: str) -> None:
