@@ -232,6 +232,18 @@ def test_what_does_not_meet_its_row_is_told(cases: list[dict[str, Any]], says: s
     assert says in command.unmet(TWO_NODES, cases)
 
 
+def test_reframe_is_asked_about_rows_with_a_run_and_only_about_these(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, list[str]]] = []
+    rows = [next(row for row in KNOWN.rows if test(row)) for test in (
+        lambda row: row.reason, lambda row: row.fact, lambda row: row.run,
+    )]  # fmt: skip
+    monkeypatch.setattr(command, "dry_run", lambda system, classes: asked.append((system.name, list(classes))) or [])
+    without, fact, run_ = command.asked_of_reframe(rows)
+    assert not without.selectable and not without.why and fact.selectable
+    assert not run_.selectable and run_.why == f"{rows[2].run.check} does not apply"
+    assert asked == [(rows[2].system, [rows[2].run.check])]
+
+
 # -- the command --
 
 

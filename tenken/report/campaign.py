@@ -110,7 +110,6 @@ def sections(
             f"{e.factor} on {e.figure}: {100 * e.spread:.2f} %, worst {max(e.losses, key=lambda g: e.losses[g])} "
             f"({100 * max(e.losses.values()):+.2f} %)"
             for e in found.effects
-            if e.losses
         ],
     )
     yield (

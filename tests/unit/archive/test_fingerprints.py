@@ -37,6 +37,7 @@ COMPARED = {
     "two alone": ("aaa aba", 2, "A1=a? B1=b?"),
     "two against two": ("aa aa ab ab", 2, "A1=a? B1=a? C1=b? D1=b?"),
     "all different": ("a b c", 1, "A0=a? B0=b? C0=c?"),
+    "nothing is compared after that": ("aa ba .c .d", 1, "A0=a? B0=b?"),
     "most but not more than half": ("a a b c", 1, "A0=a? B0=a? C0=b? D0=c?"),
     "what dropped out has no vote": ("aaa bbb aac aaa", 3, "B0=b!a C2=c!a"),
 }

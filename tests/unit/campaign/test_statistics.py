@@ -366,6 +366,53 @@ def slow_in_general(seed, losses, checks=12, nodes=4, again=None, missing=()):
     return [s.name for s in named], [s.name for s in not_again]
 
 
+def hunted(nodes: int, found: groups.Found, max_rounds: int = 60) -> Any:
+    """A search among that many nodes, of leaves of four, all of which are slow together."""
+    members = {leaf: list(range(4 * leaf, 4 * leaf + 4)) for leaf in range(nodes // 4)}
+    whole = posterior.Question(tuple(range(nodes)), evidence=posterior.NAMED, asked=1)
+    return groups._hunt(
+        whole, lambda node: node // 4, members, found, posterior.Level(), max_rounds, lambda: False, lambda: False,
+        lambda: 1.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("again", "halves"), [(-1, None), (1, (-1, -1)), (1, (-1, 1))])
+def test_a_large_group_whose_halves_are_good_is_asked_again_before_it_is_dropped(again, halves):
+    """Slow a second time: half of it is bad after all, or it is slow only together, which is told."""
+    found = groups.Found()
+    hunt = hunted(2 * groups._WEIGHED, found)
+    answers = [(-1, -1), (again,), *([halves] if halves else [])]
+    with pytest.raises(StopIteration) as over:
+        questions, _ = next(hunt)
+        for evidence in answers:
+            for question, own in zip(questions, evidence, strict=True):
+                question.evidence = own * posterior.NAMED
+            questions, _ = next(hunt)
+    nodes = tuple(range(2 * groups._WEIGHED))
+    assert found.unexplained == ([nodes] if halves == (-1, -1) else [])
+    assert len(over.value.value) == (halves == (-1, 1))
+    assert len(found.good) == (0 if halves == (-1, -1) else len(nodes) // (2 if halves else 1))
+
+
+@pytest.mark.parametrize(("weight", "named"), [(0.99, [2]), (0.5, [])])
+def test_a_search_whose_rounds_are_over_asks_no_more_and_names_whom_it_is_all_but_sure_of(monkeypatch, weight, named):
+    class Undecided:
+        def __init__(self, whole, *_):
+            self.nodes, self.tests, self.weight = whole.nodes, [whole], np.array([1 - weight, weight])
+            self.decided = self.nobody = self.proved = self.doubtful = self.only_together = False
+
+        def best(self):
+            return [2], []
+
+        def next_tests(self, *_):
+            return [self.nodes]
+
+    monkeypatch.setattr(groups, "Suspects", Undecided)
+    found = groups.Found(rounds=3)
+    assert list(hunted(8, found, max_rounds=3)) == []
+    assert (found.nodes, found.unexplained) == (named, [] if named else [tuple(range(8))])
+
+
 def test_of_four_nodes_the_one_that_is_slow_in_all_checks_is_named_although_no_single_figure_tells():
     slow = np.array([0, 0, 1.2, 0])
     assert slow_in_general(1, slow) == (["n2"], [])

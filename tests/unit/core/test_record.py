@@ -13,6 +13,7 @@ from tenken.model.request import Request
 from tenken.model.subject import Coordinates, Subject, split_metric_id
 from tests.support.documents import gpu_document
 from tests.unit.core.test_archive import record
+from tests.unit.judge.test_healthy import kept_runs
 
 
 def judged_of_1(**changes: Any) -> dict[str, Any]:
@@ -221,3 +222,14 @@ def test_coordinates_are_a_mapping_in_the_order_of_their_keys() -> None:
     assert at.text == '{"bytes":4096,"kernel":"tile"}' and Coordinates().text == ""
     with pytest.raises(KeyError, match="missing"):
         at["missing"]
+
+
+def test_a_record_of_version_2_with_a_result_of_version_2_has_everything_derived_from_it() -> None:
+    now = kept_runs()["SpmvHost"]
+    raw = json.loads(now.path.read_text())
+    raw = {key: raw[key] for key in raw if key not in ("values", "units", "limits", "criteria")}
+    read = records.parse(json.dumps({**raw, "record": "tenken-record/2", "judged": {}}))
+    assert now.result is not None and now.result.schema == "tenken-result/2"
+    assert read.result is not None and read.result_error is None
+    assert {one.id: one.value for one in read.result.metrics} == {one.id: one.value for one in now.result.metrics}
+    assert any(one.derived for one in read.result.metrics)

@@ -49,6 +49,16 @@ def test_an_archive_is_copied_with_its_folders(tmp_path):
     assert "gpu-node17" not in (tmp_path / "kept" / "h200" / "gpu" / "a.json").read_text()
 
 
+def test_an_archive_is_redacted_in_the_order_of_its_names(tmp_path):
+    """Otherwise the same archive has other names in each copy."""
+    for name, gpu in (("b", 2), ("a", 1), ("c", 3)):
+        (tmp_path / "perflogs").mkdir(exist_ok=True)
+        (tmp_path / "perflogs" / f"{name}.json").write_text(f"GPU-{gpu}{'0' * 7}-0000-0000-0000-000000000000")
+    redact.main([str(tmp_path / "perflogs"), str(tmp_path / "kept")])
+    found = [(tmp_path / "kept" / f"{name}.json").read_text() for name in "abc"]
+    assert found == sorted(found) and len(set(found)) == 3
+
+
 def test_what_only_looks_like_a_name_stays():
     redactor = redact.Redactor(hosts=["gpu-node17", "localhost", "x"], users=["alice", "bob"])
     for text in ("gpu-node171", "my-gpu-node17", "alices", "x", "bob", "localhost", "malice", "gpu-node17-ib0"):

@@ -169,6 +169,7 @@ def test_a_clock_is_set_between_three_tenths_and_all_but_two_per_cent(clock: flo
     top = 1000.0
     low = replace(entry.worst, sm_clock_mhz=clock * top, reasons=("applications_clocks_setting",))
     assert (bounds._set(replace(entry, worst=low), top) is not None) is is_set
+    assert bounds._set(replace(entry, worst=replace(low, sm_clock_mhz=None)), top) is None, "the clock was not read"
     entry, device = replace(entry, before=low, worst=low, after=low), replace(device, sm_clock_max_mhz=top)
     assert (bounds.locked(entry, device) is not None) is is_set
     for at in ("before", "worst", "after"):  # all three, and within two per cent of each other

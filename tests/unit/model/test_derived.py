@@ -169,3 +169,14 @@ def test_the_method_of_table_1_relative_to_the_best_of_its_four() -> None:
 ])  # fmt: skip
 def test_no_block_is_larger_than_the_file_and_no_thread_is_without_one(way: Any, size: int, name: str) -> None:
     assert of("storage_map")._fitted(way, size) == name
+
+
+@pytest.mark.parametrize(("limits", "expected"), [((None, 5.0), [10.0]), ((4.0, 5.0), [10.0]), ((None, None), [])])
+def test_several_parts_have_the_limit_of_the_fastest_one_that_is_known(
+    limits: tuple[float | None, ...], expected: list[float]
+) -> None:
+    alone, fused = value("alone", 1.0), value("fused", 1.0)
+    run = Run(*(SimpleNamespace(**vars(one), kind="gpu") for one in (alone, fused)))
+    run.limit = lambda one: SimpleNamespace(value=limits[one.name == "fused"])
+    cells = value("cells", 2.0, subject=Subject.of({"ranks": 2}))
+    assert list(of("stencil").limit_cells(run, cells)) == expected

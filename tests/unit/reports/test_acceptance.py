@@ -642,6 +642,17 @@ def test_a_report_doctored_to_another_statement_is_found(written, tmp_path, caps
     assert "acceptance.json/statement is 'ACCEPTED'" in capsys.readouterr().out
 
 
+def test_a_report_without_the_statement_of_its_answer_is_found(written, tmp_path, capsys):
+    _, folder = written
+    members = bundle.read(folder / "out" / "deal.tar")
+    del members[bundle.MANIFEST]
+    statement = json.loads(members[bundle.ANSWER])["statement"]
+    members["report.html"] = members["report.html"].replace(statement.encode(), b"ACCEPTED")
+    bundle.write(tmp_path / "deal.tar", [bundle.Member(n, c) for n, c in members.items()])
+    assert run("--verify", tmp_path / "deal.tar") == 1
+    assert capsys.readouterr().out == f"CHANGED: report.html does not contain {statement}\n"
+
+
 @pytest.mark.parametrize(
     ("member", "said"),
     [
