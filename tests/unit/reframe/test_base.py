@@ -1,0 +1,331 @@
+"""What the classes of all checks do without a session: what a job is given, what its size is, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from reframe.core.exceptions import PerformanceError, ReframeError, SanityError, SkipTestError
+from reframe.utility.sanity import evaluate
+
+from tenken.errors import ArchiveError
+from tenken.reframe import base, build, foreign, hpl, locks
+from tenken.reframe.base import JudgedCheck
+from tenken.reframe.foreign import Figure, ForeignCheck, NamedProgram
+from tenken.reframe.hpl import OtherHpl
+
+
+class Stand:
+    """What a method of a check looks up, and its skipping."""
+
+    tags: frozenset[str] = frozenset()
+    name = unique_name = "Check"
+
+    def __init__(self, **known: Any) -> None:
+        vars(self).update(known)
+
+    def is_dry_run(self) -> bool:
+        return False
+
+    def waive(self, why: str) -> None:
+        raise SkipTestError(why)
+
+    skip = waive
+
+    def where(self) -> str:
+        return "n1"
+
+
+def test_programs_of_others_are_given_the_functions_that_hold_the_machine(tmp_path: Path) -> None:
+    for ours in (True, False):
+        stage = tmp_path / str(ours)
+        stage.mkdir()
+        check = Stand(stagedir=str(stage), ours=ours, program="fio", token="t0", is_dry_run=lambda: True)
+        check.request = lambda: SimpleNamespace(text=lambda: "asked")
+        JudgedCheck.write_request(check)
+        assert (stage / base.REQUEST_FILE).read_text() == "asked"
+        functions = stage / locks.FUNCTIONS_FILE
+        assert functions.exists() != ours
+        if not ours:  # what the script reads with `. ./FILE` before it calls them
+            assert f". ./{functions.name}; " in locks.around_rank() and functions.name in locks.hold(False)[0]
+            assert "tenken_token=t0" in functions.read_text()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "each", "slots", "fits"),
+    [(8, 4, 4, (8, 4)), (8, 4, None, (8, 4)), (8, 4, 3, (4, 2)), (16, 8, 2, (4, 2)), (0, 8, 4, (0, 4))],
+)
+def test_ranks_are_halved_until_they_fit_on_each_node(
+    ranks: int, each: int, slots: int | None, fits: tuple[int, int]
+) -> None:
+    check = Stand(num_tasks=ranks, num_tasks_per_node=each, machine=SimpleNamespace(slots=slots))
+    JudgedCheck.fit_ranks(check)
+    assert (check.num_tasks, check.num_tasks_per_node) == fits
+
+
+def test_a_node_with_one_cpu_runs_no_ranks() -> None:
+    check = Stand(num_tasks=2, num_tasks_per_node=2, machine=SimpleNamespace(slots=1))
+    with pytest.raises(SkipTestError, match=r"needs more ranks: .* 1 CPU"):
+        JudgedCheck.fit_ranks(check)
+
+
+@pytest.mark.parametrize(("asked", "longest", "given"), [
+    (1800, None, 1800), (1800, "00:10:00", 600), (300, "00:10:00", 300), (None, "00:10:00", 600),
+])  # fmt: skip
+def test_a_job_asks_for_no_more_time_than_its_queue_has(asked: int | None, longest: str | None, given: int) -> None:
+    partition = SimpleNamespace(time_limit=longest)
+    check = Stand(time_limit=asked, machine=SimpleNamespace(partition=partition))
+    JudgedCheck.keep_to_the_queues_limit(check)
+    assert check.time_limit == given
+
+
+@pytest.mark.parametrize(("ranks", "there", "runs"), [(0, 8, 8), (-8, 8, 8), (-8, 4, None), (0, 2, None), (3, 8, 3)])
+def test_flexible_ranks_are_counted_and_too_few_are_refused(ranks: int, there: int, runs: int | None) -> None:
+    job = SimpleNamespace(guess_num_tasks=lambda: there)
+    check = Stand(num_tasks=ranks, num_tasks_per_node=4, job=job)
+    if runs is None:
+        with pytest.raises(ReframeError, match=f"^{there} ranks fit on the available nodes; {-ranks or 4} are needed"):
+            JudgedCheck.count_flexible_ranks(check)
+        return
+    JudgedCheck.count_flexible_ranks(check)
+    assert check.num_tasks == runs
+    assert ranks > 0 or job.num_tasks_per_node == 4
+
+
+@pytest.mark.parametrize(("ours", "size", "fault", "given"), [
+    (True, "full", "", {}), (True, "quick", "", {"warmup-seconds": base.QUICK_WARMUP}), (False, "quick", "", {}),
+    (True, "full", "bit", {"inject-fault": "bit"}),
+])  # fmt: skip
+def test_only_our_programs_get_the_short_warm_up_and_the_fault_of_a_drill(
+    ours: bool, size: str, fault: str, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENKEN_DRILL", fault or "")
+    check = Stand(ours=ours, size_mode=size, arguments={"n": 3})
+    check.fault = JudgedCheck.fault.fget(check)
+    assert JudgedCheck.given.fget(check) == {"n": 3, **given}
+    monkeypatch.setenv("TENKEN_DRILL", "bit")
+    assert JudgedCheck.fault.fget(Stand(ours=False)) == ""
+
+
+def test_options_of_a_command_line() -> None:
+    assert base.command_line({"n": 0, "all": True, "not": False, "none": None, "file": "a b"}) == [
+        "--n", "0", "--all", "--file", "'a b'",
+    ]  # fmt: skip
+
+
+def test_nothing_runs_where_its_record_could_not_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise ArchiveError("no space")
+
+    monkeypatch.setattr(base.archive, "check_writable", full)
+    check = Stand()
+    with pytest.raises(ReframeError, match=r"^INVALID: no part of a run could be archived: no space"):
+        JudgedCheck.refuse_a_broken_archive(check)
+    assert check.tenken_verdict == "INVALID"
+    JudgedCheck.refuse_a_broken_archive(Stand(is_dry_run=lambda: True))
+
+
+def judged(verdict: str, structural: bool = False) -> Any:
+    return SimpleNamespace(verdict=verdict, structural=structural, message=lambda: "because")
+
+
+@pytest.mark.parametrize(("judgement", "error", "says"), [
+    (judged("WAIVED"), SkipTestError, "WAIVED: because"), (judged("INVALID"), SanityError, "INVALID: because"),
+    (judged("FAIL", structural=True), SanityError, "FAIL: because"), (judged("FAIL"), None, ""),
+    (judged("PASS"), None, ""),
+])  # fmt: skip
+def test_what_reframe_is_told_of_a_verdict_after_the_record_is_written(judgement: Any, error: Any, says: str) -> None:
+    archived: list[Any] = []
+    check = Stand(judgement=lambda: (judgement, "result", None, ""), archive_record=lambda *of: archived.append(of))
+    if error is None:
+        assert evaluate(JudgedCheck.judge_run(check))
+        assert check.result == "result"
+    else:
+        with pytest.raises(error, match=f"^{says}$"):
+            evaluate(JudgedCheck.judge_run(check))
+    assert check.tenken_verdict == judgement.verdict and [of[0] for of in archived] == [judgement]
+
+
+@pytest.mark.parametrize(("verdict", "logged", "says"), [
+    ("PASS", "ab", ""), ("RECORDED", "ab", ""), ("FAIL", "ab", "FAIL: because"), ("INVALID", "ab", "INVALID: because"),
+    ("PASS", "a", "FAIL: n1: ReFrame did not log b"),
+])  # fmt: skip
+def test_a_verdict_that_is_no_pass_and_a_value_that_is_not_logged_fail(verdict: str, logged: str, says: str) -> None:
+    check = Stand(judged=judged(verdict), perfvalues={f"local:node:{name}": 1 for name in logged})
+    check.metrics_of_result = lambda: tuple(SimpleNamespace(id=name) for name in "ab")
+    if not says:
+        JudgedCheck.raise_misses(check)
+        return
+    with pytest.raises(PerformanceError, match=f"^{says}$"):
+        JudgedCheck.raise_misses(check)
+    JudgedCheck.raise_misses(Stand(**vars(check) | {"is_dry_run": lambda: True}))
+
+
+# -- programs of others --
+
+
+class Foreign(Stand):
+    """A check of a program of others: its figures, and what its output is."""
+
+    subjects, num_tasks = ["host"], 1
+    required_lines, forbidden_lines, failure_words, own_verifications = (), (), True, ()
+    version_command, version_pattern, image = "", r"v(\d+)", ""
+    figures = {"rate": Figure("the rate", "GB/s", "higher", r"rate (\S+)")}
+    said = "rate 3\nv7"
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(ForeignCheck, name)
+        return found.__get__(self) if callable(found) else found
+
+    def output(self) -> str:
+        return self.said
+
+    def document_of(self, metrics: Any, checks: Any) -> dict[str, Any]:
+        return {"metrics": metrics, "checks": checks}
+
+
+def failing(**known: Any) -> list[str]:
+    return [one["what"] for one in Foreign(**known).made()["checks"] if not one["passed"]]
+
+
+def test_each_verification_of_a_programs_output_can_fail_alone() -> None:
+    known: dict[str, Any] = {
+        "required_lines": ("^done",), "forbidden_lines": ("^late",), "own_verifications": ["sums"],
+        "wrong": lambda output: {"sums": "2 is not 3"} if "sum 2" in output else {},
+    }  # fmt: skip
+    assert failing(said="rate 3\ndone", **known) == []
+    assert failing(said="rate 3", **known) == ["a line of the output matches ^done"]
+    assert failing(said="rate 3\ndone\nlate", **known) == ["no line of the output matches ^late"]
+    words = "no line of the output states failed, invalid or faulty"
+    assert failing(said="rate 3\ndone\ntest FAILED", **known) == [words]
+    assert failing(said="rate 3\ndone\ntest FAILED", failure_words=False, **known) == []
+    assert failing(said="rate 3\ndone\nsum 2", **known) == ["sums"]
+    made = Foreign(said="rate 3\ndone\nsum 2\ntest FAILED", **known).made()["checks"]
+    assert {one["what"]: one["detail"] for one in made if "detail" in one} == {
+        words: "test FAILED", "sums": "2 is not 3",
+    }  # fmt: skip
+
+
+def test_a_value_comes_from_parse_or_from_its_pattern_and_an_optional_one_may_be_missing() -> None:
+    def values(**known: Any) -> dict[str, Any]:
+        return {one["name"]: one["samples"] for one in Foreign(**known).made()["metrics"]}
+
+    assert values() == {"rate": [3.0]}
+    assert values(parse=lambda _: {"rate": 4}) == {"rate": [4.0]}
+    assert values(parse=lambda _: {"rate": [4, 5]}) == {"rate": [4.0, 5.0]}
+    optional = {"more": Figure("more", "GB/s", "higher", r"more (\S+)", optional=True)}
+    assert values(figures={**Foreign.figures, **optional}) == {"rate": [3.0]}
+    with pytest.raises(foreign.ForeignOutputError, match=r"^metric rate: "):
+        values(said="nothing")
+    with pytest.raises(foreign.ForeignOutputError, match=r"^parse returns 'other'; declared: rate"):
+        values(parse=lambda _: {"other": 4})
+    bare = {"bare": Figure("from parse", "GB/s", "higher")}
+    with pytest.raises(foreign.ForeignOutputError, match=r"^metric bare: no pattern is declared"):
+        values(figures=bare)
+
+
+@pytest.mark.parametrize(("said", "version"), [
+    ("v7", "7"), ("", "unknown"), ("v 7\t8", "unknown"),
+])  # fmt: skip
+def test_the_version_is_what_the_output_states(said: str, version: str) -> None:
+    assert Foreign(said=said).version() == version
+    assert Foreign(said="v\t1 2", version_pattern="v.*").version() == "v 1 2"
+
+
+def test_a_foreign_check_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ReframeError, match=r"subjects is \['gpu'\]; allowed"):
+        ForeignCheck.declare_figures(Foreign(subjects=["gpu"]))
+    with pytest.raises(ReframeError, match="Check: wrong so"):
+        ForeignCheck.declare_figures(Foreign(mistakes=lambda: iter(["wrong so"])))
+    with pytest.raises(ReframeError, match="repetitions is 0; allowed: 1 or above"):
+        ForeignCheck.expect_command(Foreign(repetitions=0))
+
+
+@pytest.mark.parametrize(("status", "said", "written"), [
+    (0, "", "finished"), (3, "{missing}", "waived for fio"), (1, "", None), (1, "{missing}", None),
+])  # fmt: skip
+def test_a_result_is_made_of_a_run_that_ended_well_and_a_waiver_of_a_missing_command(
+    status: int, said: str, written: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+    check = ForeignCheck.__new__(ForeignCheck)
+    monkeypatch.setattr(JudgedCheck, "judgement", lambda self: "judged")
+    for name, value in {
+        "exit_status": lambda self: (status, None), "write_result": lambda self, made: found.append(made([])),
+        "output_text": lambda self: said.format(missing="TENKEN-FOREIGN-MISSING fio"),
+        "waived_document": lambda self, first: f"waived for {first}", "finished_document": lambda self: "finished",
+    }.items():  # fmt: skip
+        monkeypatch.setattr(ForeignCheck, name, value)
+    assert check.judgement() == "judged" and found == ([written] if written else [])
+
+
+@pytest.mark.parametrize(("option", "of_system", "exported", "named"), [
+    ("", None, None, "fio"), ("", None, "/usr/b", "/usr/b"), ("", "/site/c", "/usr/b", "/site/c"),
+    ("/own/d", "/site/c", "/usr/b", "/own/d"), ("/own/", None, None, "/own/fio"),
+])  # fmt: skip
+def test_which_of_the_names_of_a_program_is_taken(
+    option: str, of_system: str | None, exported: str | None, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SITE_FIO", raising=False)
+    if exported:
+        monkeypatch.setenv("SITE_FIO", exported)
+    system = SimpleNamespace(values=lambda _: {"SITE_FIO": of_system} if of_system else {})
+    known = {"machine": SimpleNamespace(system=system), "named_by": "SITE_FIO", "usual_command": "fio"}
+    assert NamedProgram.program_named(Stand(named_command=option, **known)) == named
+    if not option.endswith("/"):
+        assert OtherHpl.command(Stand(hpl_command=option, **known)) == named
+
+
+@pytest.mark.parametrize(("p", "q", "each", "ranks"), [
+    (2, 3, 3, (6, 3)), (2, 3, 0, (6, 6)), (1, 1, 0, (1, 1)), (2, 3, 4, None),
+])  # fmt: skip
+def test_an_hpl_of_others_has_a_rank_for_each_place_of_its_grid(
+    p: int, q: int, each: int, ranks: tuple[int, int] | None
+) -> None:
+    check = Stand(hpl_p=p, hpl_q=q, hpl_ranks_per_node=each, implementation="xhpl", n=100, nb=10)
+    if ranks is None:
+        with pytest.raises(ReframeError, match="hpl_ranks_per_node 4: allowed: divisors of the 6 ranks"):
+            OtherHpl.ask_for_repetitions(check)
+        return
+    OtherHpl.ask_for_repetitions(check)
+    assert (check.num_tasks, check.num_tasks_per_node, check.uses_mpi) == (*ranks, p * q > 1)
+    assert check.expected_parameters["grid"] == f"{p}x{q}" and check.expected_parameters["ranks"] == p * q
+
+
+@pytest.mark.parametrize(("command", "word", "refused"), [
+    ("xhpl", "xhpl", ""), ("'/a b/xhpl' -x", "/a b/xhpl", ""), ("", "", "no command$"), ("'x", "", "no command line: "),
+])  # fmt: skip
+def test_the_program_that_a_command_starts(command: str, word: str, refused: str) -> None:
+    if refused:
+        with pytest.raises(ReframeError, match=f"^XHPL={command!r}: {refused}"):
+            hpl.first_word(command, "XHPL")
+    else:
+        assert hpl.first_word(command, "XHPL") == word
+
+
+# -- the build --
+
+
+@pytest.mark.parametrize(("said", "installed", "says"), [
+    ("{end} 0", True, ""), ("{end} 0", False, "the build installed no program"),
+    ("{end} 2", True, "the build failed with exit status 2: last words"), ("", True, "the build was cut short: last"),
+    (None, True, "the build did not run: lost"),
+])  # fmt: skip
+def test_a_build_is_good_by_its_own_exit_status_and_its_programs(
+    said: str | None, installed: bool, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    if installed:
+        (tmp_path / "bin" / "stream").touch()
+    outcome = SimpleNamespace(unseen="lost" if said is None else None, text=lambda: (said or "").format(end=build._END))
+    monkeypatch.setattr(build, "Outcome", lambda *of, **known: outcome)
+    monkeypatch.setattr(build, "known_nodes", lambda *of: ())
+    check = Stand(build_job=SimpleNamespace(stdout="", stderr=""), stagedir=str(tmp_path), current_partition=None)
+    check.last_words = lambda status: "last words"
+    if not says:
+        assert evaluate(build.BuildPrograms.programs_are_there(check))
+        return
+    with pytest.raises(SanityError, match=f"^{says}"):
+        assert evaluate(build.BuildPrograms.programs_are_there(check))
