@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import signal
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -417,3 +419,159 @@ def test_the_nodes_of_a_cluster_must_be_known(tmp_path):
         command._of_nodes(alps, None, agreed)
     assert command._of_nodes(alps, "nid[001-004]", agreed) == ["nid[001-004]"]
     assert command._of_nodes(loader.load("h200").expand({}, strict=False), None, agreed) == []
+
+
+# -- the sessions and campaigns that it starts --
+
+BATCH = SimpleNamespace(patterns=["^A$", "^B$"], variables={"B.burn_seconds": "60"})
+
+
+class Child:
+    """A session of ReFrame: signals to this process while it runs, and its exit status."""
+
+    def __init__(self, status: int = 0, *signals: int) -> None:
+        self.status, self.signals, self.sent = status, signals, []
+
+    def wait(self) -> int:
+        for number in self.signals:
+            signal.raise_signal(number)
+        return self.status
+
+    def send_signal(self, number: int) -> None:
+        self.sent.append(number)
+
+
+@pytest.mark.parametrize(("status", "signals", "stopped"), [
+    (0, [], False), (1, [], False), (-signal.SIGKILL, [], False), (-signal.SIGINT, [], True),
+    (-signal.SIGTERM, [], True), (0, [signal.SIGINT], True), (1, [signal.SIGTERM], True),
+    (1, [signal.SIGHUP, signal.SIGTERM], True),
+])  # fmt: skip
+def test_a_signal_reaches_the_session_and_ends_the_acceptance(status, signals, stopped):
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    child = Child(status, *signals)
+    assert command.wait(child) is stopped
+    assert child.sent == [signal.SIGTERM] * len(signals)
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_a_session_runs_what_its_batch_names_under_its_name(monkeypatch):
+    started = []
+    monkeypatch.setattr(command.contract, "with_mpi", lambda words: words)
+    monkeypatch.setattr(command.subprocess, "Popen", lambda words, **given: started.append((words, given)) or Child())
+    command.session("h200", "burn-in", [Path("checks"), Path("own")], BATCH, "S7")
+    ((words, given),) = started
+    pairs = [*itertools.pairwise(words)]
+    for pair in (("--system", "h200"), ("--mode", "burn-in"), ("-n", "^A$"), ("-n", "^B$"), ("-c", "own"),
+                 ("-S", "B.burn_seconds=60")):  # fmt: skip
+        assert pair in pairs, pair
+    assert "-r" in words and given["env"]["TENKEN_SESSION"] == "S7"
+
+
+@pytest.mark.parametrize(("child", "says"), [
+    (Child(-signal.SIGINT), "stopped; the same command continues"), (OSError(2, "No such file"), ": No such file$"),
+])  # fmt: skip
+def test_a_session_that_is_stopped_or_cannot_start_ends_the_acceptance(monkeypatch, child, says):
+    def start(*_, **__):
+        if isinstance(child, OSError):
+            raise child
+        return child
+
+    monkeypatch.setattr(command.contract, "with_mpi", lambda words: words)
+    monkeypatch.setattr(command.subprocess, "Popen", start)
+    with pytest.raises(RunError, match=says):
+        command.session("h200", "acceptance", [], BATCH, "S7")
+
+
+@pytest.mark.parametrize(("begun", "status", "action"), [(False, 0, "run"), (True, 1, "resume"), (True, 2, "resume")])
+def test_a_campaign_is_run_or_resumed_and_its_sessions_count_once(monkeypatch, tmp_path, begun, status, action):
+    from tenken.campaign import journal
+    from tenken.commands import campaign
+
+    asked = []
+
+    def register(subparsers):
+        one = subparsers.add_parser("campaign")
+        one.add_argument("words", nargs="*")
+        one.set_defaults(func=lambda given: asked.append(given.words) or status)
+
+    gathered = [{"session": "S1"}, None, {"session": "S3"}, {"session": "S2"}]
+    attempts = {number: SimpleNamespace(gathered=one) for number, one in enumerate(gathered)}
+    monkeypatch.setattr(journal, "read", lambda _: SimpleNamespace(begun=begun, attempts=attempts))
+    monkeypatch.setattr(campaign, "register", register)
+    state = command.State(tmp_path / "run.json", "digest", ["S3"])
+    if status == 2:
+        with pytest.raises(RunError, match="campaign c1 cannot continue"):
+            command.run_campaign("c1", state)
+    else:
+        command.run_campaign("c1", state)
+        assert json.loads((tmp_path / "run.json").read_text())["sessions"] == ["S3", "S1", "S2"]
+    assert asked == [[action, "c1"]]
+
+
+def test_a_state_that_cannot_be_read_is_not_begun_again_by_itself(monkeypatch, tmp_path):
+    site = Site(monkeypatch, tmp_path, RUNS)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "run.json").write_text('{"contract_sha256": "x"}')
+    with pytest.raises(RunError, match=r"run\.json cannot be read .*: remove it to begin again"):
+        site.run()
+    assert not site.ran
+
+
+def test_without_time_for_a_session_there_is_nothing_to_report(monkeypatch, tmp_path):
+    site = Site(monkeypatch, tmp_path, RUNS)
+    with pytest.raises(RunError, match="no session was run"):
+        site.run("--hours", "0")
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+def test_nodes_of_a_cluster_are_measured_by_campaigns_before_sessions_over_several(monkeypatch, tmp_path, capsys):
+    site = Site(monkeypatch, tmp_path, [])
+    order = []
+    due = datetime(2026, 11, 28, 7, 30, tzinfo=timezone.utc)
+
+    def campaigns(agreed, offered, mode, nodes, state, root, checks):
+        order.append(("campaigns", nodes))
+        site.values = [*RUNS]
+        for number in range(len(RUNS)):
+            state.sessions.append(f"S{number}")
+            site.session("", mode, checks, SimpleNamespace(names=()), f"S{number}")
+        return command.decided(agreed, root, state.sessions)
+
+    def rounds(agreed, found, offered, mode, checks, state, until, root, cluster):
+        order.append(("rounds", cluster))
+        return found
+
+    monkeypatch.setattr(command, "_of_nodes", lambda *_: ["n[1-2]"])
+    monkeypatch.setattr(command, "campaigns", campaigns)
+    monkeypatch.setattr(command, "rounds", rounds)
+    monkeypatch.setattr(command.remaining, "stability_due", lambda _: due)
+    assert site.run() == command.accept.EXIT_CODES["INCONCLUSIVE"]
+    assert order == [("campaigns", ["n[1-2]"]), ("rounds", True)]
+    assert "one more round from 2026-11-28 07:30 UTC on, by the same command" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("of_power", [True, False])
+def test_the_bmcs_are_read_while_it_runs_if_a_clause_needs_their_power(monkeypatch, tmp_path, of_power):
+    seen = []
+
+    class Watch:
+        def __init__(self, nodes, bmc, readings, said):
+            seen.append((list(nodes()), bmc, readings))
+
+        def __enter__(self):
+            seen.append("begun")
+
+        def __exit__(self, *_):
+            seen.append("ended")
+
+    monkeypatch.setattr(command.power, "Watch", Watch)
+    monkeypatch.setattr(command.redfish, "connector", lambda *given: given)
+    clause = SimpleNamespace(program=command.power.PROGRAM if of_power else "stream")
+    agreed = SimpleNamespace(clauses=[clause], redfish={"address": "https://{node}-bmc", "ca": "ca.pem"})
+    with command.watched(agreed, ["n[1-2]", "m1"], tmp_path / "out" / "readings"):
+        seen.append("inside")
+    assert seen == ([
+        (["n1", "n2", "m1"], ("https://{node}-bmc", Path("ca.pem"), True), tmp_path / "out" / "readings"),
+        "begun", "inside", "ended",
+    ] if of_power else ["inside"])  # fmt: skip
