@@ -71,6 +71,9 @@ def mark_the_parts(items: list[pytest.Item]) -> None:
     """`-m part` and `-m "not part"` are all tests; no test of a part is in a file that `make test-all` leaves out."""
     imported = set(parts.files())
     for item in items:
+        given = getattr(getattr(item, "callspec", None), "params", {})
+        if named := parts.of((), given):
+            raise pytest.UsageError(f"{item.nodeid}: an argument has the name of a fixture of {', '.join(named)}")
         found = parts.of((mark.name for mark in item.iter_markers()), getattr(item, "fixturenames", ()))
         for name in sorted(found):
             item.add_marker(name)

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,19 +74,40 @@ def test_of_none():
 """
 
 
+NAMED = """
+import pytest
+
+
+@pytest.mark.parametrize("started", [1, 2])
+def test_of_a_number(started):
+    pass
+"""
+
+
 #: In one process: pytest's start is most of what each selection costs.
 SELECT = "import sys, pytest; sys.exit(max(pytest.main([*sys.argv[1:], '-m', one]) for one in {!r}))"
 SELECTED = {"part": 2, "not part": 1, "slurm": 1, "cuda": 1}
 
 
-def test_each_test_is_in_one_of_both(tmp_path) -> None:
-    (tmp_path / "test_it.py").write_text(MODULE.format(name="cuda"))
+def select(folder: Path, module: str, selections: list[str]) -> subprocess.CompletedProcess[str]:
+    (folder / "test_it.py").write_text(module)
     hooks = "from tests.conftest import pytest_collection_modifyitems, pytest_configure\n"
-    (tmp_path / "conftest.py").write_text(hooks)
-    done = subprocess.run(
-        [sys.executable, "-c", SELECT.format([*SELECTED]), "-q", "-p", "no:cacheprovider", "--strict-markers",
-         "--rootdir", str(tmp_path), str(tmp_path)],
-        cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    (folder / "conftest.py").write_text(hooks)
+    return subprocess.run(
+        [sys.executable, "-c", SELECT.format(selections), "-q", "-p", "no:cacheprovider", "--strict-markers",
+         "--rootdir", str(folder), str(folder)],
+        cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
+
+
+def test_each_test_is_in_one_of_both(tmp_path: Path) -> None:
+    done = select(tmp_path, MODULE.format(name="cuda"), [*SELECTED])
     counts = [f"{tests} passed, {3 - tests} deselected" for tests in SELECTED.values()]
     assert re.findall(r"\d passed, \d deselected", done.stdout) == counts, done.stdout + done.stderr
+
+
+def test_an_argument_with_the_name_of_a_fixture_of_a_part_is_refused(tmp_path: Path) -> None:
+    """It would move a test of `make test` into the part, without a word."""
+    done = select(tmp_path, NAMED, ["not part"])
+    assert done.returncode != 0
+    assert "an argument has the name of a fixture of slurm" in done.stdout + done.stderr

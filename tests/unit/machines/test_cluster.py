@@ -182,7 +182,7 @@ def environment(name: str, cxx: str, *features: str) -> Environment:
 
 
 @pytest.mark.parametrize(
-    ("environments", "partitions", "mpi", "openacc"),
+    ("environments", "partitions", "of_mpi", "openacc"),
     [
         # this machine with a GPU: host, cuda and nvhpc all build MPI programs
         (
@@ -202,11 +202,11 @@ def environment(name: str, cxx: str, *features: str) -> Environment:
         ),
     ],
 )  # fmt: skip
-def test_checks_that_any_environment_can_run_run_once(environments, partitions, mpi, openacc):
+def test_checks_that_any_environment_can_run_run_once(environments, partitions, of_mpi, openacc):
     made = {
         f"p{i}": replace(partition(), name=f"p{i}", environments=tuple(names)) for i, names in enumerate(partitions)
     }
     system = System("s", "s", "test", made, {one.name: one for one in environments})
     chosen = {name: system.abilities(name) & {HOST_MPI, ONE_OPENACC} for name in system.environments}
-    assert {name for name, has in chosen.items() if HOST_MPI in has} == mpi
+    assert {name for name, has in chosen.items() if HOST_MPI in has} == of_mpi
     assert {name for name, has in chosen.items() if ONE_OPENACC in has} == openacc
