@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -161,6 +163,130 @@ def test_a_verdict_that_is_no_pass_and_a_value_that_is_not_logged_fail(verdict: 
     with pytest.raises(PerformanceError, match=f"^{says}$"):
         JudgedCheck.raise_misses(check)
     JudgedCheck.raise_misses(Stand(**vars(check) | {"is_dry_run": lambda: True}))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A record, with what is added to it."""
+
+    judgement: Any
+    nodes: tuple[str, ...] = ()
+    request: Any = None
+    result: Any = None
+    result_error: Any = None
+    result_text: str = ""
+
+    @property
+    def job(self) -> Any:
+        return SimpleNamespace(facts={})
+
+
+@pytest.fixture
+def case(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """A case whose job has ended, an archive, and what was written where."""
+    seen: list[tuple[str, Any]] = []
+    monkeypatch.setattr(base.archive, "write", lambda record, *_: seen.append(("archive", record)))
+    monkeypatch.setattr(base.orphans, "keep", lambda record, _: seen.append(("kept", record)) or "; kept")
+    monkeypatch.setattr(base.ledger, "close", lambda job: seen.append(("closed", job)))
+    monkeypatch.setattr(base, "known_nodes", lambda *_: ("n1",))
+    monkeypatch.setattr(base, "archive_root", lambda: tmp_path)
+    monkeypatch.setattr(base, "captured", lambda *_: None)
+    return Stand(
+        seen=seen, stagedir=str(tmp_path), job=SimpleNamespace(completed=True), pinned_nodes=tuple, request=dict,
+        record=lambda judgement, *_: Kept(judgement), current_partition=SimpleNamespace(name="gpu"),
+        current_environ=None, current_system=SimpleNamespace(name="h200"),
+    )  # fmt: skip
+
+
+def no_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise ArchiveError("no space")
+
+    monkeypatch.setattr(base.archive, "write", full)
+
+
+@pytest.mark.parametrize(("reason", "verdict", "says"), [
+    ("the job was cancelled", "FAIL", "n1: the job was cancelled"), ("INVALID: no disk", "INVALID", "n1: no disk"),
+    ("sanity: INVALID: no disk", "INVALID", "n1: sanity: no disk"), ("INVALIDATED", "FAIL", "n1: INVALIDATED"),
+])  # fmt: skip
+def test_a_case_that_was_not_judged_has_one_record_with_the_reason(
+    reason: str, verdict: str, says: str, case: Any
+) -> None:
+    for _ in range(2):
+        JudgedCheck.record_failure(case, case.current_partition, None, reason)
+    (_, record), (what, _) = case.seen
+    assert what == "closed" and record.judgement.verdict == verdict
+    assert [one.message for one in record.judgement.findings] == [says]
+    assert (record.nodes, record.result_error) == (("n1",), reason)
+
+
+def test_a_job_that_may_still_run_is_not_closed(case: Any) -> None:
+    case.job.completed = False
+    JudgedCheck.record_failure(case, case.current_partition, None, "the session was killed")
+    assert [what for what, _ in case.seen] == ["archive"]
+
+
+def test_a_record_of_a_failure_is_kept_where_the_archive_is_full(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_archive(monkeypatch)
+    JudgedCheck.record_failure(case, case.current_partition, None, "the job was cancelled")
+    assert [what for what, _ in case.seen] == ["kept", "closed"]
+    case.recorded, case.stagedir = False, None
+    with pytest.raises(ArchiveError):
+        JudgedCheck.record_failure(case, case.current_partition, None, "the job was cancelled")
+
+
+def test_a_run_that_cannot_be_archived_does_not_pass(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    JudgedCheck.archive_record(case, judged("PASS"), "result", None, "text")
+    (_, record), (what, _) = case.seen
+    assert (record.result, record.result_text, what) == ("result", "text", "closed") and case.recorded
+    case.recorded = False
+    no_archive(monkeypatch)
+    with pytest.raises(SanityError, match=r"^INVALID: n1: no space; kept$"):
+        JudgedCheck.archive_record(case, judged("PASS"), "result", None, "text")
+    assert case.tenken_verdict == "INVALID" and case.recorded, "it has its record, which is kept"
+    assert [what for what, _ in case.seen[2:]] == ["kept"]
+
+
+def test_a_waiver_of_set_up_is_archived_before_the_check_is_skipped(case: Any) -> None:
+    archived: list[Any] = []
+    case.archive_record = lambda *of: archived.append(of)
+    with pytest.raises(SkipTestError, match=r"^WAIVED: library missing: no fio$"):
+        JudgedCheck.waive(case, "library missing: no fio")
+    assert [of[0].verdict for of in archived] == ["WAIVED"]
+    case.is_dry_run = lambda: True
+    with pytest.raises(SkipTestError):
+        JudgedCheck.waive(case, "library missing: no fio")
+    assert len(archived) == 1
+
+
+def test_a_request_counts_the_gpus_that_a_rank_lists_and_names_the_fault_of_a_drill() -> None:
+    known: dict[str, Any] = {
+        "token": "t", "program": "stream", "display_name": "Check", "subjects": ["gpu"], "metrics": None, "cores": 8,
+        "expected_parameters": {"n": 3}, "lists_gpus": True, "num_tasks": 8, "given": {"n": 3}, "tenken_mode": "quick",
+        "fault": "", "revision_built": lambda: "r1", "num_tasks_per_node": 2, "gpus": 4,
+    }  # fmt: skip
+
+    def asked(**changes: Any) -> Any:
+        return JudgedCheck.request(Stand(**{**known, "uses_mpi": False, "ours": True, **changes}))
+
+    assert [asked(uses_mpi=mpi).gpus for mpi in (True, False)] == [2, 4]
+    assert asked(uses_mpi=True, ours=False).gpus == 4
+    assert asked(gpus=0).gpus is None and asked(lists_gpus=False).gpus is None
+    assert asked().parameters == {"n": 3} and asked(fault="bit").parameters == {"n": 3, "inject_fault": "bit"}
+    assert asked().arguments == ("--n", "3") and asked(ours=False).arguments == ()
+    assert asked().sections and not asked(revision_built=lambda: None).sections
+
+
+def test_an_output_that_is_no_result_is_written_as_what_is_wrong_with_it(tmp_path: Path) -> None:
+    known: dict[str, Any] = {"stagedir": str(tmp_path), "nodes": list, "stamp": lambda made: {**made, "token": "t"}}
+    assert JudgedCheck.write_result(Stand(**known), lambda nodes: {"nodes": nodes}) is None
+    assert json.loads((tmp_path / base.RESULT_FILE).read_text()) == {"nodes": ["unknown"], "token": "t"}
+
+    def made(_: object) -> dict[str, Any]:
+        raise foreign.ForeignOutputError("no rate")
+
+    assert str(JudgedCheck.write_result(Stand(**known), made)) == "no rate"
+    assert (tmp_path / base.RESULT_FILE).read_text() == "no rate"
 
 
 # -- programs of others --
