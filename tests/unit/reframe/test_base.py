@@ -289,6 +289,49 @@ def test_an_output_that_is_no_result_is_written_as_what_is_wrong_with_it(tmp_pat
     assert (tmp_path / base.RESULT_FILE).read_text() == "no rate"
 
 
+def test_which_checks_use_gpus_and_how_many_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = SimpleNamespace(cores=8, gpus=4, require_variables=lambda: None)
+    monkeypatch.setattr(base.Machine, "of", lambda *_: machine)
+
+    def found(**known: Any) -> tuple[Any, ...]:
+        asked = {"subjects": ["host"], "on_gpus": False, "cores": None, "gpus": None, "uses_mpi": False, **known}
+        check = Stand(**asked, current_partition=None, current_environ=None)
+        check.uses_gpus, check.fitted = JudgedCheck.uses_gpus.fget(check), False
+        check.fit_ranks = lambda: vars(check).update(fitted=True)
+        JudgedCheck.find_machine(check)
+        return check.cores, check.gpus, check.fitted
+
+    assert found() == (8, 0, False)
+    assert found(subjects=["gpu"]) == found(subjects=["pair"]) == found(on_gpus=True) == (8, 4, False)
+    assert found(subjects=["gpu"], gpus=1, cores=0) == (0, 1, False)
+    # a rank on each GPU is not moved: only ranks of the host are
+    assert found(uses_mpi=True) == (8, 0, True) and found(uses_mpi=True, on_gpus=True) == (8, 4, False)
+
+
+def test_the_result_of_another_program_lasts_from_its_first_begin_to_its_last_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stamped(*times: tuple[float | None, float | None]) -> dict[str, Any]:
+        commands = [SimpleNamespace(begin=begin, end=end) for begin, end in times]
+        told = SimpleNamespace(commands=commands, token="t")
+        check = Stand(told=lambda: told, output_text=str, stagedir=str(tmp_path))
+        return JudgedCheck.stamp(check, {"program": "fio"})
+
+    monkeypatch.setattr(base.locks, "told", lambda _: None)
+    monkeypatch.setattr(base.locks, "load", lambda _: {"begin": 1.0})
+    said = {"program": "fio", "token": "t", "load": {"begin": 1.0}}
+    begin, end = "1970-01-01T00:00:01.000000Z", "1970-01-01T00:00:04.500000Z"
+    assert stamped((1.0, 2.0), (3.0, 4.5)) == {**said, "started": begin, "finished": end}
+    assert stamped((None, None), (1.0, None)) == {**said, "started": begin}
+
+
+@pytest.mark.parametrize(("ranks", "each", "says"), [(1, 1, "any node"), (8, 4, "any 2 nodes"), (9, 4, "any 3 nodes"),
+                                                     (0, None, "any node")])  # fmt: skip
+def test_nodes_that_nobody_named(ranks: int, each: int | None, says: str) -> None:
+    check = Stand(num_tasks=ranks, num_tasks_per_node=each)
+    assert JudgedCheck.unnamed_nodes(check, "gpu") == f"{says} of partition gpu"
+
+
 # -- programs of others --
 
 
@@ -429,6 +472,56 @@ def test_the_program_that_a_command_starts(command: str, word: str, refused: str
             hpl.first_word(command, "XHPL")
     else:
         assert hpl.first_word(command, "XHPL") == word
+
+
+@pytest.mark.parametrize(("missing", "wrong", "cut", "expected"), [
+    (False, False, None, "judged"), (True, False, None, "judged"), (False, True, None, "FAIL"),
+    (False, True, "the job was cut short", "judged"),
+])  # fmt: skip
+def test_an_output_of_hpl_that_is_none_fails_unless_the_job_was_cut_short(
+    missing: bool, wrong: bool, cut: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[dict[str, Any]] = []
+
+    def write_result(_: Any, made: Any) -> Any:
+        found.append(made(["n1"]))
+        return foreign.ForeignOutputError("no table") if wrong else None
+
+    check = OtherHpl.__new__(OtherHpl)
+    monkeypatch.setattr(JudgedCheck, "judgement", lambda self: "judged")
+    for name, value in {
+        "output_text": lambda self: "TENKEN-HPL-MISSING xhpl" if missing else "table", "write_result": write_result,
+        "made_of": lambda self, text, nodes: {"text": text}, "printed": lambda self, text: text,
+        "exit_status": lambda self: (0, cut), "where": lambda self: "n1", "command": lambda self: "xhpl",
+    }.items():  # fmt: skip
+        monkeypatch.setattr(OtherHpl, name, value)
+    vars(check)["named_by"] = "XHPL"
+    said = check.judgement()
+    if expected == "FAIL":
+        judgement, result, error, text = said
+        assert (judgement.verdict, result, error, text) == ("FAIL", None, "no table", "table")
+        assert judgement.message() == "n1: xhpl: no table"
+    else:
+        assert said == expected
+    reason = {"status": "waived", "reason": "library missing: no xhpl (XHPL may name one)"}
+    assert found == [{"text": None, **reason} if missing else {"text": "table"}]
+
+
+def test_the_output_of_hpl_is_its_file_or_what_it_prints(tmp_path: Path) -> None:
+    assert OtherHpl.printed(Stand(output_file=None), "said") == "said"
+    check = Stand(output_file="HPL.out", stagedir=str(tmp_path))
+    assert OtherHpl.printed(check, "said") == "", "what is printed besides is no result"
+    (tmp_path / "HPL.out").write_text("table")
+    assert OtherHpl.printed(check, "said") == "table"
+
+
+def test_the_size_of_hpl_is_the_one_asked_for_or_that_of_the_mode() -> None:
+    def size(asked: int, mode: str) -> int:
+        return OtherHpl.n.fget(Stand(hpl_n=asked, tenken_mode=mode))
+
+    assert size(0, "quick") < size(0, "nightly") == size(0, "acceptance")
+    assert size(123, "quick") == size(123, "nightly") == 123
+    assert OtherHpl.nb.fget(Stand(hpl_nb=64)) == 64
 
 
 # -- the build --
