@@ -524,6 +524,46 @@ def test_the_size_of_hpl_is_the_one_asked_for_or_that_of_the_mode() -> None:
     assert OtherHpl.nb.fget(Stand(hpl_nb=64)) == 64
 
 
+def test_a_rank_gets_its_share_of_the_cores_and_a_node_its_gpus() -> None:
+    def placed(of: Any, **known: Any) -> tuple[Any, Any]:
+        machine = SimpleNamespace(cores=known.get("cores", 8), gpus=4, gpu_resource=known.pop("resource", "gpu"))
+        check = Stand(**{"cores": 8, "gpus": 4, "num_tasks_per_node": 2, "env_vars": {}, "machine": machine,
+                         "uses_gpus": True, "on_gpus": True, "num_cpus_per_task": 1, "num_gpus_per_node": None,
+                         **known})  # fmt: skip
+        of(check)
+        return check.num_cpus_per_task, check.num_gpus_per_node
+
+    for of in (JudgedCheck.place_on_node, ForeignCheck.place_on_whole_node):
+        assert placed(of) == (4, 4)
+        assert placed(of, num_tasks_per_node=None) == (8, 4)
+        assert placed(of, num_tasks_per_node=16) == (1, 4), "not none"
+        assert placed(of, cores=0) == (1, 4), "as the scheduler gives them"
+        assert placed(of, resource="") == (4, None)
+        assert placed(of, uses_gpus=False, on_gpus=False) == (4, None)
+
+
+def test_a_program_in_an_image_needs_a_partition_with_containers() -> None:
+    machine = SimpleNamespace(partition=SimpleNamespace(containers=()))
+    check = Foreign(machine=machine, image="fio.sif", current_partition=SimpleNamespace(name="gpu"))
+    with pytest.raises(SkipTestError, match=r"^library missing: partition gpu has no `containers:` for fio\.sif$"):
+        ForeignCheck.container(check)
+
+
+def test_a_waived_result_names_the_command_that_is_missing_and_its_image() -> None:
+    known: dict[str, Any] = {"program": "fio", "command": "fio x", "nodes": list, "expected_parameters": {}}
+    known |= {"told": lambda: SimpleNamespace(commands=[]), "version": lambda: "7"}
+    for image in ("", "fio.sif"):
+        check = Foreign(image=image, **known)
+        check.document_of = lambda *of, check=check: ForeignCheck.document_of(check, *of)
+        made = ForeignCheck.waived_document(check, "fio")
+        assert (made["status"], made["reason"]) == ("waived", "library missing: no command fio on the node")
+        assert made.get("path", {}).get("image", "") == image
+        check.waived_because = lambda _: "needs more GPUs: 1"
+        assert check.finished_document()["reason"] == "needs more GPUs: 1"
+        check.waived_because = lambda _: ""
+        assert check.finished_document().get("status") != "waived"
+
+
 # -- the build --
 
 
