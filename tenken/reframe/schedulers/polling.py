@@ -318,9 +318,8 @@ class Follower:
                 refused = self.refused(job) if silent and not why else None
                 if not job.anew and (again := why or refused) and self.anew(job, again):
                     continue
-                if refused:
-                    # a number that is in use is refused once; twice, it is the node
-                    job._state = f"{job.state} ({refused}{', twice' if job.anew else ''})"
+                if refused:  # a number that is in use is refused once: now it is the node
+                    job._state = f"{job.state} ({refused})"
                 job.completed = True
                 self._read_output(job, why)
 

@@ -292,6 +292,7 @@ HARMLESS: list[tuple[str, Plant]] = [
                                       "XFS (sda3): User initiated shutdown received. Shutting down filesystem")),
     ("a disc, and commands that a disk does not know", log(
         "critical medium error, dev sr0, sector 0 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 0",
+        "critical medium error, dev loop4, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 0",
         "blk_update_request: critical target error, dev sda, sector 4224 op 0x3:(DISCARD) flags 0x800 phys_seg 1",
         "critical target error, dev nvme0n1, sector 8 op 0x9:(WRITE_ZEROES) flags 0x800 phys_seg 0 prio class 0")),
     ("corrected error of the firmware", log("{1}[Hardware Error]: event severity: corrected")),
