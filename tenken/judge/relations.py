@@ -17,6 +17,7 @@ from tenken.judge.bounds import LIMITED, NOTE, locked, miss, say
 from tenken.model.engine import Run
 from tenken.model.expectation import BEST, Bounds, Expectation
 from tenken.model.fingerprint import Comparison, Key, by_key, compare, stated
+from tenken.model.formula import Formula
 from tenken.model.judgement import RELATION, Criterion, Finding
 from tenken.model.machine import Machine
 from tenken.model.numbers import enough, interval, quantile, surely_below
@@ -185,7 +186,9 @@ def _siblings(run: Run) -> list[Finding]:
                     found.append(say(RECORDED, run.result, text, metric.subject))
                     continue
                 other = opposite.get((metric.at.text, metric.subject.first, metric.subject.second))
-                found += _behind(run, metric, values, other, declared.siblings)
+                rule = declared.siblings
+                allowed = run.first((rule,), metric) if isinstance(rule, Formula) else rule
+                found += _behind(run, metric, values, other, allowed) if allowed else ()
     return found
 
 

@@ -82,16 +82,16 @@ class Metric:
     `min_count` is the minimum number of samples by subject: a kernel on the host takes a hundred times as long as on a
     GPU. `data_sheet` names the figure of the machine's data sheet that limits it if the program states no limit; a rate
     is that of `precision`, in which the value is computed (`at.precision`, `parameter.low`, or the precision itself).
-    `siblings` is the maximum fraction by which a GPU may be slower than the others of the run, or a pair of GPUs slower
-    than its other direction and similar pairs (None: not compared). A metric with larger scatter may differ by three
-    times that scatter. `was` are former names of the metric: its series continues. `sign` of its values: positive, zero
-    (0 or above: an error, a share, a count) or any (a difference). `of_run`: the metric of the same run from which its
-    limit is derived, and the factor (None: the program's own). `chosen_of`: the metrics of which one becomes this
-    metric, with its samples. `maximum`: a larger value (of a residual) is wrong by the program's own rules.
-    `required_if`: parameters with which an optional metric is required, each with alternatives: an equal value, a word
-    of a list, or `all`; a tuple requires all of its words. `across`: whether GPUs and nodes are compared by it. Power
-    and energy are not: at the power cap all GPUs draw the same power, and `per_watt` shows the performance. `clock`
-    maps a subject to the clock that times it: device, host, or backend (the device's with cuda).
+    `siblings` is the maximum fraction, or a formula of it, by which a GPU may be slower than the others of the run, or
+    a pair of GPUs slower than its other direction and similar pairs (None: not compared). A metric with larger scatter
+    may differ by three times that scatter. `was` are former names of the metric: its series continues. `sign` of its
+    values: positive, zero (0 or above: an error, a share, a count) or any (a difference). `of_run`: the metric of the
+    same run from which its limit is derived, and the factor (None: the program's own). `chosen_of`: the metrics of
+    which one becomes this metric, with its samples. `maximum`: a larger value (of a residual) is wrong by the program's
+    own rules. `required_if`: parameters with which an optional metric is required, each with alternatives: an equal
+    value, a word of a list, or `all`; a tuple requires all of its words. `across`: whether GPUs and nodes are compared
+    by it. Power and energy are not: at the power cap all GPUs draw the same power, and `per_watt` shows the
+    performance. `clock` maps a subject to the clock that times it: device, host, or backend (the device's with cuda).
     """
 
     name: str
@@ -111,7 +111,7 @@ class Metric:
     required_if: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     data_sheet: str | None = None
     precision: str = ""
-    siblings: float | None = None
+    siblings: float | Formula | None = None
     was: tuple[str, ...] = ()
     sign: str = "positive"
     of_run: tuple[str, float | None] | None = None
@@ -294,8 +294,10 @@ def read_metric(
         raise CatalogueError(f"{where}: per is {raw['per']!r}; allowed: a list of {', '.join(SUBJECTS)}")
     per = tuple(_one_of(s, SUBJECTS, where, "per") for s in raw["per"])
     siblings = raw.get("siblings")
-    if siblings is not None and not (isinstance(siblings, float) and 0 < siblings < 1):
-        raise CatalogueError(f"{where}: siblings is {siblings!r}; allowed: a fraction above 0 and below 1, or null")
+    if isinstance(siblings, str):
+        siblings = Formula(siblings, f"{where}: siblings")
+    elif siblings is not None and not (isinstance(siblings, float) and 0 < siblings < 1):
+        raise CatalogueError(f"{where}: siblings is {siblings!r}; allowed: above 0 and below 1, a formula, or null")
     if not isinstance(raw.get("across", True), bool):
         raise CatalogueError(f"{where}: across is {raw['across']!r}; allowed: true, false")
     numbers, floors = _floors(raw.get("floor"), per, where)

@@ -118,9 +118,11 @@ def _is(figure: Figure, row: Row, case: Case) -> bool:
 
 
 def _better(one: Score, other: Score) -> bool:
-    """Among the points of a sweep, and of several checks, the highest counts, unless one of them is FAIL. What is
-    INVALID shows nothing about a figure that another check measured."""
-    rank, before = (1 if score.verdict == FAIL else -(score.verdict == INVALID) for score in (one, other))
+    """Among the points of a sweep, and of several checks, the highest counts, unless one of them is below its bound.
+    What is INVALID shows nothing about a figure that another check measured."""
+    rank, before = (
+        1 if score.verdict == FAIL and not score.met else -(score.verdict == INVALID) for score in (one, other)
+    )
     return rank > before or (rank == before and one.value > other.value)
 
 

@@ -53,7 +53,7 @@ BOUND = {"at_least": 1, "source": "x"}
 #: Of each key of a metric: values that are refused, and values at the end of what is allowed.
 VALUES: dict[str, tuple[list[Any], list[Any]]] = {
     "per": (["host", [], ["node"]], [["host", "gpu"]]),
-    "siblings": ([0.0, 1.0, 1], [1e-9, 1 - 1e-9, None]),
+    "siblings": ([0.0, 1.0, 1, "0.1 if"], [1e-9, 1 - 1e-9, "0.1 if at.n else 0.2", None]),
     "across": (["no", 1], [False]),
     "min_count": ([0, True, 1.5, {"gpu": 1}, {"host": 1, "gpu": 1}], [1, {"host": 1}]),
     "max_spread": ([-1e-9, 1 + 1e-9, "x", {"gpu": 0.1}], [0, 1, None, {"host": 1}]),

@@ -358,20 +358,25 @@ identity: []
 verifications:
   - {{what: every byte, of: [], tolerance: 0.5}}
 metrics:
-  one: {{title: One, unit: us, direction: {}, per: [gpu], limit: "none: a test", siblings: 0.1}}
+  one: {{title: One, unit: us, direction: {}, per: [gpu], limit: "none: a test", siblings: {}}}
 """
 
 
 @pytest.mark.parametrize(
-    ("direction", "factor", "behind"),
-    [("higher", 0.85, True), ("higher", 1.15, False), ("lower", 1.15, True), ("lower", 0.85, False)],
-)
+    ("direction", "siblings", "factor", "behind"),
+    [
+        ("higher", "0.1", 0.85, True), ("higher", "0.1", 1.15, False),
+        ("lower", "0.1", 1.15, True), ("lower", "0.1", 0.85, False),
+        ("higher", "0.2 if subject.first == 2 else 0.1", 0.85, False),
+        ("higher", "0.2 if subject.first == 1 else 0.1", 0.85, True),
+    ],
+)  # fmt: skip
 def test_behind_the_others_is_less_of_a_rate_and_more_of_a_time(
-    tmp_path: Path, direction: str, factor: float, behind: bool
+    tmp_path: Path, direction: str, siblings: str, factor: float, behind: bool
 ) -> None:
     folder = tmp_path / "ring"
     folder.mkdir()
-    (folder / "metrics.yaml").write_text(SIBLINGS.format(direction))
+    (folder / "metrics.yaml").write_text(SIBLINGS.format(direction, siblings))
     raw = gpu_document("ring", {}, gpus=4)
     for key in ("metrics", "limits", "path"):
         del raw[key]

@@ -85,14 +85,17 @@ def test_a_void_measurement_is_no_figure_that_passed(tmp_path):
 
 
 def test_another_check_measured_what_a_void_one_did_not(tmp_path):
-    """The figure is that of the valid check; a FAIL is shown whatever else was measured."""
+    """The figure is that of the valid check; a FAIL is shown unless that value met its bound."""
     finding = builder.finding("INVALID", "nid001", "nid001: shared with another process")
     void = triad([4500.0], "INVALID", findings=[finding])
     other, failed = ({**triad(*given), "check": "Other", "base_check": "Other"} for given in (
         ([4400.0],), ([4400.0], "FAIL", {0: 4450}),
     ))  # fmt: skip
+    gone = builder.finding("FAIL", "nid001", "nid001: 2 GPUs found; expected 4")
+    beside = triad([4300.0], "FAIL", findings=[gone])
     cases = [builder.testcase("StreamCuda"), builder.testcase("Other")]
-    for records, expected in (([void, other], (4400.0, "PASS")), ([other, void], (4400.0, "PASS")),
+    for records, expected in (([void, other], (4400.0, "PASS")), ([beside, other], (4400.0, "PASS")),
+                              ([other, void], (4400.0, "PASS")),
                               ([void, failed], (4400.0, "FAIL")), ([void], (4500.0, "INVALID"))):  # fmt: skip
         _, _, found = of(tmp_path / str(len(list(tmp_path.iterdir()))), records, *([cases] if records[1:] else []))
         assert [(one.value, one.verdict) for one in found] == [expected]
