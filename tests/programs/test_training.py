@@ -61,7 +61,7 @@ def test_a_larger_batch_needs_more_memory_and_a_compiled_step_less() -> None:
 
 
 def kept(name: str) -> dict[str, Any]:
-    """A result of the host: `host` (60 flips), or of two processes: `data`, `tensor`."""
+    """A result of the host: `host` (60 flips), or of two processes: `data`, `tensor`; of two H200: `repeats`."""
     document: dict[str, Any] = json.loads((KEPT / f"{name}.json").read_text(encoding="utf-8"))
     return document
 
@@ -85,10 +85,19 @@ def with_steps(document: dict[str, Any], milliseconds: list[float]) -> dict[str,
     return changed
 
 
-@pytest.mark.parametrize("name", ["host", "data", "tensor"])
+@pytest.mark.parametrize("name", ["host", "data", "tensor", "repeats"])
 def test_kept_results_are_complete(name: str) -> None:
     assert incomplete(kept(name)) == []
     assert [*relations.fingerprints(result.validate(kept(name), name))] == []
+
+
+def test_twenty_repetitions_on_two_gpus_gave_the_same_bits() -> None:
+    document = kept("repeats")
+    assert [one["error"] for one in document["verification"] if one["name"] == "repeats"] == [0, 0]
+    assert [len(one["seconds"]) for one in document["series"] if one["metric"] == "deterministic"] == [40, 40]
+    first, second = document["provenance"]["fingerprints"]
+    assert first["device"] != second["device"] and len(first["prints"]) == 374
+    assert first["prints"] == second["prints"]
 
 
 def test_what_follows_from_steps_by_hand() -> None:
