@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +20,7 @@ from tenken.reframe import base, build, foreign, hpl, locks
 from tenken.reframe.base import JudgedCheck
 from tenken.reframe.foreign import Figure, ForeignCheck, NamedProgram
 from tenken.reframe.hpl import OtherHpl
+from tenken.reframe.outcome import Outcome
 
 
 class Stand:
@@ -163,6 +167,30 @@ def test_a_verdict_that_is_no_pass_and_a_value_that_is_not_logged_fail(verdict: 
     with pytest.raises(PerformanceError, match=f"^{says}$"):
         JudgedCheck.raise_misses(check)
     JudgedCheck.raise_misses(Stand(**vars(check) | {"is_dry_run": lambda: True}))
+
+
+def test_reframe_is_told_each_value_with_its_unit_and_its_bounds() -> None:
+    one = SimpleNamespace(value=4.0, unit="GB/s", bounds=(3.0, None), criterion=SimpleNamespace(value=4.0))
+    check = Stand(current_partition=SimpleNamespace(fullname="h200:gpu"), judged=SimpleNamespace(judged={"rate": one}))
+    JudgedCheck.declare_metrics(check)
+    assert {name: (evaluate(told), told.unit) for name, told in check.perf_variables.items()} == {"rate": (4.0, "GB/s")}
+    assert check.reference == {"h200:gpu": {"rate": (4.0, -0.25, None, "GB/s")}}
+
+
+def test_a_run_is_judged_by_its_own_files_and_by_what_its_scheduler_says() -> None:
+    job = SimpleNamespace(
+        stdout="job.out", stderr="job.err", state="COMPLETED", exitcode=3, scheduler_facts={"run_count": 2},
+        may_run_again=True, nodelist=["n1.site"], pin_nodes=["n2.site"],
+    )  # fmt: skip
+    partition = SimpleNamespace(name="gpu", scheduler=SimpleNamespace(registered_name="slurm"))
+    known: dict[str, Any] = {"stagedir": "/s", "token": "t", "uses_mpi": True, "current_partition": partition}
+    check = Stand(job=job, pinned_nodes=tuple, unnamed_nodes=lambda of: f"any of {of}", **known)
+    assert JudgedCheck.outcome(check) == Outcome(
+        folder=Path("/s"), stdout="job.out", stderr="job.err", token="t", uses_mpi=True, state="COMPLETED",
+        exit_code=3, facts={"run_count": 2}, may_run_again=True, known=("n1",), pinned=("n2",), place="any of gpu",
+    )  # fmt: skip
+    job.state, job.scheduler_facts = None, None
+    assert (JudgedCheck.outcome(check).state, JudgedCheck.outcome(check).facts) == ("", {})
 
 
 @dataclass(frozen=True)
@@ -564,7 +592,75 @@ def test_a_waived_result_names_the_command_that_is_missing_and_its_image() -> No
         assert check.finished_document().get("status") != "waived"
 
 
+@pytest.mark.parametrize(
+    ("platform", "starts", "gpus"), [("Docker", "docker", False), ("Apptainer", "apptainer", True)]
+)
+def test_a_program_in_an_image_and_its_version_are_run_by_the_container_platform(
+    platform: str, starts: str, gpus: bool
+) -> None:
+    offered = SimpleNamespace(platform=platform, options=["--net=host"], modules=["engine"])
+    check = Foreign(
+        machine=SimpleNamespace(partition=SimpleNamespace(containers=(offered,))), image="fio.sif", command="fio 'a b'",
+        version_command="fio -v", repetitions=2, uses_mpi=gpus, on_gpus=gpus, stagedir="/s", modules=["mine"],
+        prerun_cmds=["mine"], ranks_by_function=lambda: "mpirun -n 4",
+    )  # fmt: skip
+    check.platform = ForeignCheck.container(check)
+    ForeignCheck.set_foreign_command(check)
+    function, first, version, times, *words = shlex.split(check.executable)
+    assert (function, first, times) == ("tenken_foreign", starts, "2") and check.modules == ["mine", "engine"]
+    assert (words[:3] == ["mpirun", "-n", "4"]) == gpus and words[-3:] == ["sh", "-c", "fio 'a b'"]
+    for run in (shlex.split(version), words):
+        assert run[-4] == "fio.sif" and "--net=host" in run and ("--nv" in run) == gpus
+    assert shlex.split(version)[-3:] == ["sh", "-c", "fio -v"]
+    pulls = ["docker image inspect fio.sif > /dev/null 2>&1 || docker pull fio.sif"]
+    assert check.prerun_cmds == ["mine", *([] if gpus else pulls)]
+    check.version_command = ""
+    ForeignCheck.set_foreign_command(check)
+    assert shlex.split(check.executable)[2] == "true"
+
+
+@pytest.mark.parametrize(("ranks", "command", "status", "said"), [
+    (True, "./xhpl", 0, "launched\nroot may /v/mpi -x N"), (False, "./xhpl", 0, "root may none -x N"),
+    (False, "./none", 3, "TENKEN-HPL-MISSING ./none"),
+])  # fmt: skip
+def test_another_hpl_is_run_or_named_as_missing(
+    ranks: bool, command: str, status: int, said: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "xhpl"
+    program.write_text('echo "root ${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM:+may} ${OPAL_PREFIX:-none} $1 $(cat HPL.dat)"\n')
+    program.chmod(0o755)
+    check = Stand(
+        command=lambda: command, named_by="XHPL", options=lambda: "-x", input_file="HPL.dat", problem=lambda: "N",
+        stagedir=str(tmp_path), uses_mpi=ranks, prerun_cmds=["launch() { echo launched; sh \"$@\"; }"],
+        ranks_by_function=lambda: "launch",
+    )  # fmt: skip
+    OtherHpl.set_other_command(check)
+    script = "\n".join([*check.prerun_cmds, check.executable])
+    env = {"PATH": os.environ["PATH"], "VIRTUAL_ENV": "/v", "OPAL_PREFIX": "/v/mpi"}
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (status, said), done.stderr
+
+
 # -- the build --
+
+
+def test_programs_of_an_image_are_copied_out_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "image" / "bin").mkdir(parents=True)
+    monkeypatch.setattr(build, "IMAGE_BUILT", str(tmp_path / "image"))
+    for there in (True, False):
+        made = tmp_path / str(there)
+        made.mkdir()
+        machine = SimpleNamespace(
+            partition=SimpleNamespace(image="x"), image_modules=["engine"],
+            in_image=lambda taken, *_, there=there: taken if there else f"false {taken}",
+        )  # fmt: skip
+        check = Stand(machine=machine, modules=["mine"], stagedir=str(made), build_system=SimpleNamespace())
+        check.take_out_of_image = lambda check=check: build.BuildPrograms.take_out_of_image(check)
+        build.BuildPrograms.set_commands(check)
+        script = "\n".join(check.build_system.commands)
+        done = subprocess.run(["sh", "-c", script], cwd=made, capture_output=True, text=True)
+        assert (done.stdout, (made / "bin").is_dir()) == (f"{build._END} {0 if there else 1}\n", there)
+        assert check.modules == ["mine", "engine"]
 
 
 @pytest.mark.parametrize(("said", "installed", "says"), [
