@@ -6,7 +6,6 @@ import argparse
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -71,7 +70,7 @@ def add_site(arguments: argparse.Namespace) -> int:
     found = figures(groups)
     if not found:
         raise KindsError("no record of these archives is PASS or RECORDED and has a key metric of a GPU")
-    date = max((record.time[:7] for group in groups for record in group), default=f"{datetime.now(timezone.utc):%Y-%m}")
+    date = max(record.time[:7] for group in groups for record in group)
     arguments.file.write_text(kinds.with_site(arguments.file, arguments.site, date, found), encoding="utf-8")
     for gpu, of in sorted(found.items()):
         devices = max(sum(map(len, one["machines"])) for one in of.values())

@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 from tenken.commands import kinds as command
 from tenken.errors import TenkenError
 from tenken.judge import verdict
+from tenken.judge.bounds import LIMITED_BY_OPERATOR
 from tenken.machines import facts, kinds
 from tenken.machines.errors import SystemFileError
 from tenken.model.catalogue import program
@@ -130,6 +131,31 @@ def test_a_parameter_that_a_release_adds_changes_no_name() -> None:
     for metric in record.result.metrics:
         name = figure(record.result, gemm, metric)
         assert figure(record.result, later, metric) == name == without_defaults(f"{name} at_once=False", gemm)
+
+
+def test_only_devices_that_passed_whole_and_as_they_are_counted_now_are_added() -> None:
+    """Two devices in each archive; a figure needs three."""
+    good = run()
+    assert good.result is not None
+
+    def found(*groups: list[Record]) -> bool:
+        return STREAM in command.figures(groups).get("NVIDIA H200", {})
+
+    def of_result(**changes: Any) -> Record:
+        assert good.result is not None
+        return replace(good, result=replace(good.result, **changes))
+
+    partitioned = of_result(devices=tuple(replace(one, mig_enabled=True) for one in good.result.devices))
+    limited = (SimpleNamespace(kind=LIMITED_BY_OPERATOR),)
+    assert found([good], [good]) and not found([good])
+    for other in (
+        replace(good, judgement=replace(good.judgement, verdict=FAIL)),
+        replace(good, judgement=replace(good.judgement, findings=limited)),
+        replace(good, program_version=good.program_version + 1), replace(good, result=None), partitioned,
+    ):  # fmt: skip
+        assert not found([good], [other]) and found([good], [other, good])
+    nothing = of_result(metrics=tuple(replace(one, value=0.0) for one in good.result.metrics))
+    assert not found([good], [good], [nothing]), "a device without a rate is not one that is known"
 
 
 def called(tmp_path: Path, *words: str) -> int:
