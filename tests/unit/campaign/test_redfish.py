@@ -164,7 +164,8 @@ def test_the_password_goes_to_no_other_host(server):
         server.of = newer()
         server.special[f"{ROOT}/Chassis"] = lambda h: h.answer(302, {}, Location=f"{other.address}{ROOT}/Chassis")
         assert "HTTP 302" in server.read().error
-        for link in (f"{other.address}{ROOT}/x", f"//{other.address[7:]}{ROOT}", f"{ROOT}/../../x", "@evil/redfish/v1"):
+        here = (f"{ROOT}/../../x", f"{ROOT}/x y", f"{ROOT}/x\r\nHost: y", "@evil/redfish/v1")
+        for link in (f"{other.address}{ROOT}/x", f"//{other.address[7:]}{ROOT}", *here):
             server.special[f"{ROOT}/Chassis"] = lambda h, link=link: h.answer(200, {"Members": [{"@odata.id": link}]})
             assert "does not lead below" in server.read().error
         assert other.seen == []

@@ -96,16 +96,23 @@ def test_new_writes_a_file_that_is_valid(
 
 
 @pytest.mark.parametrize(
-    ("told", "options", "from_template"), [(True, (), 0), (False, (), 1), (True, ("--template",), 1)]
+    ("told", "scheduler", "options", "from_template"),
+    [
+        (True, "slurm", (), 0),
+        (False, "slurm", (), 1),
+        (True, "slurm", ("--template",), 1),
+        (False, "slurm", ("--from-here",), 0),
+        (False, "local", (), 0),
+    ],
 )
-def test_new_looks_where_the_scheduler_answers(
-    told: bool, options: tuple[str, ...], from_template: int, tenken: Callable[..., int], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_new_looks_where_the_scheduler_answers_or_is_told_to(
+    told: bool, scheduler: str, options: tuple[str, ...], from_template: int, tenken: Callable[..., int],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(cluster, "answers", lambda scheduler: told)
     looked = []
     monkeypatch.setattr(cli, "_from_here", lambda *words: looked.append(words) or 0)
-    assert tenken("new", "my-cluster", "--scheduler", "slurm", *options, "--folder", str(tmp_path)) == 0
+    assert tenken("new", "my-cluster", "--scheduler", scheduler, *options, "--folder", str(tmp_path)) == 0
     assert (len(looked), len(list(tmp_path.iterdir()))) == (1 - from_template, from_template)
 
 
