@@ -24,7 +24,7 @@ from typing import Any
 from tenken.errors import TenkenError
 from tenken.paths import ROOT
 
-#: Where the collection is; `--from` or $TENKEN_MATRICES_URL name a mirror.
+#: Where the collection is; `--from` names a mirror.
 COLLECTION = "https://sparse.tamu.edu"
 
 _CHUNK = 1 << 20
@@ -224,7 +224,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "matrices", help="select and download matrices of the SuiteSparse collection for spmv"
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    base = os.environ.get("TENKEN_MATRICES_URL") or COLLECTION
     for name, text in (
         ("fetch", "download GROUP/NAME..., resuming an interrupted download"),
         ("select", "print names selected by size and structure from the collection's index"),
@@ -235,7 +234,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action.set_defaults(func=run)
         if name == "list":
             continue
-        action.add_argument("--from", dest="base", default=base, metavar="URL", help="default: %(default)s")
+        action.add_argument("--from", dest="base", default=COLLECTION, metavar="URL", help="default: %(default)s")
         if name == "fetch":
             action.add_argument("names", nargs="+", metavar="GROUP/NAME")
             continue

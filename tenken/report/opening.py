@@ -59,7 +59,7 @@ def judged_by(rows: Iterable[Row]) -> list[tuple[str, str]]:
 def next_steps(session: Session, rows: Iterable[Row]) -> list[tuple[str, str]]:
     """Next steps, as (text, command); the command may be empty."""
     steps: list[tuple[str, str]] = []
-    systems = {case.system for case in session.counted} or {str(session.plan.get("system") or "")}
+    systems = {case.system for case in session.counted}
     system = systems.pop() if len(systems) == 1 else ""
     modes = {case.record.mode for case in session.counted if case.record} or {str(session.plan.get("mode") or "")}
     mode = modes.pop() if len(modes) == 1 else ""
