@@ -727,6 +727,6 @@ def _not_applicable(plan: Mapping[str, Any]) -> list[dict[str, str]]:
 def _not_selected(session: Session) -> list[str]:
     """Applicable checks for which this run selected no case."""
     entries = session.plan.get("applicable")
-    names = [str(_entry(e, "check") or _entry(e, "name") or e) for e in (entries if isinstance(entries, list) else [])]
+    names = map(str, entries if isinstance(entries, list) else [])
     ran = {n for c in session.cases for n in (c.check, c.base_check, c.check.split(" ")[0])}
     return sorted((n for n in _some(names) if n not in ran and n.split(" ")[0] not in ran), key=words.natural)

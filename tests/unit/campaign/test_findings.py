@@ -98,6 +98,18 @@ def test_under_a_power_cap_the_air_of_the_rack_explains_and_a_device_s_own_heat_
     assert accused(found) == ({"n033 GPU 0"} if own else set())
 
 
+def test_the_settings_of_a_node_and_of_a_gpu_that_are_not_those_of_the_others_are_named():
+    def other(document, at, _):
+        if at == 7:
+            document["host"] |= {"kernel": "6.1.1", "memory_bytes": 2**39}
+            document["devices"][1] |= {"vbios": "95", "pcie_generation_max": 4}
+
+    assert {(one.name, one.item, one.value, one.majority) for one in _judged(table(other)).odd} == {
+        ("n007", "kernel", "6.1.1", "6.1.0"), ("n007", "memory", "512 GiB", "1024 GiB"),
+        ("n007 GPU 1", "VBIOS", "95", "96.00.61"), ("n007 GPU 1", "PCIe generation", "4", "missing"),
+    }  # fmt: skip
+
+
 def few(changes, nodes=NODES[:5], runs=()):
     """Two checks of five nodes; `changes`: by node and purpose, a function of the first one's record. `runs`: more."""
     world = standin.StandIn(nodes, gpus=1)

@@ -335,6 +335,6 @@ def every_kind() -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, 
         {"check": "mpi_p2p", "lacks": ["mpi"], "text": "the partition gpu offers no MPI environment"},
         {"check": "snapshot_io_gds", "lacks": ["gds"], "text": "no partition of h200 has GPUDirect Storage"},
     ]
-    plan = {"system": "h200", "applicable": [{"check": "stream"}, {"check": "himeno"}], "not_applicable": lacking,
+    plan = {"system": "h200", "applicable": ["stream", "himeno"], "not_applicable": lacking,
             "load_errors": []}  # fmt: skip
     return records, cases, plan

@@ -325,15 +325,15 @@ def test_half_of_those_that_moved_must_be_intermittent(moved: int, flapping: lis
     [
         ([("n0", "a")], [[0]]), ([("n0", "a"), ("n0", "b")], [[0], [1]]),
         ([("n0", "a"), ("n0", "b"), ("n0", "c")], [[0, 1, 2]]), ([("n0", "a"), ("n1", "e")], [[0], [1]]),
-        ([("n1", "e")], [[0]]),
+        ([("n1", "e")], [[0]]), ([("n2", "f"), ("n2", "g")], [[0, 1]]),
     ],
 )  # fmt: skip
 def test_more_than_half_of_the_gpus_of_a_node_are_the_node(
     places: list[tuple[str, str]], found: list[list[int]]
 ) -> None:
-    """Four GPUs on one node, one on another."""
-    h = history(nodes=5)
-    gpus = [("n0", "a"), ("n0", "b"), ("n0", "c"), ("n0", "d"), ("n1", "e")]
+    """Four GPUs on one node, one on another, three on a third, whose host is no GPU."""
+    h = history(nodes=9)
+    gpus = [("n0", "a"), ("n0", "b"), ("n0", "c"), ("n0", "d"), ("n1", "e"), *(("n2", g) for g in ("f", "g", "h", ""))]
     h = replace(h, series=[replace(s, node=n, gpu=g) for s, (n, g) in zip(h.series, gpus, strict=True)])
     assert causes._whole_nodes(h, {place: [row] for row, place in enumerate(places)}) == found
 
