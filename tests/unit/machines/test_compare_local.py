@@ -64,6 +64,8 @@ def test_the_command_says_how_many(capsys, monkeypatch):
     assert arguments.func(arguments) == 1
     printed = capsys.readouterr().out
     assert "cores: the file states 112, this machine has 3" in printed and "differences from this machine" in printed
+    with pytest.raises(SystemExit):  # what is compared is said, since nothing else can be
+        parser.parse_args(["systems", "check", "miyabi-c"])
     arguments = parser.parse_args(["systems", "check", "nosuch", "--here"])
     assert arguments.func(arguments) == 2
 
