@@ -15,6 +15,7 @@ import pytest
 from reframe.core.exceptions import PerformanceError, ReframeError, SanityError, SkipTestError
 from reframe.utility.sanity import evaluate
 
+from checks.hpl import HplNode
 from tenken.errors import ArchiveError
 from tenken.reframe import base, build, foreign, hpl, locks
 from tenken.reframe.base import JudgedCheck
@@ -684,3 +685,20 @@ def test_a_build_is_good_by_its_own_exit_status_and_its_programs(
         return
     with pytest.raises(SanityError, match=f"^{says}"):
         assert evaluate(build.BuildPrograms.programs_are_there(check))
+
+
+@pytest.mark.parametrize(("mode", "n", "peaks", "times", "limit"), [
+    # 2/3 n^3 at 60 % of eight GPUs' 67 TFLOP/s: 37.3 s each, and 100 s are there
+    ("acceptance", 262_144, (34, 67), 2, "60m"), ("acceptance", 262_144, (34, None), 1, "60m"),
+    ("acceptance", 100_000, (67, None), 5, "60m"), ("nightly", 262_144, (34, 67), 5, "60m"),
+    ("acceptance", 1_000_000, (None, 67), 1, "104m"), ("acceptance", 1_000_000, None, 5, "60m"),
+])  # fmt: skip
+def test_hpl_on_all_gpus_is_solved_as_often_as_its_share_of_time_permits(
+    mode: str, n: int, peaks: tuple[float | None, float | None] | None, times: int, limit: str
+) -> None:
+    sheet = peaks and SimpleNamespace(fp64_tflops=peaks[0], fp64_tensor_tflops=peaks[1])
+    machine = SimpleNamespace(partition=SimpleNamespace(node=SimpleNamespace(gpu=sheet)))
+    check = Stand(machine=machine, num_tasks=8, tenken_mode=mode, share_seconds=100.0, arguments={"repetitions": 5})
+    check.expected_parameters = {"repetitions": 5}
+    HplNode.solve_as_often_as_fits(check, n)
+    assert check.arguments == check.expected_parameters == {"repetitions": times} and check.time_limit == limit

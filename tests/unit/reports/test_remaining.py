@@ -403,9 +403,9 @@ def test_a_burn_in_is_a_campaign_of_its_own_of_its_hours_with_the_bmcs(monkeypat
     lacking = remaining.lacking(found, batch, ["nid001", "nid002"])
     state = command.State(tmp_path / "run.json", "", campaigns=["acceptance-deal"])
     folders = (Path("checks"), Path("examples/foreign"))
-    written = file.load(command.campaign_file(agreed, batch, lacking, state, folders))
+    written = file.load(command.campaign_file(agreed, batch, {**lacking, "nid002": 2}, state, folders))
     assert (written.name, written.rounds, written.mode, written.seconds, written.bmc) == (
-        "acceptance-deal-2", 1, "burn-in", 60.0 * 75, "https://{node}-bmc",
+        "acceptance-deal-2", 2, "burn-in", 60.0 * 75, "https://{node}-bmc",
     )  # fmt: skip
     job = "\n".join(nodejob.commands(written, Unit("nid001", "round", 1), "t", tmp_path, tmp_path, "b", 0, tmp_path))
     assert "--mode burn-in -S BurnNode.burn_seconds=1800" in job
@@ -418,7 +418,10 @@ def test_the_nodes_of_a_cluster_must_be_known(tmp_path):
     with pytest.raises(RunError, match="the nodes of h200 are not known: --nodes"):
         command._of_nodes(alps, None, agreed)
     assert command._of_nodes(alps, "nid[001-004]", agreed) == ["nid[001-004]"]
-    assert command._of_nodes(loader.load("h200").expand({}, strict=False), None, agreed) == []
+    here = loader.load("h200").expand({}, strict=False)
+    assert command._of_nodes(here, None, agreed) == []
+    both = replace(alps, partitions={**here.partitions, **alps.partitions})
+    assert command._of_nodes(both, "nid001", agreed) == ["nid001"]
 
 
 # -- the sessions and campaigns that it starts --
