@@ -8,7 +8,8 @@ For each system, `scripts.txt` contains every distinct script, with {check}, {st
 the first one in full, each other one as a diff to the most similar one (`-` a removed line, `+` an added line, and for
 additions the line before it, which shows the place). The lines that look for a library, those that every script begins
 with, those for digests and those for root are listed once, at the top. `commands.txt` lists which check runs which
-command in which script. A change of `scripts.txt` requires a line in CHANGELOG.md with the reason (test_golden.py).
+command in which script. One system also has `modes.txt`: the commands of the other modes. A change of `scripts.txt`
+requires a line in CHANGELOG.md with the reason (test_golden.py).
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from tests.support.reframe import reframe
 FOLDER = Path(__file__).with_name("golden")
 #: The shipped ones: a system that a site adds has none, unless it is named here.
 SYSTEMS = [name for name in loader.names() if (FOLDER / name).is_dir()]
+
+#: A system with several GPUs in a node, whose file `modes.txt` has the commands of the other modes.
+OF_MODES, MODES = "alps", ("quick", "acceptance", "published")
 
 #: Where a site is assumed to have third-party binaries.
 FOREIGN = {
@@ -71,12 +75,12 @@ def variables(name: str) -> dict[str, str]:
     return {v.name: "gz00" for v in loader.load(name).variables.values() if v.required}
 
 
-def scripts(name: str, folder: Path) -> list[Script]:
+def scripts(name: str, folder: Path, *options: str) -> list[Script]:
     """The distinct scripts of a system, from a dry run with its stage in `folder`."""
     # If jobs run one at a time, the other policy sleeps 0.1 s after each check even though nothing runs.
     outcome = reframe(
         "-c", "tests/cluster/probes", "--dry-run", "--exec-policy=serial", "--system", name, "-T", "flexible",
-        folder=folder, TENKEN_TEST_TIME_LIMIT="30m", **variables(name), **FOREIGN,
+        *options, folder=folder, TENKEN_TEST_TIME_LIMIT="30m", **variables(name), **FOREIGN,
     )  # fmt: skip
     # ReFrame skips a file that it cannot load, with status 0: its checks would be missing from the golden files
     if outcome.code != 0 or "skipping test file" in outcome.output:
@@ -92,6 +96,17 @@ def scripts(name: str, folder: Path) -> list[Script]:
         users[text].append(f"{partition} {environment} {check}: {command}")
     found = (Script(_title(lines), text, tuple(lines)) for text, lines in users.items())
     return sorted(found, key=lambda script: (script.title, script.text))
+
+
+def modes(name: str, folder: Path) -> str:
+    """The commands of each mode that are not those of mode nightly."""
+    usual = {line.rpartition("    [")[0] for line in (FOLDER / name / "commands.txt").read_text().splitlines()}
+    return "".join(
+        f"{mode}: {line}\n"
+        for mode in MODES
+        for line in sorted(line for one in scripts(name, folder / mode, "--mode", mode) for line in one.commands)
+        if line not in usual
+    )
 
 
 def files(found: list[Script]) -> dict[str, str]:
@@ -185,6 +200,9 @@ def write(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = files(scripts(name, Path(folder).resolve()))
     (FOLDER / name).mkdir(parents=True, exist_ok=True)
+    if name == OF_MODES:
+        with tempfile.TemporaryDirectory() as folder:
+            found["modes.txt"] = modes(name, Path(folder).resolve())
     for file, text in found.items():
         (FOLDER / name / file).write_text(text, encoding="utf-8")
         print(FOLDER / name / file)

@@ -15,7 +15,7 @@ from tenken.machines import loader
 from tenken.paths import ROOT
 from tenken.reframe import joblines
 from tests.reframe.config import golden
-from tests.reframe.config.golden import FOLDER, SYSTEMS, Script, beside, files, scripts
+from tests.reframe.config.golden import FOLDER, OF_MODES, SYSTEMS, Script, beside, files, modes, scripts
 
 _NODES = 'echo "TENKEN-NODES $tenken_nodes"'
 _BEGIN = 'echo "TENKEN-BEGIN token=$tenken_token '
@@ -94,6 +94,13 @@ def test_job_scripts_are_the_golden_ones(site):
         assert not changes, (
             f"{changes}\n(if this is meant: python -m tests.reframe.config.golden {name}, and say why in CHANGELOG.md)"
         )
+
+
+def test_the_commands_of_each_mode_are_the_golden_ones(tmp_path):
+    golden = FOLDER / OF_MODES / "modes.txt"
+    now = modes(OF_MODES, tmp_path.resolve()).splitlines()
+    changes = "\n".join(difflib.unified_diff(golden.read_text().splitlines(), now, "golden", "now", lineterm="", n=0))
+    assert not changes, f"{changes}\n(if this is meant: python -m tests.reframe.config.golden {OF_MODES})"
 
 
 @pytest.mark.sessions

@@ -387,6 +387,15 @@ def test_a_job_output_of_gigabytes_is_refused_in_bounded_time_and_memory(tmp_pat
     assert honest_twin.judgement(run.request, run.machine)[0].verdict == run.verdict
 
 
+def test_a_result_that_is_no_text_fails_and_is_kept(tmp_path: Path) -> None:
+    run = honest.run("stream")
+    (tmp_path / "job.out").write_text(output(run))
+    (tmp_path / "result.json").write_bytes(b"\xff no JSON")
+    outcome = Outcome(tmp_path, "job.out", "job.err", honest.TOKEN, False, "COMPLETED", 0)
+    judgement, result, _, text = outcome.judgement(run.request, run.machine)
+    assert (judgement.verdict, result, text) == ("FAIL", None, "\ufffd no JSON")
+
+
 def test_a_stale_build_fails_when_it_is_first_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run of a program whose tolerances are no longer those of metrics.yaml."""
     run = honest.run("stream")

@@ -434,6 +434,8 @@ def test_a_rebase_that_cannot_be_written_leaves_the_file(tmp_path: Path, capsys:
         == 2
     )
     assert "--why is empty" in capsys.readouterr().err and not file.exists()
+    words = ["gate", "rebase", "--system", "m", "--from", "2026-01-01", "--why", "x", "--acknowledged", "/proc/a.yaml"]
+    assert main(words) == 2 and "cannot write" in capsys.readouterr().err
 
 
 # ---- compare and propose ---------------------------------------------------------------------------------
