@@ -175,6 +175,7 @@ def test_two_checks_at_once(tmp_path: Path) -> None:
             for value, lower in ((4400, 3), (4400, 0), (4400, -1), (0, -0.1))
         ),
         *(({"archive": "/a", key: "x"}, "archive: needs system and partition") for key in ("system", "partition")),
+        ({"references": {"triad": {"value": 1, "unit": "GB/s"}}}, r"unknown key references\.triad\.unit"),
         ([], "the file is not an object"),
     ],
 )
