@@ -31,6 +31,7 @@ SNAPSHOTS = {
 #: By mode: largest size of a map, factor, methods, situations, seconds for each size and situation, and seconds for
 #: cases left undecided.
 MAPS = {
+    "quick": ("64Mi", 16384, "few", "all", 0.2, 0.2),
     "acceptance": ("64Mi", 128, "few", "all", 0.3, 1),
     "nightly": ("256Mi", 16, "few", "all", 0.5, 8),
     "published": ("4Gi", 4, "all", "all", 4, 20),
@@ -38,7 +39,10 @@ MAPS = {
 #: With GPUs a file is read in two steps, from the page cache and over the link. They overlap only in files of many
 #: blocks per thread. At 16 MiB, filling and draining take as long as the middle, and a bound on the whole would be
 #: meaningless. So acceptance uses the same size as nightly.
-CUDA_MAPS = {**MAPS, "acceptance": ("256Mi", 256, "few", "all", 0.3, 1)}
+CUDA_MAPS = {
+    **MAPS,
+    "quick": ("256Mi", 65536, "few", "all", 0.2, 0.2), "acceptance": ("256Mi", 256, "few", "all", 0.3, 1),
+}  # fmt: skip
 
 
 #: By mode: kinds of samples, methods, batches read ahead, batches of an epoch, ms of a step, maximum repetitions,
@@ -170,7 +174,7 @@ class MapBase(FileCheck):
     @run_after("setup")
     def set_sizes(self):
         """Once the partition is known: sizes, ways and situations of the mode."""
-        maximum, factor, ways, situations, seconds, decide = self.maps.get(self.size_mode, self.maps["acceptance"])
+        maximum, factor, ways, situations, seconds, decide = self.maps[self.size_mode]
         self.arguments = {
             "max-bytes": maximum,
             "factor": factor,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
@@ -115,9 +117,13 @@ class HplMxpNode(MxpBase):
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
-        """Once the partition is known: ranks and size by the number of GPUs."""
+        """Once the partition is known: ranks and size by the number of GPUs; with the problems of mode quick each GPU
+        has as much of the matrix as a single one."""
         self.num_tasks = self.num_tasks_per_node = self.machine.gpus or 2
         n, nb = OF_NODE.get(self.num_tasks, (0, 0))
+        if self.size_mode == "quick":
+            side, nb = ONE_GPU["quick"]
+            n = int(side * math.sqrt(self.num_tasks)) // nb * nb
         room = self.num_tasks * (0.95 * self.machine.gpu_memory_gib - BESIDE_GIB)
         self.ask_for(n or 10**7, nb, room, low="fp16")
 

@@ -244,7 +244,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     def share_seconds(self) -> float | None:
         """The time it may take on this machine; None if nothing limits it."""
         return budget.seconds_of(
-            self.share, self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, self.one_by_one
+            self.share, self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, self.one_by_one, self.tags
         )
 
     @run_before("run")
@@ -255,9 +255,8 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         by = budget.scale(self.tenken_mode, self.tenken_minutes, self.machine.gpus or 0, self.one_by_one)
         smaller = self.size_mode != self.tenken_mode
         if smaller:
-            # problems of mode quick take REST of the time; of other checks, REST remains whatever the samples
-            of_quick = "quick" in self.tags
-            by = min(1.0, by / budget.REST) if of_quick else max(0.0, by - budget.REST) / (1 - budget.REST)
+            # problems of mode quick take that rest of the time; other checks take as few samples as allowed
+            by = min(1.0, by / budget.REST) if "quick" in self.tags else 0.0
         if not self.is_dry_run():
             if late := budget.PACE.over():
                 self.waive(late)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from reframe.frontend.executors import Runner
@@ -28,9 +28,10 @@ MINUTES_OF_MANY = 45.0
 FEW_GPUS = 2
 #: Seconds of the budget that belong to no check: the build, and about a second between two checks.
 BESIDE = 150.0
-#: Share of the usual time that mode quick takes (0.27 to 0.29 of the shares of its 44 checks on two H100 or H200), and
-#: that remains with as few samples as allowed: starts of programs, set-up, verification.
-REST = 0.3
+#: Share of the usual time that mode quick takes (0.27 to 0.31 of the shares of its 44 checks on two H100 or H200), and
+#: that remains with as few samples as allowed: starts of programs, set-up, verification. Of checks that mode quick
+#: lacks more remains (0.6 on two H200, of which a sixth was in problems that are smaller now).
+REST, REST_OF_OTHERS = 0.3, 0.5
 #: Samples are cut only if less than this share of the planned time is left, so that commands do not vary with every
 #: second.
 BEHIND = 0.9
@@ -73,7 +74,14 @@ def scale(mode: str, minutes: float, gpus: int, one_by_one: bool) -> float:
     return share * (MINUTES_OF_MANY / MINUTES[mode] * FEW_GPUS / gpus if many else 1.0)
 
 
-def seconds_of(share: float | None, mode: str, minutes: float, gpus: int, one_by_one: bool) -> float | None:
+def rest(tags: Iterable[str]) -> float:
+    """The share of its usual time that a check with these tags takes with less than half of the time."""
+    return REST if "quick" in tags else REST_OF_OTHERS
+
+
+def seconds_of(
+    share: float | None, mode: str, minutes: float, gpus: int, one_by_one: bool, tags: Iterable[str]
+) -> float | None:
     """The time of a check with this `share`; None if none is stated, or the mode has no budget."""
     if share is None or mode != "acceptance":
         return None
@@ -81,14 +89,15 @@ def seconds_of(share: float | None, mode: str, minutes: float, gpus: int, one_by
     own = MINUTES_OF_MANY if many else MINUTES[mode]
     grown = MINUTES_OF_MANY / MINUTES[mode] if many and one_by_one else 1.0
     of_usual = minutes / own if minutes else 1.0
-    return share * grown * (min(of_usual, REST) if of_usual < HALF else of_usual)
+    return share * grown * (min(of_usual, rest(tags)) if of_usual < HALF else of_usual)
 
 
 def planned(check: Any, partition: Any) -> float | None:
     """The share in seconds of a check that is not set up yet."""
     gpus = sum(one.num_devices for one in getattr(partition, "devices", ()) if one.device_type == "gpu")
     mode, minutes = getattr(check, "tenken_mode", ""), getattr(check, "tenken_minutes", 0)
-    return seconds_of(getattr(check, "share", None), mode, minutes, gpus, "gpu" in getattr(check, "subjects", ()))
+    one_by_one = "gpu" in getattr(check, "subjects", ())
+    return seconds_of(getattr(check, "share", None), mode, minutes, gpus, one_by_one, getattr(check, "tags", ()))
 
 
 class Pace:
@@ -189,6 +198,23 @@ def rank(tags: Iterable[str]) -> int:
     return next((at for at, tag in enumerate(FIRST) if tag in found), len(FIRST))
 
 
+def behind(task: Any, others: Collection[Any]) -> bool:
+    """Whether a task that comes earlier in the run is ready for the node of this one and waits for no build.
+
+    ReFrame gives a node that becomes free to the next task in the order: what was not ready then would come last.
+    """
+    here = task.testcase.partition
+    if not here.scheduler.is_local:
+        return False
+    for one in others:
+        if one is task:
+            return False
+        ready = one.state == "ready_run" and one.testcase.partition.fullname == here.fullname
+        if ready and not compiling(one, others):
+            return True
+    return False
+
+
 def compiling(task: Any, others: Iterable[Any]) -> bool:
     """Whether programs are compiled on the node at the time when this task, which needs none of them, would measure.
     Other tasks wait for their own build, which ends with the last one.
@@ -205,8 +231,9 @@ def compiling(task: Any, others: Iterable[Any]) -> bool:
 
 
 def register() -> None:
-    """Have ReFrame run its cases in the order of `rank`. Cases that need no build wait for the builds on their node;
-    otherwise they would come first, whatever their rank, and run next to compilers.
+    """Have ReFrame run its cases in the order of `rank`, and each node's ready ones in that order. Cases that need no
+    build wait for the builds on their node; otherwise they would come first, whatever their rank, and run next to
+    compilers.
     """
     runall, advance = Runner.runall, AsynchronousExecutionPolicy._advance_ready_run
 
@@ -217,6 +244,7 @@ def register() -> None:
         return runall(self, testcases, *args, **kwargs)
 
     def patiently(self: Any, task: Any) -> int:
-        return 0 if compiling(task, self._current_tasks) else int(advance(self, task))
+        waits = compiling(task, self._current_tasks) or behind(task, self._current_tasks)
+        return 0 if waits else int(advance(self, task))
 
     Runner.runall, AsynchronousExecutionPolicy._advance_ready_run = ordered, patiently

@@ -96,8 +96,11 @@ def test_memory_links_gemm_and_hpl_come_first_and_files_last(checks: list[Any]) 
 )
 def test_minutes_scale_samples_and_shares(mode, minutes, gpus, one_by_one, samples, share) -> None:
     assert budget.scale(mode, minutes, gpus, one_by_one) == pytest.approx(samples)
-    assert budget.seconds_of(40, mode, minutes, gpus, one_by_one) == (share and pytest.approx(share))
-    assert budget.seconds_of(None, mode, minutes, gpus, one_by_one) is None
+    of_quick = budget.seconds_of(40, mode, minutes, gpus, one_by_one, {"quick"})
+    assert of_quick == (share and pytest.approx(share))
+    assert budget.seconds_of(None, mode, minutes, gpus, one_by_one, {"quick"}) is None
+    other = budget.seconds_of(40, mode, minutes, gpus, one_by_one, {"acceptance"})
+    assert other == (16 if (mode, minutes) == ("acceptance", 12) else of_quick)
 
 
 def test_samples_are_cut_to_what_the_judgement_requires() -> None:
@@ -132,8 +135,8 @@ def test_threads_without_a_core_are_not_measured(cores: int | None, waived: bool
         # the problems of mode quick, which take three tenths of the usual time, without energy
         (12.0, "quick", {"quick"}, {"energy-seconds": 0}),
         (6.0, "quick", {"quick"}, {"repetitions": 133, "energy-seconds": 0, "warmup-seconds": 0.667}),
-        # a check that mode quick does not have: its samples are cut to what the time permits
-        (13.5, "quick", {"acceptance"}, {"repetitions": 100, "flips": 64, "energy-seconds": 0, "warmup-seconds": 0.3}),
+        # a check that mode quick does not have: half of its usual time remains whatever the samples
+        (14.5, "quick", {"acceptance"}, {"repetitions": 100, "flips": 20, "energy-seconds": 0, "warmup-seconds": 0.3}),
         (6.0, "quick", {"acceptance"}, {"repetitions": 100, "flips": 20, "energy-seconds": 0, "warmup-seconds": 0.3}),
     ],
 )
@@ -182,6 +185,9 @@ def test_less_time_takes_the_problems_of_shorter_modes(mode, minutes, cases, sha
     assert check.arguments.get("n") == ("65536" if check.size_mode == "quick" else None), (
         "98304 does not fit into 80 GiB"
     )
+    check.ask_for = lambda n, nb, room, low: setattr(check, "problem", (n, nb))
+    by_name["HplMxpNode"].one_rank_for_each_gpu(check)
+    assert check.problem == ((92160, 2048) if check.size_mode == "quick" else (229376, 4096))
 
 
 def case(name: str, local: bool = True, build: bool = False, share: float | None = 60, **fields: Any) -> Any:
@@ -213,10 +219,10 @@ def test_what_took_too_long_is_taken_from_those_that_follow_until_the_time_is_up
 
 
 def of_minutes(minutes: float) -> tuple[budget.Pace, list[float]]:
-    """The pace of ten checks with a share of 180 s of 30 minutes, and its clock."""
+    """The pace of ten checks of mode quick with a share of 180 s of 30 minutes, and its clock."""
     now = [0.0]
     pace = budget.Pace(lambda: now[0])
-    cases = [case(f"c{n}", share=180) for n in range(10)]
+    cases = [case(f"c{n}", share=180, tags={"quick"}) for n in range(10)]
     for one in cases:
         one.check.tenken_minutes = minutes
     pace.begin(cases)
@@ -281,3 +287,30 @@ def test_what_needs_no_build_is_not_measured_next_to_compilers(state, local, nee
     check.testcase.deps = [build.testcase] if needs_build else []
     assert budget.compiling(check, [check, build]) == waits
     assert not budget.compiling(build, [check, build])
+
+
+@pytest.mark.parametrize(
+    ("states", "building", "runs"),
+    [
+        (["ready_run", "ready_run", "ready_run"], False, 0),
+        (["running", "ready_run", "ready_run"], False, 1),
+        # ready when the third one has ended: they do not come last
+        (["ready_run", "ready_run", "completing"], False, 0),
+        # what needs no build waits for it, and the first figure does not wait with it
+        (["ready_run", "ready_run", "ready_run"], True, 1),
+    ],
+)
+def test_the_first_one_that_is_ready_gets_a_node_that_becomes_free(states, building, runs) -> None:
+    build = SimpleNamespace(testcase=case("", build=True), state="compiling" if building else "retired")
+    build.check = build.testcase.check
+    tasks = [SimpleNamespace(testcase=case(f"c{n}"), state=state) for n, state in enumerate(states)]
+    for task in tasks:
+        task.check = task.testcase.check
+    tasks[1].testcase.deps = tasks[2].testcase.deps = [build.testcase]
+    every = [build, *tasks]
+    ready = [task for task in tasks if task.state == "ready_run"]
+    may = [task for task in ready if not budget.compiling(task, every) and not budget.behind(task, every)]
+    assert may == [tasks[runs]]
+    for task in tasks:
+        task.testcase.partition.scheduler.is_local = False
+    assert not any(budget.behind(task, every) for task in tasks), "a scheduler has its own order"
