@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tenken.history.detect.order import RECENT
+from tenken.history.detect.order import CHANCE, RECENT
 from tenken.history.detect.windows import KEPT
 
 #: A slow change is reported as a step if one step makes up at least this fraction of it.
 _SUDDEN = 0.5
-#: Log-likelihood by which a slope must be more likely than a step, and more scatter than the usual: 1 in 20 by chance.
-_NATS = float(np.log(20))
+#: Log-likelihood by which a slope must be more likely than a step, and more scatter than the usual.
+_NATS = -float(np.log(CHANCE))
 #: Deviations to which values are clipped in tests of scatter.
 SCATTER_CLIP = 3.0
 

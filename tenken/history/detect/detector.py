@@ -28,7 +28,7 @@ from tenken.history.detect.windows import (
 )
 
 _UNSURE = volatility.WINDOWS[0] // 2  # values: nine of ten series became noisy at most this long before it is detected
-_SLOW_LAG = SLOW_KEPT - 10  # entry of the slow levels, 10 strides ago: whether a series wandered
+_SLOW_LAG = SLOW_KEPT - order.MANY  # entry of the slow levels, 10 strides ago: whether a series wandered
 
 
 def detect(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tenken.history.detect.order import MANY, RECENT
 from tenken.history.detect.settings import Settings
 from tenken.history.detect.windows import NORMAL, REACH, STRIDE, WINDOWS
 
@@ -17,16 +18,16 @@ BIN, _FAR_BIN, BINS = 0.1, 0.001, 3000
 #: An excursion ends below this distance; peaks below the second number contain no information about the tail.
 OVER, COUNTED = 1.0, 2.0
 #: Distance and change over which the frequency of peaks is assumed to fall to 1/e, unless as many peaks as
-#: _USUAL_WEIGHT show otherwise.
-USUAL, _FAR_USUAL, _USUAL_WEIGHT = 0.25, 0.002, 10.0
+#: _USUAL_WEIGHT show otherwise: that of normal noise at the threshold, and the least noise of a night.
+USUAL, _FAR_USUAL, _USUAL_WEIGHT = 1 / Settings.threshold, Settings.relative_floor, MANY
 #: Windows of two and three values may report closer to the level, at this part of the threshold, and have this part of
 #: the permitted rate: no other window can find a step as soon (docs/statistics.md has the table).
-SHORT = np.array([length <= 3 for _, length in WINDOWS])
+SHORT = np.array([length < RECENT for _, length in WINDOWS])
 _NEARER, _SHARE = 0.8, np.where(SHORT, 2.0, 1.0)
 _KNOWN = 2000  # single values of a fleet needed for half of that rate: fewer show nothing of the tail
 #: Windows of this many values are not short, and not long enough for their means to be normal if the values are skewed.
 #: Values beyond the threshold contain no information about it, and two of them at once are counted separately.
-_SKEWED = np.array([kind == "mean" and 3 < length < 10 for kind, length in WINDOWS])
+_SKEWED = np.array([kind == "mean" and RECENT <= length < MANY for kind, length in WINDOWS])
 _FINE = 20  # bins of a reach at which pairs of values are counted
 _FAR_SHARE = 0.01  # of single values: bins that show in which series they stray far
 
@@ -126,7 +127,7 @@ class Excursions:
         width, usual = (BIN, USUAL) if scaled else (_FAR_BIN, _FAR_USUAL)
         least = least if scaled else np.full(len(WINDOWS), settings.smallest)
         # share of nights on which one window of one series may report by chance
-        allowed = settings.false_findings_per_month / 30 / max(among, settings.fleet) / len(WINDOWS) * 2 * _SHARE
+        allowed = settings.false_findings / max(among, settings.fleet) / len(WINDOWS) * 2 * _SHARE
         counts = self._count if scaled else self._far_count
         peaks = [
             beyond(count, width, usual, float(at_least), float(share), self._exposed, settings.largest)

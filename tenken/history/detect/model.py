@@ -105,7 +105,7 @@ class Model:
         """Logarithm of the value, or its difference from the reference, such that more is worse."""
         reference, linear = self._reference[rows], self._linear[rows]
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log(np.maximum(values, 1e-6 * np.abs(reference)))
+            ratio = np.log(np.maximum(values, np.finfo(float).eps * np.abs(reference)))
             return self._sign[rows] * np.where(linear, values / reference, ratio)
 
     def _remember(self, rows: np.ndarray | slice) -> None:

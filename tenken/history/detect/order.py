@@ -13,19 +13,21 @@ import numpy as np
 
 from tenken.history.detect.settings import Settings
 
+#: Probability of chance in an interval and in a choice between two descriptions of the same values.
+CHANCE = 0.05
 #: Standard deviations of normal noise in its median absolute deviation, and in half of its 95 % interval.
-MAD, Z_95 = 1 / NormalDist().inv_cdf(0.75), NormalDist().inv_cdf(0.975)
+MAD, Z_95 = 1 / NormalDist().inv_cdf(0.75), NormalDist().inv_cdf(1 - CHANCE / 2)
+#: Number of newest values whose median stands for a longer window, and number of values of a long one.
+RECENT, MANY = Settings.recent, 2 * Settings.recent
 #: Number of newest values that must all be beyond all but one of this many before them.
-LASTED, BEFORE = 7, 10
+LASTED, BEFORE = 7, MANY
 #: Number of values before the newest two that they are compared with.
 WEEKS = 21
 #: Number of series that must move at once, and half of how many times the number expected by chance.
 AT_ONCE = 5
 #: Number of values within three weeks that may be as bad as the new ones: spikes; one more for windows of MANY values
 #: (table in docs/statistics.md).
-SPARED, MANY = 2, 10
-#: Number of newest values whose median stands for a longer window: one or two spikes are no change of level.
-RECENT = 5
+SPARED = 2
 
 
 def precedence(values: np.ndarray, since: np.ndarray) -> np.ndarray:

@@ -10,8 +10,8 @@ from math import log
 class Settings:
     """Lengths are in values of a series (its nights with a value); distances are in standard deviations."""
 
-    #: expected false findings of a whole fleet in 30 nights, for any number of series
-    false_findings_per_month: float = 0.3
+    #: expected false findings of a whole fleet in one night, for any number of series
+    false_findings: float = 0.01
     #: a smaller relative change of a single series is not a finding
     smallest: float = 0.015
     #: a lasting change of this size (order.precedence) is a finding, regardless of the fleet's excursions
@@ -28,17 +28,19 @@ class Settings:
     false_noisy_per_month: float = 0.1
     #: minimum of a night's noise as a fraction of the value
     relative_floor: float = 0.002
+    #: number of newest values whose median stands for a longer window: one or two spikes are no change of level
+    recent: int = 5
     #: number of values for the first estimate of level and noise ...
     min_baseline: int = 20
-    #: ... and for judging a series
-    judged_from: int = 30
+    #: ... and for judging a series: with the longest window after it
+    judged_from: int = min_baseline + 2 * recent
 
     #: weights of the newest value in the level once there are many: the one with the best predictions is used, a faster
     #: one only if its error is lower by this factor
-    level_weights: tuple[float, ...] = (1 / 40, 1 / 12, 1 / 5)
+    level_weights: tuple[float, ...] = (1 / (2 * min_baseline), 1 / 12, 1 / recent)
     better_by: float = 0.75
     #: ... and in the noise
-    noise_weight: float = 1 / 80
+    noise_weight: float = level_weights[0] / 2
     #: values farther from the level than this are clipped before they update level and noise
     clip: float = 2.5
 

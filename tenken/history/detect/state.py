@@ -2,8 +2,8 @@
 and never executed.
 
     <digest>
-    {"mark": "...", "nights": 61, "night": 61, ...}
-    <the arrays, the events: bytes>
+    {"mark": "...", "nights": 61, "night": 61, "events": [...], ...}
+    <the arrays: bytes>
 
 Names, types and shapes of the arrays are those of a new detector with the same number of series, and `mark` is also of
 its code: what has the digest and the mark is what this code wrote.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import astuple
 from pathlib import Path
@@ -28,12 +29,6 @@ from tenken.history.detect.findings import Event
 from tenken.history.detect.volatility import Volatility
 from tenken.model import files
 
-_EVENT = np.dtype(
-    [("series", "<i8"), ("kind", "S8"), ("worse", "?"), ("change_night", "<i8"), ("found_night", "<i8"),
-     ("size", "<f8"), ("low", "<f8"), ("high", "<f8"), ("evidence", "<f8"), ("p_value", "<f8"), ("recovered", "<i8"),
-     ("withdrawn", "?"), ("ended", "<i8"), ("former", "<f8")]
-)  # fmt: skip
-
 
 class StateError(TenkenError):
     """The reason why a file is not a usable state."""
@@ -41,32 +36,22 @@ class StateError(TenkenError):
 
 def write(path: Path, mark: str, nights: int, detector: Detector) -> None:
     """Store a detector after this many nights, readable and writable only by this user. Raises OSError."""
-    events = np.array(
-        [(e.series, e.kind.encode(), *astuple(e)[2:-3], -1 if e.recovered_night is None else e.recovered_night,
-          e.withdrawn, -1 if e.ended_night is None else e.ended_night, former)
-         for e, former in zip(detector._events, detector._formers, strict=True)],
-        dtype=_EVENT,
-    )  # fmt: skip
     worse, better = detector._excursions
     head = {
         "mark": mark, "nights": nights, "night": int(detector.night), "judged": int(detector._judged),
         "exposed": float(worse._exposed), "exposed_better": float(better._exposed),
         "watched": int(worse.nights), "watched_better": int(better.nights),
+        "events": [astuple(event) for event in detector._events], "formers": detector._formers,
     }  # fmt: skip
-    parts = [
-        json.dumps(head).encode() + b"\n",
-        *(array.tobytes() for _, _, array in _arrays(detector)),
-        events.tobytes(),
-    ]
-    temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}")
+    parts = [json.dumps(head).encode() + b"\n", *(array.tobytes() for _, _, array in _arrays(detector))]
+    descriptor, temporary = tempfile.mkstemp(prefix=f".tmp-{path.name}-", dir=path.parent)
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(_digest(*parts) + b"\n")
             stream.writelines(parts)
-        temporary.replace(path)
+        os.replace(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
 
 
 def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> int | None:
@@ -84,7 +69,7 @@ def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> 
     with stream:
         if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
             raise StateError("it is writable by other users")
-        digest, content = stream.readline(64).rstrip(), stream.read()
+        digest, content = stream.readline().rstrip(), stream.read()
     if digest != _digest(content):
         raise StateError("is damaged, or of an earlier release")
     end = content.index(b"\n") + 1
@@ -94,7 +79,7 @@ def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> 
     for owner, name, array in list(_arrays(fresh)):
         setattr(owner, name, np.frombuffer(content, array.dtype, array.size, end).reshape(array.shape).copy())
         end += array.nbytes
-    _restore(fresh, head, np.frombuffer(content[end:], _EVENT))
+    _restore(fresh, head)
     return int(head["nights"])
 
 
@@ -108,26 +93,18 @@ def _arrays(detector: Detector) -> Iterator[tuple[Any, str, np.ndarray]]:
 
 
 def _digest(*parts: bytes) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b()
     for part in parts:
         digest.update(part)
     return digest.hexdigest().encode()
 
 
-def _night(stored: int) -> int | None:
-    return None if stored < 0 else stored
-
-
-def _restore(detector: Detector, head: dict[str, Any], events: np.ndarray) -> None:
+def _restore(detector: Detector, head: dict[str, Any]) -> None:
     detector.night, detector._judged = head["night"], head["judged"]
     for excursions, side in zip(detector._excursions, ("", "_better"), strict=True):
         excursions._exposed, excursions.nights = head[f"exposed{side}"], head[f"watched{side}"]
-    told: list[list[Any]] = [list(one) for one in events.tolist()]
-    detector._events = [
-        Event(one[0], one[1].decode(), *one[2:-4], _night(one[-4]), one[-3], _night(one[-2]))  # type: ignore[call-arg]
-        for one in told
-    ]
-    detector._formers = [one[-1] for one in told]
+    detector._events = [Event(*one) for one in head["events"]]
+    detector._formers = head["formers"]
     detector._standing = {}
     for index, event in enumerate(detector._events):
         if event.worse and event.recovered_night is None and event.kind != "noisy":

@@ -177,7 +177,7 @@ class Volatility:
 
 def _restlessness() -> tuple[np.ndarray, float]:
     """Of normal noise: the mean for each deviation of `_NOISES`, and the standard deviation for a deviation of 1."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(160)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_FINE)
     near = np.minimum(np.abs(nodes[:, None]), np.abs(nodes[:, None] - nodes[None, :]) / 2**0.5)
     weight = weights[:, None] * weights[None, :] / (2 * np.pi)
     of = [np.log(_NEAR + np.minimum(noise * near, _FAR) ** 2) for noise in (*_NOISES, 1)]
@@ -185,7 +185,8 @@ def _restlessness() -> tuple[np.ndarray, float]:
     return means[:-1], float(np.sqrt((weight * of[-1] ** 2).sum() - means[-1] ** 2))
 
 
-_NOISES = np.geomspace(0.01, 100, 200)
+_FINE = 100  # nodes of the integrals, and entries of the table of deviations, up to this many usual ones
+_NOISES = np.geomspace(1 / _FINE, _FINE, _FINE)
 _MEANS, _LEAST = _restlessness()
 
 

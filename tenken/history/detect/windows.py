@@ -12,16 +12,17 @@ from statistics import NormalDist
 
 import numpy as np
 
-from tenken.history.detect.order import BEFORE, LASTED, RECENT, WEEKS
+from tenken.history.detect.order import BEFORE, LASTED, MANY, RECENT, WEEKS
 from tenken.history.detect.settings import Settings
 
 #: (kind, number of values); `slow` is a level that follows within about five values, compared with the level as many
 #: values before, for drifts that the level follows.
 WINDOWS: tuple[tuple[str, int], ...] = (
-    ("min", 2), ("mean", 2), ("min", 3), ("mean", 3), ("mean", 5), ("mean", 10), ("slow", 40), ("slow", 70),
+    ("min", 2), ("mean", 2), ("min", 3), ("mean", 3), ("mean", RECENT), ("mean", MANY),
+    ("slow", 2 * Settings.min_baseline), ("slow", 70),
 )  # fmt: skip
 #: Number of values between two stored levels of slow windows; and how many levels are stored.
-STRIDE = 5
+STRIDE = RECENT
 SLOW_KEPT = max(length for _, length in WINDOWS) // STRIDE + 1
 #: Number of values stored: the longest slow window and three weeks.
 LONG = STRIDE * SLOW_KEPT + WEEKS
@@ -46,15 +47,15 @@ def _normal(kind: str, length: int) -> tuple[float, float]:
     if kind == "slow":
         weight = Settings.level_weights[-1]
         return 0.0, float(np.sqrt(weight / (2 - weight)))
-    step = 0.05
-    x = np.arange(-8, 8, step)
+    step, end = 0.05, 2 * Settings.threshold
+    x = np.arange(-end, end, step)
     density = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
     below = np.vectorize(NormalDist().cdf)
     if kind == "min":
         chance = length * density * below(-x) ** (length - 1) * step
         mean = float((chance * x).sum())
         return mean, float(np.sqrt((chance * x**2).sum() - mean**2))
-    beyond = np.arange(step / 2, 8, step)  # of the distance of the two, over REACH
+    beyond = np.arange(step / 2, end, step)  # of the distance of the two, over REACH
     apart = [length * (density * below(x - REACH - one) ** (length - 1)).sum() * step**2 for one in beyond]
     cut, square = float(np.sum(apart)), float(2 * (beyond * apart).sum())
     return -cut / length, float(np.sqrt(length + square - cut**2) / length)
