@@ -38,6 +38,7 @@ def simple(check="stream", verdict="PASS", **changes):
 def test_overall_verdict_and_exit_code(tmp_path, verdicts, overall, code):
     found = load(tmp_path, [simple(f"c{i}", v) for i, v in enumerate(verdicts)])
     assert (found.verdict, found.exit_code) == (overall, code)
+    assert not any(case.findings for case in found.cases), "a record without findings has none to show"
 
 
 @pytest.mark.parametrize(
