@@ -333,6 +333,7 @@ def test_p2p(on_gpus: Callable[..., Timed]) -> None:
 def test_nccl(on_gpus: Callable[..., Timed]) -> None:
     """Three ranks, 1048560 bytes (a multiple of 16 for each of them), several operations in a sample."""
     document, clock = on_gpus("nccl", "--min-bytes", "1Mi", "--max-bytes", "1Mi")
+    assert document["path"]["buffers_by"] == "ncclMemAlloc"
     size = 1_048_560
     calls = [told for told, _ in clock.events[COLLECTIVE]]
     factors = {"all_reduce": 2 * 2 / 3, "all_gather": 2 / 3, "reduce_scatter": 2 / 3, "sendrecv": 1, "alltoall": 2 / 3}

@@ -29,6 +29,8 @@ std::unique_ptr<Library> Library::open(std::string& why_not) {
                           library.load(found->error_string, "ncclGetErrorString") &&
                           library.load(found->send, "ncclSend") && library.load(found->receive, "ncclRecv");
     library.load(found->all_to_all, "ncclAlltoAll");
+    if (!library.load(found->mem_free, "ncclMemFree") || !library.load(found->mem_alloc, "ncclMemAlloc"))
+        found->mem_alloc = nullptr;
     if (complete) return found;
     why_not = library.name() + " is not NCCL 2.7 or newer:  ncclSend or another function is missing";
     return nullptr;

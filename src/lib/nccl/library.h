@@ -44,6 +44,9 @@ class Library {
     int (*reduce_scatter)(const void*, void*, std::size_t, int type, int op, Comm, cudaStream_t) = nullptr;
     /// Since 2.28; null before: send and receive in a group do the same.
     int (*all_to_all)(const void*, void*, std::size_t, int type, Comm, cudaStream_t) = nullptr;
+    /// Memory of the current GPU, in pieces as large as its driver has; since 2.19, both null before.
+    int (*mem_alloc)(void**, std::size_t) = nullptr;
+    int (*mem_free)(void*) = nullptr;
     int (*broadcast)(const void*, void*, std::size_t, int type, int root, Comm, cudaStream_t) = nullptr;
     int (*send)(const void*, std::size_t, int type, int peer, Comm, cudaStream_t) = nullptr;
     int (*receive)(void*, std::size_t, int type, int peer, Comm, cudaStream_t) = nullptr;

@@ -150,6 +150,7 @@ class NcclProgram : public tenken::Program {
         document.path("nvlink_multicast", nvls == nullptr            ? "as NCCL chooses"
                                           : std::string(nvls) == "0" ? "off"
                                                                      : nvls);
+        document.path("buffers_by", library_->mem_alloc != nullptr ? "ncclMemAlloc" : "cudaMalloc");
         if (wanted("alltoall"))
             document.path("alltoall_by",
                           library_->all_to_all != nullptr ? "ncclAlltoAll" : "send and receive");

@@ -171,6 +171,17 @@ void flip(char* array) {
     TENKEN_CUDA(cudaMemcpy(array, &bits, sizeof bits, cudaMemcpyDefault));
 }
 
+/// Memory of the current GPU.
+std::shared_ptr<char> allocated(const Library& library, std::size_t bytes) {
+    if (library.mem_alloc == nullptr) {
+        const auto array = std::make_shared<tenken::cuda::DeviceArray<char>>(bytes);
+        return {array, array->data()};
+    }
+    void* found = nullptr;
+    library.check(library.mem_alloc(&found, bytes), "mem_alloc");
+    return {static_cast<char*>(found), library.mem_free};
+}
+
 /// NCCL's code of a type.
 int code(Type type) {
     return type == Type::fp64 ? float64 : type == Type::fp32 ? float32 : bfloat16;
@@ -219,8 +230,8 @@ Ring::Ring(const Library& library, tenken::cuda::Gpus& gpus, const std::vector<s
         member.comm = nullptr;
         const CurrentGpu current(member.gpu->index());
         member.stream.reset(new tenken::cuda::Stream);
-        member.send.reset(new tenken::cuda::DeviceArray<double>(bytes / sizeof(double)));
-        member.receive.reset(new tenken::cuda::DeviceArray<double>(bytes / sizeof(double)));
+        member.send = allocated(library_, capacity_);
+        member.receive = allocated(library_, capacity_);
         members_.push_back(std::move(member));
     }
     TENKEN_NCCL(group_start());
@@ -250,7 +261,7 @@ void Ring::prepare(const Collective& one, std::size_t bytes, int pattern, long w
                                false,
                                member.rank,
                                elements / static_cast<std::size_t>(ranks_)};
-        char* const array = reinterpret_cast<char*>(member.send->data());
+        char* const array = member.send.get();
         if (one.type == Type::fp64)
             write<std::uint64_t>(array, stride_, windows_, elements, values, *member.stream);
         if (one.type == Type::fp32)
@@ -258,7 +269,7 @@ void Ring::prepare(const Collective& one, std::size_t bytes, int pattern, long w
         if (one.type == Type::bf16)
             write<std::uint16_t>(array, stride_, windows_, elements, values, *member.stream);
         const std::size_t whole = static_cast<std::size_t>(windows_ - 1) * stride_ + bytes;
-        TENKEN_CUDA(cudaMemsetAsync(member.receive->data(), 0xff, whole, member.stream->get()));
+        TENKEN_CUDA(cudaMemsetAsync(member.receive.get(), 0xff, whole, member.stream->get()));
         member.stream->synchronize();
     }
 }
@@ -271,8 +282,8 @@ void Ring::run(const Collective& one, std::size_t bytes, long times) {
         const std::size_t offset = static_cast<std::size_t>(turn_++ % windows_) * stride_;
         TENKEN_NCCL(group_start());
         for (const Member& member : members_) {
-            const char* const from = reinterpret_cast<const char*>(member.send->data()) + offset;
-            char* const to = reinterpret_cast<char*>(member.receive->data()) + offset;
+            const char* const from = member.send.get() + offset;
+            char* const to = member.receive.get() + offset;
             cudaStream_t const stream = member.stream->get();
             switch (one.operation) {
                 case Operation::all_reduce:
@@ -315,7 +326,7 @@ tenken::ErrorScan Ring::compare(const Collective& one, std::size_t bytes, int pa
         const CurrentGpu current(member.gpu->index());
         const Buffer values = {
             {one.type == Type::fp64, ranks_, pattern}, one.operation, true, member.rank, each};
-        const char* const array = reinterpret_cast<const char*>(member.receive->data());
+        const char* const array = member.receive.get();
         if (one.type == Type::fp64)
             errors.merge(compared<std::uint64_t>(array, stride_, windows_, elements, values, *member.stream));
         if (one.type == Type::fp32)
@@ -328,7 +339,7 @@ tenken::ErrorScan Ring::compare(const Collective& one, std::size_t bytes, int pa
 
 void Ring::flip_bit(const Collective& one) {
     const CurrentGpu current(members_.front().gpu->index());
-    char* const array = reinterpret_cast<char*>(members_.front().receive->data());
+    char* const array = members_.front().receive.get();
     if (one.type == Type::fp64) flip<std::uint64_t>(array);
     if (one.type == Type::fp32) flip<std::uint32_t>(array);
     if (one.type == Type::bf16) flip<std::uint16_t>(array);

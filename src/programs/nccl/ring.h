@@ -58,8 +58,8 @@ class Ring {
         int rank;
         Comm comm;
         std::unique_ptr<tenken::cuda::Stream> stream;
-        std::unique_ptr<tenken::cuda::DeviceArray<double>> send;
-        std::unique_ptr<tenken::cuda::DeviceArray<double>> receive;
+        std::shared_ptr<char> send;  ///< by `mem_alloc` where NCCL has it, as its own benchmark does
+        std::shared_ptr<char> receive;
     };
 
     const Library& library_;
