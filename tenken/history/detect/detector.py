@@ -324,7 +324,7 @@ class Detector(Model):
                     self._events[index], size=was * ratio - 1, low=was * low - 1, high=was * high - 1
                 )
                 continue
-            nats = 0.5 * self.settings.threshold**2
+            nats = 0.5 * self.settings.noisy**2
             event = Event(
                 row, "noisy", True, began, self.night, ratio - 1, low - 1, high - 1, nats, float(np.exp(-nats))
             )

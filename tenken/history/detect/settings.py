@@ -20,8 +20,12 @@ class Settings:
     large: float = 0.05
     #: ... and one of this size, in cost, however large the noise of the series has become
     certain: float = log(1.20)
-    #: a series became noisy if its scatter increased by this factor, and its mean restlessness exceeds the threshold
+    #: a series became noisy if its scatter increased by this factor ...
     noisier: float = 1.5
+    #: ... and its mean restlessness is this many standard deviations from the usual one
+    noisy: float = 3.8
+    #: ... and expected false findings of this kind of a whole fleet in 30 nights
+    false_noisy_per_month: float = 0.1
     #: minimum of a night's noise as a fraction of the value
     relative_floor: float = 0.002
     #: number of newest values whose median stands for a longer window: one or two spikes are no change of level
