@@ -11,7 +11,7 @@ import numpy as np
 
 from tenken.history.detect.order import MANY, RECENT
 from tenken.history.detect.settings import Settings
-from tenken.history.detect.windows import NORMAL, REACH, STRIDE, WINDOWS
+from tenken.history.detect.windows import FINE, NORMAL, REACH, STRIDE, WINDOWS
 
 #: Width of the bins of distances, in deviations, and of changes, in cost; bins: up to 300, and up to a factor of 20.
 BIN, _FAR_BIN, BINS = 0.1, 0.001, 3000
@@ -24,12 +24,15 @@ USUAL, _FAR_USUAL, _USUAL_WEIGHT = 1 / Settings.threshold, Settings.relative_flo
 #: the permitted rate: no other window can find a step as soon (docs/statistics.md has the table).
 SHORT = np.array([length < RECENT for _, length in WINDOWS])
 _NEARER, _SHARE = 0.8, np.where(SHORT, 2.0, 1.0)
-_KNOWN = 2000  # single values of a fleet needed for half of that rate: fewer show nothing of the tail
 #: Windows of this many values are not short, and not long enough for their means to be normal if the values are skewed.
 #: Values beyond the threshold contain no information about it, and two of them at once are counted separately.
 _SKEWED = np.array([kind == "mean" and RECENT <= length < MANY for kind, length in WINDOWS])
-_FINE = 20  # bins of a reach at which pairs of values are counted
 _FAR_SHARE = 0.01  # of single values: bins that show in which series they stray far
+
+
+def _allowed(settings: Settings, among: int = 0) -> np.ndarray:
+    """Share of nights on which one window of one series of a fleet may report by chance, (windows,)."""
+    return np.asarray(settings.false_findings / max(among, settings.fleet) / len(WINDOWS) * 2 * _SHARE)
 
 
 def _filled(count: np.ndarray) -> np.ndarray:
@@ -110,7 +113,9 @@ class Excursions:
         by its single values as if they were independent.
         """
         if self.nights % STRIDE == 0:
-            known = float(self._watched[0] / (self._watched[0] + _KNOWN))
+            # nearer by half once the tail is known: of so many values MANY are as far as two at once may be by chance
+            needed = MANY / float(_allowed(self._settings)[0]) ** 0.5
+            known = float(self._watched[0] / (self._watched[0] + needed))
             least = self._settings.threshold * np.where(SHORT, 1 - (1 - _NEARER) * known, 1.0)
             least = np.where(_SKEWED, least + self._skewed(), least)
             self._limits = np.stack([least, self._limit(among, least, True), self._limit(among, least, False)])
@@ -126,8 +131,7 @@ class Excursions:
         settings = self._settings
         width, usual = (BIN, USUAL) if scaled else (_FAR_BIN, _FAR_USUAL)
         least = least if scaled else np.full(len(WINDOWS), settings.smallest)
-        # share of nights on which one window of one series may report by chance
-        allowed = settings.false_findings / max(among, settings.fleet) / len(WINDOWS) * 2 * _SHARE
+        allowed = _allowed(settings, among)
         counts = self._count if scaled else self._far_count
         peaks = [
             beyond(count, width, usual, float(at_least), float(share), self._exposed, settings.largest)
@@ -152,7 +156,7 @@ class Excursions:
             if length == 2:
                 reach = REACH if kind == "mean" else 0.0
                 bins = (reach if scaled else (reach - 2 * mean) * self._unit()) / width
-                step = max(round(bins / _FINE), 1)  # as exact as necessary, at the same cost for every noise
+                step = max(round(bins / FINE), 1)  # as exact as necessary, at the same cost for every noise
                 far = np.count_nonzero(_pairs(share[::step], bins / step) > allowed[index]) * width * step
             elif kind == "min":
                 far = np.count_nonzero(share > allowed[index] ** (1 / length)) * width

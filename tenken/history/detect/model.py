@@ -15,10 +15,12 @@ from tenken.history.detect.windows import KEPT, LONG, SETTLED, SLOW_KEPT, STRIDE
 
 _LEAST_MEMORY = 0.1  # autocorrelation that may be chance; from twice this value on it counts in full
 _MOST_MEMORY = 0.9
+_MOST = 0.8  # part of the distances between neighbours that are within one mode
 _FORGIVES = 0.1  # factor by which the usual level follows nights of fewer samples more slowly
 #: Variance of a normal variable of deviation 1 that is clipped.
 _BEYOND, _AT = 2 * NormalDist().cdf(-Settings.clip), exp(-(Settings.clip**2) / 2) / (2 * pi) ** 0.5
 _CLIPPED = 1 - _BEYOND - 2 * Settings.clip * _AT + Settings.clip**2 * _BEYOND
+_OF_MOST = NormalDist().inv_cdf((1 + _MOST) / 2) * 2**0.5  # that part of them, for normal noise of deviation 1
 _LAG = RECENT  # delay of the noise estimate relative to the level, in values
 
 
@@ -77,7 +79,7 @@ class Model:
         floor = self.settings.relative_floor
         near = MAD * np.median(np.abs(cost - level[:, None]), axis=1)
         # if modes are far apart, most values are in one of them, but neighbours often are not
-        apart = np.quantile(np.abs(np.diff(cost, axis=1)), 0.8, axis=1) / (NormalDist().inv_cdf(0.9) * 2**0.5)
+        apart = np.quantile(np.abs(np.diff(cost, axis=1)), _MOST, axis=1) / _OF_MOST
         reach = SCATTER_CLIP * np.maximum(np.maximum(near, apart), floor)[:, None]
         drawn = np.clip(cost - level[:, None], -reach, reach)
         level = level + drawn.mean(axis=1)

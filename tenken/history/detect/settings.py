@@ -57,5 +57,6 @@ class Settings:
 
     #: an improvement that reverts this fraction of a regression ends it
     taken_back: float = 0.5
-    #: a change that recovers within this many values was an excursion, which the detector learns from
-    excursion: int = 45
+    #: a change that recovers within this many values, those of the shorter slow window, was an excursion, which the
+    #: detector learns from
+    excursion: int = 2 * min_baseline + recent

@@ -12,13 +12,13 @@ import numpy as np
 
 from tenken.history.detect.dating import SCATTER_CLIP
 from tenken.history.detect.excursions import BIN, BINS, COUNTED, OVER, USUAL, beyond, skewed
-from tenken.history.detect.order import RECENT, Z_95
+from tenken.history.detect.order import MANY, RECENT, Z_95
 from tenken.history.detect.settings import Settings
 
 #: Number of values of a window; each half of it must be noisier by itself.
 WINDOWS = (Settings.min_baseline, 2 * Settings.min_baseline)
 #: Number of values that define the usual scatter: minimum for counting excursions, and for judging a series.
-USUAL_FROM, JUDGED_FROM, _WEIGHT = WINDOWS[0], 50, Settings.noise_weight
+USUAL_FROM, JUDGED_FROM, _WEIGHT = WINDOWS[0], WINDOWS[-1] + MANY, Settings.noise_weight
 _LONGEST = WINDOWS[-1]
 #: Noise has returned to its level when the newest values of the shorter window have covered this part of the way.
 _BACK = 0.6
