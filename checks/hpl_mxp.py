@@ -147,7 +147,8 @@ class HplMxpHost(MxpBase):
 
 @rfm.simple_test
 class HplMxpOther(OtherHpl):
-    """NVIDIA's HPL-MxP in place of the built-in solver: `hpl-mxp.sh` of the NVIDIA HPC Benchmarks, one GPU per rank.
+    """The vendor's HPL-MxP in place of the built-in solver, one GPU per rank: `hpl-mxp.sh` of the NVIDIA HPC
+    Benchmarks, or AMD's `rochplmxp`, for which `-S valid_systems='*' -S on_gpus=False` is needed.
 
     `-S hpl_command=...` or the variable TENKEN_XHPL_MXP, of the environment or of the system file, names its command;
     N, NB and the grid are `-S hpl_n=...` and so on. It prints a residual, but nothing about its factors.
@@ -181,7 +182,7 @@ class HplMxpOther(OtherHpl):
         self.expected_parameters |= {"low": "fp16"}
 
     def options(self) -> str:
-        return xhpl_mxp.options(self.n, self.nb, self.hpl_p, self.hpl_q, "fp16")
+        return xhpl_mxp.options(self.command(), self.n, self.nb, self.hpl_p, self.hpl_q, "fp16")
 
     def made_of(self, text, nodes):
         found = None if text is None else xhpl_mxp.parse(text)

@@ -44,7 +44,7 @@ _COUNT = re.compile(
 )
 _NVIDIA = re.compile(r"^[ \t]{0,80}(HPL-NVIDIA\s+\S{1,40})", re.M)
 #: HPL's is HPL_pdgesv.
-_OTHER_SOLVER = re.compile(r"^[ \t]{0,80}(HPL[A-Za-z]\w{0,20}gesv)\(\)", re.M)
+OTHER_SOLVER = re.compile(r"^[ \t]{0,80}(HPL[A-Za-z]\w{0,20}gesv)\(\)", re.M)
 _NETLIB = re.compile(r"^[ \t]{0,80}(HPLinpack\s+\S{1,40})", re.M)
 _HPCC = re.compile(r"HPC Challenge Benchmark version (\S{1,40})")
 _SECTION = re.compile(r"^[ \t]{0,80}(Begin|End) of HPL section\.", re.M)
@@ -86,14 +86,14 @@ def parse(text: str) -> Output:
     if title is None:
         words = text.strip().splitlines()
         raise HplFormatError(f"no title 'HPLinpack <version>'; the output begins {(words or [''])[0][:80]!r}")
-    if solver := _OTHER_SOLVER.search(text):
+    if solver := OTHER_SOLVER.search(text):
         raise HplFormatError(f"solved by {solver[1]}, in mixed precision: its rate is that of HPL-MxP, not of HPL")
     hpcc = _HPCC.search(text)
     version = " ".join(title[1].split())
     if not hpcc:
-        return Output(version, _section(text))
+        return Output(version, section(text))
     # a file to which a second run appended also has its sections
-    results = tuple(result for section in _sections(text) for result in _section(section))
+    results = tuple(result for part in _sections(text) for result in section(part))
     wrong = next((found[1] for found in _SUCCESS.finditer(text) if found[1] != "1"), None)
     if wrong is not None:
         raise HplFormatError(f"hpcc's own summary has Success={wrong}; allowed: 1")
@@ -108,8 +108,9 @@ def _sections(text: str) -> list[str]:
     return [text[begin.end() : end.start()] for begin, end in zip(marks[::2], marks[1::2], strict=True)]
 
 
-def _section(text: str) -> tuple[Result, ...]:
-    """Every result of one section, or of several outputs in sequence. Raises HplFormatError."""
+def section(text: str, limit: float = foreign.FP64) -> tuple[Result, ...]:
+    """Every result of one section, or of several outputs in sequence; `limit` is what no rank reaches, in Gflop/s.
+    Raises HplFormatError."""
     results: list[Result] = []
     counted = 0
     unchecked = any(found[2].endswith("checking") and int(found[1]) for found in map(_COUNT.match, text.splitlines())
@@ -129,7 +130,7 @@ def _section(text: str) -> tuple[Result, ...]:
                 if unchecked:
                     why = "not checked: the threshold of its HPL.dat is 0 or less; required: 16.0"
                 raise HplFormatError(f"no residual after the line {line_of[0].strip()!r}: {why}")
-            results.append(_result(line_of, residuals))
+            results.append(_result(line_of, residuals, limit))
         line_of, residuals = None, []
 
     def sum_up() -> None:
@@ -185,7 +186,7 @@ def _hold_summary(said: dict[str, int], results: list[Result]) -> None:
         raise HplFormatError(f"the summary counts {said[word]} tests {word}, the results show {shown}")
 
 
-def _result(line: re.Match[str], residuals: list[tuple[float, str]]) -> Result:
+def _result(line: re.Match[str], residuals: list[tuple[float, str]], limit: float) -> Result:
     """One result, with the worst of its residuals: HPL 1 prints three, and each must pass."""
     n, nb, p, q = (int(line[i]) for i in (2, 3, 4, 5))
     worst = next((value for value, _ in residuals if not math.isfinite(value)), max(value for value, _ in residuals))
@@ -204,7 +205,7 @@ def _result(line: re.Match[str], residuals: list[tuple[float, str]]) -> Result:
     )
     if not least <= result.gflops <= most:
         raise HplFormatError(f"N={n} in {line[6]} s are {least:.4g} to {most:.4g} Gflops, but {line[7]} are printed")
-    if why := foreign.beyond(result.gflops / (p * q), foreign.FP64, "Gflops per rank"):
+    if why := foreign.beyond(result.gflops / (p * q), limit, "Gflops per rank"):
         raise HplFormatError(f"N={n}: {why}")
     # time and rate are interchangeable there; only the rate has an exponent in every implementation
     if "e" in line[6].lower() and "e" not in line[7].lower():

@@ -1,8 +1,12 @@
-"""Parser of NVIDIA's HPL-MxP: one block of norms, the scaled residual with its verdict, the problem, the rates.
+"""Parser of HPL-MxP of NVIDIA and of AMD.
 
-The block is between two lines `****** HPL MxP Result ******`. No time is printed. So the rate is compared with that of
-one GPU and that of the LU alone, and the scaled residual with the norms printed with it. The quality of the factors is
-not printed, and a residual does not detect a wrong LU of a dominant matrix; so the verdict names its source.
+NVIDIA's prints one block of norms, the scaled residual with its verdict, the problem and the rates between two lines
+`****** HPL MxP Result ******`, but no time. So the rate is compared with that of one GPU and that of the LU alone, and
+the scaled residual with the norms printed with it. The quality of the factors is not printed, and a residual does not
+detect a wrong LU of a dominant matrix; so the verdict names its source.
+
+AMD's (rocHPL-MxP 2.1, src/hplmxp_ptest.cpp) writes HPL's report and `HPLMXP_pdgesv() start time`. Its updates are in
+FP16. It rounds N up to a multiple of NB lcm(P, Q), and prints that N.
 """
 
 from __future__ import annotations
@@ -13,11 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenken.parsers import foreign
-from tenken.parsers.hpl import THRESHOLD, HplFormatError
+from tenken.parsers.hpl import OTHER_SOLVER, THRESHOLD, HplFormatError, section
 from tenken.parsers.printed import naming_the_cause, plain
 
 #: Formats of the factorisation by the number of its option; versions from 25 on print the name.
 SLOPPY = {1: "fp8", 2: "fp16"}
+_AMDS_SOLVER = "HPLMXP_pdgesv"
 _NAMES = {**{str(number): name for number, name in SLOPPY.items()}, **{name: name for name in SLOPPY.values()}}
 
 #: eps of the benchmark's rules.
@@ -58,15 +63,18 @@ class Result:
     q: int
     low: str
     gflops: float
-    lu_gflops: float
     residual: float
     passed: bool
+    #: Of the factorisation alone; AMD's prints none.
+    lu_gflops: float | None = None
 
 
 @naming_the_cause
 def parse(text: str) -> Result:
     """Read an output; other lines are ignored. Raises HplFormatError if anything is missing or inconsistent."""
     text = plain(text)
+    if (solver := OTHER_SOLVER.search(text)) and solver[1] == _AMDS_SOLVER:
+        return _of_amd(text)
     marks = list(_MARK.finditer(text))
     if len(marks) != 2:
         first = (text.strip().splitlines() or [""])[0][:80]
@@ -93,9 +101,19 @@ def parse(text: str) -> Result:
     _hold_rates(rates, p * q)
     return Result(
         " ".join(title[1].split()) if (title := _TITLE.search(text)) else "HPL-MxP, no version printed",
-        n, nb, p, q, low, rates[False][0], rates[True][0], _residual(value, float(scaled[1]), n),
-        scaled[2].upper() == "PASSED",
+        n, nb, p, q, low, rates[False][0], _residual(value, float(scaled[1]), n), scaled[2].upper() == "PASSED",
+        rates[True][0],
     )  # fmt: skip
+
+
+def _of_amd(text: str) -> Result:
+    results = section(text, foreign.LOW_PRECISION)
+    if len(results) != 1:
+        raise HplFormatError(f"{len(results)} results; one problem was requested, once (-it 1)")
+    (one,) = results
+    return Result(
+        "rocHPL-MxP, no version printed", one.n, one.nb, one.p, one.q, "fp16", one.gflops, one.residual, one.passed
+    )
 
 
 def _one(pattern: re.Pattern[str], block: str, what: str) -> re.Match[str]:
@@ -135,8 +153,12 @@ def _residual(norms: dict[str, float], printed: float, n: int) -> float:
     return norms["||Ax-b||_oo"] / (_EPSILON * beside)
 
 
-def options(n: int, nb: int, p: int, q: int, low: str) -> str:
-    """The arguments of its script, with one GPU per rank in the order of the ranks of a node."""
+def options(command: str, n: int, nb: int, p: int, q: int, low: str) -> str:
+    """The arguments of a command: of AMD's program, or of NVIDIA's script with one GPU per rank in the order of the
+    ranks of a node."""
+    if "rochplmxp" in command:
+        # its wrapper takes other names
+        return f"-P {p} -Q {q} -N {n} {'--NB' if 'run_rochplmxp' in command else '-NB'} {nb}"
     sloppy = next(number for number, name in SLOPPY.items() if name == low)
     gpus = ":".join(str(gpu) for gpu in range(p * q))
     return f"--n {n} --nb {nb} --nprow {p} --npcol {q} --nporder row --sloppy-type {sloppy} --gpu-affinity {gpus}"
@@ -153,7 +175,10 @@ def document(
         solved = {"N": result.n, "NB": result.nb, "P": result.p, "Q": result.q, "format": result.low}
         wrong = [f"{name} {solved[name]} (requested: {asked[name]})" for name in asked if solved[name] != asked[name]]
         if wrong:
-            raise HplFormatError(f"another problem was solved: {', '.join(wrong)}")
+            step = nb * math.lcm(p, q)
+            rounded = result.lu_gflops is None and result.n == -(-n // step) * step
+            why = f"; N was rounded up to a multiple of {step}: request such an N" if rounded and result.n != n else ""
+            raise HplFormatError(f"another problem was solved: {', '.join(wrong)}{why}")
         at = {"grid": f"{p}x{q}", "low": low, "matrix": "own", "n": n, "nb": nb}
         subject = {"ranks": ranks}
         # a result below 16 bits is not called HPL-MxP

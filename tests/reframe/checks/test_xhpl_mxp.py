@@ -127,7 +127,9 @@ def test_the_problem_is_the_one_that_was_asked(n: int, says: str | None) -> None
 
 
 def test_options_of_its_script() -> None:
-    assert xhpl_mxp.options(131072, 2048, 2, 2, "fp16") == (
+    assert xhpl_mxp.options("hpl-mxp.sh", 131072, 2048, 2, 2, "fp16") == (
         "--n 131072 --nb 2048 --nprow 2 --npcol 2 --nporder row --sloppy-type 2 --gpu-affinity 0:1:2:3"
     )
-    assert "--sloppy-type 1" in xhpl_mxp.options(1, 1, 1, 1, "fp8")
+    assert xhpl_mxp.options("/opt/rochplmxp", 179200, 2560, 2, 1, "fp16") == "-P 2 -Q 1 -N 179200 -NB 2560"
+    assert xhpl_mxp.options("run_rochplmxp", 179200, 2560, 2, 1, "fp16").endswith(" --NB 2560")
+    assert "--sloppy-type 1" in xhpl_mxp.options("hpl-mxp.sh", 1, 1, 1, 1, "fp8")

@@ -171,6 +171,7 @@ def test_parts_of_the_processes_along_z_repeat_their_points() -> None:
     ("hpl-indented", of_hpl, ("residual", 0.0024119)),
     ("hpl-labelled", of_hpl, ("residual", 0.0024119)),
     ("mxp-format-by-name", hpl_mxp.parse, ("low", "fp16")),
+    ("mxp-amd", hpl_mxp.parse, ("gflops", 226300.0)),
     ("nccl-log-lines", lambda text: of_nccl(text).points[-1], ("busbw", 0.89)),
     ("nccl-labelled", lambda text: of_nccl(text).points[-1], ("busbw", 0.89)),
     ("nccl-error-column", lambda text: of_nccl(text).points[-1], ("busbw", 45.46)),
@@ -226,6 +227,30 @@ def test_a_format_has_a_number_or_a_name(word: str) -> None:
 def test_another_format_is_named(word: str) -> None:
     with pytest.raises(hpl.HplFormatError, match=f"SLOPPY-TYPE = {word}: allowed: 1 "):
         hpl_mxp.parse(kept("mxp-format-by-name").replace("= FP16", f"= {word}"))
+
+
+def test_amds_hpl_mxp_prints_hpls_report_and_rounds_n_up() -> None:
+    """The lines are those of rocHPL-MxP's source (ROCm/rocHPL-MxP 5b6a169); it has no public output."""
+    text = kept("mxp-amd")
+
+    def made(n: int, text: str = text) -> dict[str, Any]:
+        return hpl_mxp.document(hpl_mxp.parse(text), ["rochplmxp"], "n", ["n"], 2, n, 2560, 2, 1, "fp16")
+
+    assert made(179200)["verification"]["passed"]
+    assert not made(179200, text.replace("0.0081000 ...... PASSED", "31000.5 ...... FAILED").replace(
+        "1 tests completed and passed", "0 tests completed and passed"
+    ).replace("0 tests completed and failed", "1 tests completed and failed"))["verification"]["passed"]  # fmt: skip
+    with pytest.raises(hpl.HplFormatError, match=r"N 179200 \(requested: 178000\); N was rounded up to a multiple"):
+        made(178000)
+    # FP16 is faster than any FP64 could be
+    fast = text.replace("16.95              2.263e+05", " 0.85              4.514e+06")
+    assert hpl_mxp.parse(fast).gflops == 4.514e6
+    with pytest.raises(hpl.HplFormatError, match="no line 'Finished"):
+        hpl_mxp.parse(text.partition("\nFinished")[0])
+    with pytest.raises(hpl.HplFormatError, match="0 lines 'HPL MxP Result'"):
+        hpl_mxp.parse(kept("hpl-amd"))
+    with pytest.raises(hpl.HplFormatError, match="solved by HPLMXP_pdgesv, in mixed precision"):
+        hpl.parse(text)
 
 
 def test_outputs_of_programs_built_for_it_are_read() -> None:
