@@ -16,7 +16,7 @@ from tenken.parsers.printed import naming_the_cause, plain, without_margin
 
 _TITLE = re.compile(r"^IOR-(\S+): MPI Coordinated Test of Parallel I/O\s*$", re.M)
 _COLUMNS = re.compile(r"^access +bw\(MiB/s\) .*$", re.M)
-_COUNTS = re.compile(r"^(nodes|tasks) +: (\d{1,9})\s*$", re.M)
+_COUNTS = re.compile(r"^(nodes|clients per node|tasks|segments) +: (\d{1,9})\s*$", re.M)
 _END = re.compile(r"^Finished +: ", re.M)
 #: Wrong data, or files of another size than was written.
 _WRONG = re.compile(
@@ -61,14 +61,20 @@ def parse(text: str) -> Output:
         )
     if not _END.search(text, heads[1].end()):
         raise IorFormatError("no line 'Finished' after the second test: it did not run to its end")
-    told: dict[str, list[int]] = {"nodes": [], "tasks": []}
+    told: dict[str, list[int]] = {"tasks": [], "segments": [], "nodes": [], "clients per node": []}
     for name, number in _COUNTS.findall(text):
         told[name].append(int(number))
+    clients = told.pop("clients per node")
+    if not told["nodes"] and len(clients) == len(told["tasks"]) and all(clients):
+        # 3.2 names only the tasks of a node
+        told["nodes"] = [-(-tasks // each) for tasks, each in zip(told["tasks"], clients, strict=True)]
     if any(len(numbers) != 2 or len(set(numbers)) != 1 or 0 in numbers for numbers in told.values()):
-        raise IorFormatError("both tests must state the same number of nodes and of tasks, as IOR does from 3.2 on")
-    nodes, tasks = told["nodes"].pop(), told["tasks"].pop()
-    timed = _rows(text[heads[0].end() : heads[1].start()], heads[0][0].split(), tasks)
-    verified = _rows(text[heads[1].end() :], heads[1][0].split(), tasks)
+        raise IorFormatError(
+            "both tests must state the same number of nodes, tasks and segments, as IOR does from 3.2 on"
+        )
+    tasks, segments, nodes = (numbers.pop() for numbers in told.values())
+    timed = _rows(text[heads[0].end() : heads[1].start()], heads[0][0].split(), tasks * segments)
+    verified = _rows(text[heads[1].end() :], heads[1][0].split(), tasks * segments)
     found = {access: [rate for one, _, rate in timed if one == access] for access in ("write", "read")}
     sizes = {size for _, size, _ in [*timed, *verified]}
     if not found["write"] or len(found["write"]) != len(found["read"]) or len(sizes) != 1:
@@ -85,8 +91,8 @@ def parse(text: str) -> Output:
     )  # fmt: skip
 
 
-def _rows(text: str, columns: list[str], tasks: int) -> list[tuple[str, int, float]]:
-    """Access, bytes of all tasks and GB/s of each row before the summary."""
+def _rows(text: str, columns: list[str], blocks: int) -> list[tuple[str, int, float]]:
+    """Access, bytes of all blocks (one for each task and segment) and GB/s of each row before the summary."""
     rows = []
     for line in text.partition("Summary of all tests")[0].splitlines():
         words = line.split()
@@ -102,10 +108,10 @@ def _rows(text: str, columns: list[str], tasks: int) -> list[tuple[str, int, flo
             ) from None
         if not all(math.isfinite(one) and one > 0 for one in (rate, block, seconds)):
             raise IorFormatError(f"line {shown}: rate, block and time must be finite and above 0")
-        size = block * 1024 * tasks
+        size = block * 1024 * blocks
         if abs(rate * 2**20 * seconds - size) > (_AGREE + 1e-6 / seconds) * size:
             raise IorFormatError(
-                f"line {shown}: in its time {tasks} tasks moved {rate * 2**20 * seconds:.6g} bytes, not {size:.6g}"
+                f"line {shown}: in its time {blocks} blocks moved {rate * 2**20 * seconds:.6g} bytes, not {size:.6g}"
             )
         rows.append((words[0], round(size), rate * _GB))
     return rows

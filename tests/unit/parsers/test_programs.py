@@ -487,17 +487,36 @@ def test_ior_gives_every_repetition_of_all_tasks_together() -> None:
     assert found.read == pytest.approx((3.36081, 6.22854, 4.21318), rel=1e-4)
 
 
+def test_a_task_of_ior_has_a_block_in_each_segment() -> None:
+    """As in outputs of IO500 (IO500/submission-data), whose IOR writes 132000 segments of 47008 bytes."""
+    text = re.sub(r"segments            : 1$", "segments            : 4", IOR, flags=re.M)
+    found = ior.parse(re.sub(r" 16384 ", " 4096  ", text))
+    assert (found.bytes, found.write) == (67108864, ior.parse(IOR).write)
+    with pytest.raises(TenkenError, match="in its time 16 blocks moved"):
+        ior.parse(text)
+
+
+def test_ior_3_2_states_the_tasks_of_a_node_and_not_the_nodes() -> None:
+    text = IOR.replace("nodes               : 1\n", "")
+    assert ior.parse(text).nodes == 1
+    assert ior.parse(text.replace("clients per node    : 4", "clients per node    : 2")).nodes == 2
+    with pytest.raises(TenkenError, match="the same number of nodes"):
+        ior.parse(text.replace("clients per node    : 4", "clients per node    : 0"))
+    with pytest.raises(TenkenError, match="the same number of nodes"):
+        ior.parse(IOR.replace("nodes               : 1\n", "", 1))
+
+
 @pytest.mark.parametrize(("old", "new", "says"), [
     ("IOR-4.1.0+dev:", "IOR-3.3.0:", None),
     ("IOR-4.1.0+dev: MPI", "IOR-4.1.0+dev: MPI Coordinated Test of Parallel I/O\nIOR-4.1.0+dev: MPI", "2 lines 'IOR-"),
-    ("nodes               : 1\n", "", "the same number of nodes and of tasks"),
+    ("tasks               : 4\n", "", "the same number of nodes, tasks and segments"),
     ("read      2285.14", "remove    2285.14", "0 rows in the second test; 1 of reading"),
     ("read      5940 ", "write     5940 ", "4 rows of writing and 2 of reading"),
-    ("0.055991   2", "0.155991   2", "in its time 4 tasks moved"),
+    ("0.055991   2", "0.155991   2", "in its time 4 blocks moved"),
     # the product of rate and time is right
     ("349.49     94.53      0.042314    16384      4096       0.007146   0.169255   0.002688   0.183126",
      "-349.49    94.53      0.042314    16384      4096       0.007146   0.169255   0.002688   -0.183126", "above 0"),
-    ("16384      4096       0.007146", "32768      4096       0.007146", "in its time 4 tasks moved"),
+    ("16384      4096       0.007146", "32768      4096       0.007146", "in its time 4 blocks moved"),
     ("read      3205.12    ", "read      ", "numbers under the columns"),
     ("Finished   ", "Killed     ", "no line 'Finished'"),
 ])  # fmt: skip
