@@ -298,8 +298,11 @@ class PbsQueue(_Base):
         return found
 
     def limits(self) -> Limits:
-        """The smallest `max_queued` of server and queue that concerns this user; PBS prints a line for each kind."""
+        """The smallest `max_queued` of server and queue that concerns this user or project; PBS prints a line for each
+        kind. To which group a job counts is not known before."""
         queue = queue_of(self.partition.access, "pbs")
+        projects = re.findall(r"(?:^|\s)-P\s*(\S+)", " ".join(self.partition.access))
+        mine = {"u": getpass.getuser(), "p": projects[-1] if projects else "_pbs_project_default", "o": "PBS_ALL"}
         most = []
         for where in ("server", *([f"queue {queue}"] if queue else [])):
             try:
@@ -307,9 +310,9 @@ class PbsQueue(_Base):
             except Refused:
                 continue
             lines = "\n".join(re.findall(r"^\s*max_queued = (.*)$", text, re.M))
-            of = {who: int(count) for who, count in re.findall(r"\b([uo]:[^\s=\[\]]+)=(\d+)", lines)}
-            own = of.get(f"u:{getpass.getuser()}", of.get("u:PBS_GENERIC"))
-            most += [count for count in (own, of.get("o:PBS_ALL")) if count is not None]
+            of = {who: int(count) for who, count in re.findall(r"\b([uop]:[^\s=\[\]]+)=(\d+)", lines)}
+            binding = (of.get(f"{kind}:{name}", of.get(f"{kind}:PBS_GENERIC")) for kind, name in mine.items())
+            most += [count for count in binding if count is not None]
         return Limits(min(most), "max_queued") if most else Limits()
 
     def exclusion(self, node: str, reason: str) -> str:

@@ -28,8 +28,9 @@ def nodes_of(partition: Partition, run: Runner = run_command) -> list[str]:
         where = ["-p", queue] if queue else []
         table = run(["sinfo", "-h", "-N", *where, "-o", "%N %T"]) or ""
         rows = (line.split() for line in table.splitlines())
-        # a suffix marks a node that does not answer, is powered down or is about to be
-        found = [r[0] for r in rows if len(r) == 2 and r[1].startswith(_TAKES) and not re.search(r"[*~#!%$@^]", r[1])]
+        # a job powers up a node that is powered down (~), as most of a cloud's are at night; other suffixes mark one
+        # that does not answer, reboots, is about to be powered down or is kept for maintenance
+        found = [r[0] for r in rows if len(r) == 2 and r[1].startswith(_TAKES) and not re.search(r"[*!%$@^]", r[1])]
         return list(dict.fromkeys(found))
     if partition.scheduler == "pbs":
         hosts = cluster.pbs_hosts(cluster.pbs_nodes(run))

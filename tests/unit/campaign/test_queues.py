@@ -73,6 +73,8 @@ def test_limits_are_read_first_and_answers_that_cannot_be_read_are_refused(monke
         ("    max_queued = [u:PBS_GENERIC=50]\n    max_queued = [g:PBS_GENERIC=3]\n", " max_queued = [o:PBS_ALL=4]", 4),
         ("    max_run = [u:PBS_GENERIC=2]\n", "", None),
         (None, "    max_queued = [u:PBS_GENERIC=7]\n", 7),
+        ("    max_queued = [p:PBS_GENERIC=9]\n    max_queued = [p:gj=6]\n", " max_queued = [u:PBS_GENERIC=7]", 6),
+        ("    max_queued = [p:PBS_GENERIC=9]\n    max_queued = [p:other=6]\n", "", 9),
     ],
 )  # fmt: skip
 def test_of_several_limits_of_pbs_the_one_that_binds_counts(monkeypatch, server, of_queue, most):
@@ -85,7 +87,7 @@ def test_of_several_limits_of_pbs_the_one_that_binds_counts(monkeypatch, server,
     monkeypatch.setattr(queues.command, "run", run)
     monkeypatch.setattr(queues.getpass, "getuser", lambda: "me")
     one = queue("miyabi")
-    one.partition = replace(one.partition, access=("-q gpu",))
+    one.partition = replace(one.partition, access=("-q gpu", "-P gj"))
     assert one.limits().queued == most
 
 

@@ -13,7 +13,9 @@ from tenken.machines import tonight
 from tenken.reframe.schedulers.polling import Patient
 from tests.unit.machines.test_cluster import answers, partition
 
-SINFO = "n1 idle\nn2 allocated\nn3 down*\nn4 drained\nn5 idle~\nn10 mixed\nn1 idle\nbroken\n"
+SINFO = (
+    "n1 idle\nn2 allocated\nn3 down*\nn4 drained\nn5 idle~\nn6 idle#\nn7 idle%\nn8 down~\nn10 mixed\nn1 idle\nbroken\n"
+)
 VNODES = {
     "n1[0]": {"state": "free", "resources_available": {"host": "n1"}},
     "n1[1]": {"state": "job-busy", "resources_available": {"host": "n1"}},
@@ -23,7 +25,7 @@ VNODES = {
 
 
 def test_nodes_that_take_jobs() -> None:
-    assert tonight.nodes_of(partition(), answers(sinfo=SINFO)) == ["n1", "n2", "n10"]
+    assert tonight.nodes_of(partition(), answers(sinfo=SINFO)) == ["n1", "n2", "n5", "n6", "n10"]
     said = answers(pbsnodes=json.dumps({"nodes": VNODES}))
     assert tonight.nodes_of(partition("pbs", ("-q gpu",)), said) == ["n1"]
     queues = {"Queue": {"main": {"queue_type": "Route", "route_destinations": "gpu"},
