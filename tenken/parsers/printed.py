@@ -45,6 +45,11 @@ _LABELS = tuple(
         r">(?: |$)",
     )
 )
+#: Lines of launchers themselves, without a label between those of the ranks; Open MPI's messages are between rulers.
+_LAUNCHERS = re.compile(
+    r"(?:srun|slurmstepd|mpirun|mpiexec|prterun): |\[[\w.-]{1,63}:\d{1,9}\] |Warning: Permanently added "
+)
+_RULER = re.compile(r"-{74}\s*")
 #: A word before the colon is a label only if it is the same on every line.
 _NAME = re.compile(r"([A-Za-z][\w.-]{0,62}): ?")
 #: Labels of one line: a log with times, a launcher, and the launcher that it starts.
@@ -70,7 +75,8 @@ _EARLY = re.compile(
 
 def plain(text: str) -> str:
     """The output without carriage returns, terminal colours and launcher labels, if the labels are on every line from
-    the first labelled one to the last; other lines, of the job script, may be around them.
+    the first labelled one to the last, except those of the launcher itself; other lines, of the job script, may be
+    around them. Open MPI's labels are removed wherever they are.
 
     Raises TenkenError for several zero bytes in sequence, which a file system leaves in place of lost text; a single
     one is removed.
@@ -88,15 +94,27 @@ def plain(text: str) -> str:
 
 def _without_label(lines: list[str]) -> bool:
     """Removes the first label of the lines; returns whether they had one."""
+    own = _of_launchers(lines)
     for form in (*_LABELS, *_same_name(lines)):
         labels = {i: found[0] for i, line in enumerate(lines) if (found := form.match(line))}
         if len(labels) < _LEAST:
             continue
-        if all(i in labels or not lines[i].strip() for i in range(min(labels), max(labels) + 1)):
+        if all(i in labels or i in own or not lines[i].strip() for i in range(min(labels), max(labels) + 1)):
             for i, label in labels.items():
                 lines[i] = _joined(label, lines[i][len(label) :])
             return True
     return False
+
+
+def _of_launchers(lines: Sequence[str]) -> set[int]:
+    """The lines that a launcher printed itself."""
+    found, inside = set(), False
+    for i, line in enumerate(lines):
+        ruler = _RULER.fullmatch(line) is not None
+        if ruler or inside or _LAUNCHERS.match(line):
+            found.add(i)
+        inside = inside != ruler
+    return found
 
 
 def _joined(label: str, line: str) -> str:

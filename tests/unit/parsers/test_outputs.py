@@ -451,6 +451,19 @@ def test_ranks_with_labels_of_their_own_are_one_output() -> None:
     assert len(of_nccl("\n".join(lines)).points) == 12
 
 
+@pytest.mark.parametrize("lines", [
+    ["srun: warning: can't run 1 processes on 2 nodes"],
+    ["Warning: Permanently added 'nccl-worker-0' (ED25519) to the list of known hosts."],
+    ["[node1:1234] 7 more processes have sent help message help-mpi-btl-openib.txt / error in device init"],
+    ["-" * 74, "WARNING: There was an error initializing an OpenFabrics device.", "", "  Local host: node1", "-" * 74],
+])  # fmt: skip
+def test_lines_of_the_launcher_itself_have_no_label(lines: list[str]) -> None:
+    """As logs of mpi-operator and Slurm show them between those of the ranks."""
+    for label in ("[1,0]<stdout>:", " 0: "):
+        labelled = [f"{label}{line}" for line in FROM_8.splitlines()]
+        assert of_nccl("\n".join([*labelled[:20], *lines, *labelled[20:]])) == of_nccl(FROM_8)
+
+
 @pytest.mark.parametrize("label", ["[0] ", "[1,0]<stdout>:", "Sun Jan 28 03:16:43 2018[1,0]<stdout>:"])
 def test_a_label_between_the_pieces_of_a_line_is_removed(label: str) -> None:
     """Before each piece that the program wrote, as Intel MPI and Open MPI 4 write it."""
