@@ -57,6 +57,8 @@ _ASKED = re.compile(
 _VERSION = re.compile(
     r"^[ \t]{0,80}# nccl-tests version (\S{1,40})(?: nccl-headers=\d{1,9} nccl-library=(\d{1,9}))?", re.M
 )
+#: Of AMD's fork, which states no version of nccl-tests.
+_RCCL = re.compile(r"^[ \t]{0,80}(rccl-tests): Version (\S{1,60})", re.M)
 #: The first and the last line of newer versions name the binary, which may have a suffix (NAME_SUFFIX=_mpi).
 _NAMED = re.compile(r"^[ \t]{0,80}# Collective test (?:starting|concluded): (\S{1,200})", re.M)
 _RANK = re.compile(r"^[ \t]{0,80}#\s{1,9}Rank\s{1,9}(\d{1,6})\s.{0,80}?\bon\s{1,20}(\S{1,120})\s{1,9}device\s", re.M)
@@ -160,8 +162,8 @@ def parse(benchmark: str, text: str) -> Output:
         raise NcclTestsFormatError(
             f"{benchmark}: {wrong} wrong values in its lines, and 'Out of bounds values : {bounds[1]} {bounds[2]}'"
         )
-    version = _VERSION.search(text)
-    name = "nccl-tests" if version is None else f"nccl-tests {version[1]}"
+    version, fork = _VERSION.search(text), _RCCL.search(text)
+    name = " ".join(fork.groups()) if fork else "nccl-tests" if version is None else f"nccl-tests {version[1]}"
     if version is not None and version[2]:
         name += f", NCCL {version[2]}"
     hosts = tuple(dict.fromkeys(host for _, host in ranks))

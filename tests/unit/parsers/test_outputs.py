@@ -197,6 +197,13 @@ def test_a_rate_that_rounds_to_zero_follows_from_its_time() -> None:
             of_nccl(kept("nccl-from-8-bytes").replace(old, new, 1))
 
 
+def test_amds_fork_is_named() -> None:
+    """As oracle-quickstart/oci-hpc-oke shows it of MI300X."""
+    text = kept("nccl-from-8-bytes").partition("\n")[2]
+    text = text.replace("# Using devices", "rccl-tests: Version develop:a52452e\n# Using devices")
+    assert of_nccl(text).version == "rccl-tests develop:a52452e"
+
+
 @pytest.mark.parametrize(("old", "new", "wrong"), [
     ("values : 0 OK", "values : 3 FAILED", 3),
     ("2e-07", "0e+00", 0),
