@@ -296,21 +296,16 @@ def _keys(testcase: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [(str(n), *place) for n in names if n] or [("?", *place)]
 
 
-def _place(nodes: Iterable[str]) -> tuple[str, ...]:
-    """The nodes of a run; a run elsewhere is another case, not an attempt."""
-    return tuple(sorted({*nodes}))
-
-
 def _join(recorded: list[Case], run: Mapping[str, Any]) -> list[Case]:
-    by_key: dict[tuple[str, str, str], dict[tuple[str, ...], list[Case]]] = {}
+    by_key: dict[tuple[str, str, str], dict[frozenset[str], list[Case]]] = {}
     for case in recorded:
-        by_key.setdefault((case.check, case.partition, case.environ), {}).setdefault(_place(case.nodes), []).append(
-            case
-        )
+        places = by_key.setdefault((case.check, case.partition, case.environ), {})
+        # a run on other nodes is another case, not an attempt
+        places.setdefault(frozenset(case.nodes), []).append(case)
     for places in by_key.values():
         # an attempt without a node belongs to the location where the check ran, if there is only one
-        if () in places and len(places) == 2:
-            nowhere = places.pop(())
+        if frozenset() in places and len(places) == 2:
+            nowhere = places.pop(frozenset())
             next(iter(places.values())).extend(nowhere)
         for group in places.values():
             group.sort(key=lambda c: c.record.time if c.record else "")
@@ -337,11 +332,11 @@ def _join(recorded: list[Case], run: Mapping[str, Any]) -> list[Case]:
     return cases
 
 
-def _attempts_of(testcase: Mapping[str, Any], places: Mapping[tuple[str, ...], list[Case]]) -> list[Case] | None:
+def _attempts_of(testcase: Mapping[str, Any], places: Mapping[frozenset[str], list[Case]]) -> list[Case] | None:
     """The attempts that precede a test case of the run report; None: it left no record on the node where it ran."""
     if len(places) == 1:
         return next(iter(places.values()))
-    where = _place(str(n) for n in _list(testcase.get("job_nodelist")))
+    where = frozenset(str(n) for n in _list(testcase.get("job_nodelist")))
     if where:
         return places.get(where)
     return max(places.values(), key=lambda attempts: attempts[-1].record.time if attempts[-1].record else "")

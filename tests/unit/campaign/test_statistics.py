@@ -72,6 +72,18 @@ def test_few_devices_have_a_wide_limit_and_none_is_had_for_two():
     assert few > 2 * many and 4.5 < many < 10
 
 
+@pytest.mark.parametrize(("half", "wide"), [(500, 0), (500, 19), (500, 20), (500, 50), (4000, 40), (4000, 400)])
+def test_a_tail_that_extends_farther_than_its_half_moves_the_limit_as_far(half: int, wide: int) -> None:
+    """The worst so many are twice as far out as the best fit says; fewer than 20 may be defective."""
+    shape = extreme_value.SHAPES.tolist().index(0.1)
+    worse = np.array([extreme_value.quantile((half - i) / (2 * half), shape) for i in range(half)])
+    worse[half - wide :] *= 2
+    fits = np.array([[-1.0, 0.0], [-2.0, -3.0]])
+    for scale in (1.0, 3.0):
+        found = extreme_value._beyond(scale * worse, 2 * half, np.array([shape, 0]), np.array([7.0, scale]), fits)
+        assert found == pytest.approx(2 / (1 + 0.7 / wide**0.5) if wide >= 20 else 1)
+
+
 def test_the_odd_one_out_is_named_with_what_differs_and_two_kinds_accuse_nobody():
     names = [f"n{i}" for i in range(20)]
     settings = [{"VBIOS": "96", "serial": i, "kernel": f"6.{i % 2}"} for i in range(20)]
@@ -276,6 +288,9 @@ def test_a_pair_that_is_slow_only_together_names_nobody_in_a_search():
     fabric = Fabric(1024, bad_pair=(5, 70))
     found = groups.search(range(1024), fabric.leaf_of, fabric.ask)
     assert not found.nodes and not found.leaves
+    fabric = Fabric(512, bad_pair=(5, 70))
+    found = groups.search(range(512), fabric.leaf_of, fabric.ask, 1)
+    assert not found.nodes and found.unexplained == [(*range(32), *range(64, 96))], "their leaves"
 
 
 def test_more_nodes_than_can_be_weighed_leaf_by_leaf():

@@ -16,6 +16,7 @@ from reframe.core.exceptions import PerformanceError, ReframeError, SanityError,
 from reframe.utility.sanity import evaluate
 
 from checks.hpl import HplNode
+from checks.hpl_mxp import HplMxpOther
 from tenken.errors import ArchiveError
 from tenken.reframe import base, build, foreign, hpl, locks
 from tenken.reframe.base import JudgedCheck
@@ -490,6 +491,16 @@ def test_an_hpl_of_others_has_a_rank_for_each_place_of_its_grid(
     OtherHpl.ask_for_repetitions(check)
     assert (check.num_tasks, check.num_tasks_per_node, check.uses_mpi) == (*ranks, p * q > 1)
     assert check.expected_parameters["grid"] == f"{p}x{q}" and check.expected_parameters["ranks"] == p * q
+
+
+@pytest.mark.parametrize("check", [OtherHpl, HplMxpOther])
+def test_the_document_of_an_hpl_of_others_is_of_the_problem_that_was_asked(check: Any) -> None:
+    asked = Stand(hpl_p=2, hpl_q=3, n=1000, nb=100, num_tasks=6, implementation="xhpl", command=lambda: "xhpl a")
+    made = check.made_of(asked, None, ["n1", "n2"])
+    asked_for = {"n": 1000, "nb": 100, "grid": "2x3"}
+    assert {key: made["parameters"][key] for key in asked_for} == asked_for
+    assert (made["command"], made["host"]["name"], made["placement"]["nodes"]) == (["xhpl a"], "n1", ["n1", "n2"])
+    assert made["placement"]["ranks"] == 6 and not made["metrics"]
 
 
 @pytest.mark.parametrize(("command", "word", "refused"), [
