@@ -197,6 +197,7 @@ class Himeno : public tenken::Program {
         if (timing_ == "classic") {
             const double seconds = solver.iterate(3, 3).total_seconds;
             iterations = std::max(3L, static_cast<long>(target_seconds_ / (seconds / 3)));
+            solver.refill(data());  // the first timed iterations are verified
         }
         solver.begin_timed();
         const Timing timing = solver.iterate(iterations, 3000);
@@ -252,7 +253,7 @@ class Himeno : public tenken::Program {
         tenken::ErrorScan sums(catalogue::gosa().tolerance);
         for (std::size_t i = 0; i < reference_.gosa.size(); ++i) {
             sums.compare(i, again.gosa[i], reference_.gosa[i]);
-            if (data() == Data::varied && timing_ == "fixed" && i < timing.gosa.size()) {
+            if (data() == Data::varied && i < timing.gosa.size()) {
                 sums.compare(i, timing.gosa[i], reference_.gosa[i]);
             }
         }
