@@ -32,12 +32,7 @@ class GpuSteps : public Steps {
     }
 
     int calibrate(double seconds) override {
-        passes_ = 1;
-        const double one = timed();
-        passes_ = 21;
-        const double pass = std::max(1e-7, (timed() - one) / 20);
-        passes_ = std::max(1, static_cast<int>((seconds - (one - pass)) / pass + 0.5));
-        return passes_;
+        return passes_for(seconds, 21, [this](int passes) { return timed(passes); });
     }
 
     void set_passes(int passes) override { passes_ = passes; }
@@ -72,7 +67,8 @@ class GpuSteps : public Steps {
 
   private:
     /// Seconds of a step, after a warm-up.
-    double timed() {
+    double timed(int passes) {
+        passes_ = passes;
         double seconds = 0;
         for (int i = 0; i < 3; ++i) {
             const double begin = tenken::now_seconds();

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "lib/base/clock.h"
@@ -10,9 +9,6 @@
 namespace overlap {
 
 namespace {
-
-/// A step is calibrated if it takes the requested time within this fraction.
-constexpr double calibrated_within = 0.1;
 
 class HostSteps : public Steps {
   public:
@@ -29,18 +25,7 @@ class HostSteps : public Steps {
     }
 
     int calibrate(double seconds) override {
-        const double one = timed(1);
-        const double pass = std::max(1e-6, (timed(5) - one) / 4);
-        int passes = whole((seconds - (one - pass)) / pass);
-        // Passes of a few microseconds do not predict the time of hundreds of them, so the step itself
-        // decides.
-        for (int round = 0; round < 5; ++round) {
-            const double took = timed(passes);
-            if (std::abs(took / seconds - 1) < calibrated_within) break;
-            passes = whole(passes * seconds / took);
-        }
-        passes_ = passes;
-        return passes_;
+        return passes_for(seconds, 5, [this](int passes) { return timed(passes); });
     }
 
     void set_passes(int passes) override { passes_ = passes; }
@@ -70,8 +55,6 @@ class HostSteps : public Steps {
     void wait() override {}
 
   private:
-    static int whole(double passes) { return static_cast<int>(std::min(1e6, std::max(1.0, passes + 0.5))); }
-
     /// The shortest of three steps, in seconds: a disturbed one does not represent the steps of a loop.
     double timed(int passes) {
         passes_ = passes;
