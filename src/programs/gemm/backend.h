@@ -58,7 +58,7 @@ class Place {
     /// Frees the memory allocated by prepare().
     virtual void release() = 0;
     /// Null if there is no sensor.
-    virtual tenken::EnergyMeter* energy() { return nullptr; }
+    virtual tenken::Meter* energy() { return nullptr; }
     /// Health is monitored between the two calls.
     virtual void begin_timed() {}
     virtual void end_timed() {}

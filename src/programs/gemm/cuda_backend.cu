@@ -280,7 +280,7 @@ class GpuPlace : public Place {
         contenders_.clear();
     }
 
-    tenken::EnergyMeter* energy() override { return &gpu_.energy(); }
+    tenken::Meter* energy() override { return &gpu_.energy(); }
     void begin_timed() override { gpu_.health().start(); }
     void end_timed() override { gpu_.health().stop(); }
 

@@ -172,14 +172,14 @@ class Gemm : public tenken::Program {
     /// Its power, with the operations and the seconds of the pass, from which the energy follows.
     tenken::Optional<tenken::Metric> energy_pass(Place& place, const Case& one, const std::string& where,
                                                  tenken::Document& document) {
-        tenken::EnergyMeter* const meter = place.energy();
+        tenken::Meter* const meter = place.energy();
         if (meter == nullptr || energy_seconds_ == 0) return {};
         meter->start();
         const std::vector<Batch> batches = place.run_for(energy_seconds_);
         tenken::Optional<tenken::EnergyReading> reading = meter->stop();
         const std::lock_guard<std::mutex> lock(mutex_);
         if (!reading) {
-            document.path("energy_left_out." + where, "no sensor of the GPU could be read");
+            document.path("energy_left_out." + where, "no sensor could be read");
             return {};
         }
         double products = 0;

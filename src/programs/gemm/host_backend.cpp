@@ -107,6 +107,8 @@ class HostPlace : public Place {
         return batches;
     }
 
+    tenken::Meter* energy() override { return meter_.there() ? &meter_ : nullptr; }
+
     tenken::Check verify(tenken::Fault fault) override {
         if (case_.precision->adds) {
             reset();
@@ -204,6 +206,7 @@ class HostPlace : public Place {
     std::vector<double> a_;
     std::vector<double> b_;
     std::vector<double> c_;
+    tenken::HostEnergyMeter meter_;
 };
 
 class HostFamily : public Family {
