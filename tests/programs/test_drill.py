@@ -40,7 +40,7 @@ def test_a_flipped_bit_is_noticed_on_this_machine(site, capsys):
     assert code == 0, said
     (record,) = archive.records(site)
     assert record.verdict == "FAIL" and record.request.parameters["inject_fault"] == "element"
-    assert "element 500000, value" in said and "1 faults detected, 0 not" in said
+    assert "element 999999, value" in said and "1 faults detected, 0 not" in said
     assert record.session in said and archive.last_session(site) is None
 
 

@@ -64,7 +64,7 @@ CopySeries run_copy_trial(const CopyTrial& trial, CopyGpu* gpu) {
 
     series.source_after = residence(from, trial.source);
     series.destination_after = residence(to, trial.destination);
-    const std::size_t victim = trial.elements / 2;
+    const std::size_t victim = trial.elements - 1;
     if (trial.fault == Fault::element && gpu != nullptr) gpu->flip_bit(to.get(), victim);
     if (trial.fault == Fault::element && gpu == nullptr) {
         to.get()[victim] = with_flipped_bit(to.get()[victim]);

@@ -62,7 +62,7 @@ class Daxpy : public tenken::Program {
         metric.timed(seconds, {{"bytes", 24.0 * static_cast<double>(n)}});  // x and y are read, y is written
         run.document.add(metric);
 
-        if (run.fault == tenken::Fault::element) y[n / 2] = tenken::with_flipped_bit(y[n / 2]);
+        if (run.fault == tenken::Fault::element) y[n - 1] = tenken::with_flipped_bit(y[n - 1]);
         tenken::ErrorScan errors(catalogue::y().tolerance);  // halves of small whole numbers: exact
         tenken::scan(errors, y.data(), n, 0, catalogue::y().tolerance, [&](std::size_t i) {
             return 0.5 * static_cast<double>(i % 1021) * static_cast<double>(runs);

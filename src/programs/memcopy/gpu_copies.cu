@@ -97,7 +97,7 @@ class CudaCopies : public GpuCopies {
         worker.synchronize();
         series.seconds.push_back(times.device);
         series.host_seconds.insert(series.host_seconds.end(), times.host.begin(), times.host.end());
-        if (plan.fault == tenken::Fault::element) tenken::cuda::flip_bit(to.data(), n / 2);
+        if (plan.fault == tenken::Fault::element) tenken::cuda::flip_bit(to.data(), n - 1);
         series.checks.push_back(tenken::cuda::compare(to.data(), n, CopyValues{2}, 0, stream)
                                     .check(catalogue::gpu_copy(), series.subject, series.at()));
         if (by_kernel)

@@ -165,7 +165,7 @@ class Memcopy : public tenken::Program {
             for (int node : tenken::numa_nodes_of(to.get(), plan_.bytes())) numa_nodes_.insert(node);
             for (int node : tenken::numa_nodes_of(from.get(), plan_.bytes())) numa_nodes_.insert(node);
             if (plan_.fault == tenken::Fault::element) {
-                to.get()[n / 2] = tenken::with_flipped_bit(to.get()[n / 2]);
+                to.get()[n - 1] = tenken::with_flipped_bit(to.get()[n - 1]);
             }
             series.checks.push_back(tenken::compare_on_host(to.get(), n, 2)
                                         .check(catalogue::host_copy(), series.subject, series.at()));

@@ -434,7 +434,7 @@ class Overlap : public tenken::Program {
     void verify(MemorySpace& space, const std::string& mode) {
         const std::int64_t last = steps_ / every_ * every_;
         File file(file_, File::Mode::modify, false);
-        if (run_->fault == tenken::Fault::element) file_io::flip_bit(file, bytes_ / 2);
+        if (run_->fault == tenken::Fault::element) file_io::flip_bit(file, bytes_ - 1);
         tenken::Check worst;
         worst.error = -1;
         for (int rank = 0; rank < peers_.size(); ++rank) {

@@ -204,7 +204,7 @@ void SnapshotIo::make_source(MemorySpace& space, Layout layout, file_io::Scratch
     space.io_backend(IoConfig{"posix", 1 << 20, 1})->write(plain, list);
     plain.sync();
     if (run_->fault == tenken::Fault::element && !fault_made_) {
-        file_io::flip_bit(plain, list[0].offset + list[0].bytes / 2);
+        file_io::flip_bit(plain, list[0].offset + list[0].bytes - 1);
     }
     fault_made_ = true;
     if (injected_fault() == "cut-file" &&

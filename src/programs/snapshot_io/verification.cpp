@@ -10,7 +10,7 @@ void SnapshotIo::verify_file(MemorySpace& space, const SnapshotConfig& config, c
                              const std::vector<Segment>& list) {
     File file(path, File::Mode::modify, false);
     if (run_->fault == tenken::Fault::element && !fault_made_) {
-        file_io::flip_bit(file, list[0].offset + list[0].bytes / 2);
+        file_io::flip_bit(file, list[0].offset + list[0].bytes - 1);
     }
     fault_made_ = true;
     for (int d = 0; d < file_io::datasets; ++d) {

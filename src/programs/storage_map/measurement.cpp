@@ -147,7 +147,7 @@ void StorageMapProgram::make_file(MemorySpace& space, const std::string& path, s
         space.io_backend(IoConfig{"posix", 1 << 20, 1}.fitted(bytes));
     io_backend->write(file, {{0, bytes, memory_.get()}});
     file.sync();
-    if (run_->fault == tenken::Fault::element && !fault_made_) file_io::flip_bit(file, bytes / 2);
+    if (run_->fault == tenken::Fault::element && !fault_made_) file_io::flip_bit(file, bytes - 1);
     fault_made_ = true;
     if (injected_fault() == "cut-file" && ftruncate(file.descriptor(), static_cast<off_t>(bytes / 2)) != 0) {
         throw file_io::FileError("cannot cut " + path);
@@ -164,7 +164,7 @@ double StorageMapProgram::write_once(MemorySpace& space, const std::string& situ
     const double seconds = tenken::now_seconds() - begin;
     trial.io_backend->detach(file);
     if (verify) {
-        if (run_->fault == tenken::Fault::element && !fault_made_) file_io::flip_bit(file, bytes / 2);
+        if (run_->fault == tenken::Fault::element && !fault_made_) file_io::flip_bit(file, bytes - 1);
         fault_made_ = true;
         add_check(space, situation, trial.config, bytes, scratch.path(),
                   file_io::compare_file(file, 0, bytes / 4, values_));

@@ -239,7 +239,7 @@ class Stream : public tenken::Program {
     void verify(Backend& place, tenken::Fault fault, Outcome& outcome) const {
         if (fault == tenken::Fault::element) {
             double scratch = 0;
-            const std::size_t victim = elements_ / 2;
+            const std::size_t victim = elements_ - 1;
             place.write(Array::a, victim,
                         tenken::with_flipped_bit(*place.read(Array::a, victim, 1, &scratch)));
         }

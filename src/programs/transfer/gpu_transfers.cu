@@ -78,7 +78,7 @@ class OneGpu {
 
     /// --inject-fault element changes the first compared destination.
     void spoil(double* array, std::size_t n) {
-        if (plan_.fault == tenken::Fault::element && !spoilt_) tenken::cuda::flip_bit(array, n / 2);
+        if (plan_.fault == tenken::Fault::element && !spoilt_) tenken::cuda::flip_bit(array, n - 1);
         spoilt_ = true;
     }
 

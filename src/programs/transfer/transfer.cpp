@@ -135,7 +135,7 @@ class Transfer : public tenken::Program {
             const auto renew = [&] { tenken::fill_on_host(from.get(), n, 2); };
             series.metric.timed(tenken::timed_anew(0, plan_.repetitions, renew, copy), {{"bytes", moved}});
             if (plan_.fault == tenken::Fault::element && all.empty()) {
-                to.get()[n / 2] = tenken::with_flipped_bit(to.get()[n / 2]);
+                to.get()[n - 1] = tenken::with_flipped_bit(to.get()[n - 1]);
             }
             series.checks.push_back(
                 tenken::compare_on_host(to.get(), n, 2)

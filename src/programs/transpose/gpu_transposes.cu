@@ -185,7 +185,7 @@ class OneTask {
             phases.copy_out.push_back(timed([&] { std::copy(result, result + elements_, copy_.get()); }));
             result = copy_.get();
         }
-        if (task_.fault == tenken::Fault::element && number == 1) result[elements_ / 2] += 1;
+        if (task_.fault == tenken::Fault::element && number == 1) result[elements_ - 1] += 1;
         phases.check.push_back(timed([&] { errors.merge(compare_transposed(result, task_.shape, number)); }));
     }
 
