@@ -15,8 +15,6 @@ class Consumer {
     /// the set number of passes over its own arrays. Returns when it is complete.
     virtual void step(const char* memory, std::uint64_t stride, const std::vector<std::uint64_t>& words,
                       std::vector<std::uint64_t>& sums) = 0;
-    /// Seconds of a pass, after a warm-up.
-    virtual double pass_seconds() = 0;
     void set_passes(int passes) { passes_ = passes; }
 
   protected:

@@ -6,6 +6,7 @@
 
 #include "catalogue/data_loading.h"
 #include "lib/base/clock.h"
+#include "lib/base/passes.h"
 #include "lib/file_io/check_file.h"
 #include "lib/file_io/gds_probe.h"
 #include "programs/data_loading/loader.h"
@@ -136,8 +137,11 @@ void DataLoading::calibrate(MemorySpace& space, const Kind& kind, Consumer& cons
     };
     consumer.set_passes(0);
     const double sums_alone = step_seconds();
-    const double left = step_ms_ / 1e3 - sums_alone;
-    consumer.set_passes(left <= 0 ? 0 : static_cast<int>(left / consumer.pass_seconds() + 0.5));
+    const double wanted = step_ms_ / 1e3;
+    consumer.set_passes(wanted <= sums_alone ? 0 : tenken::passes_for(wanted, 20, [&](int passes) {
+        consumer.set_passes(passes);
+        return step_seconds();
+    }));
     run_->document.path("step_ms." + kind.name + "." + space.name(), step_seconds() * 1e3);
     run_->document.path("checksum_ms." + kind.name + "." + space.name(), sums_alone * 1e3);
 }

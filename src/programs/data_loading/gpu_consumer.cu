@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "lib/base/clock.h"
 #include "lib/cuda/memory.h"
 #include "lib/cuda/sweep.cuh"
 #include "lib/cuda/timing.h"
@@ -63,17 +62,6 @@ class GpuConsumer : public Consumer {
         for (int pass = 0; pass < passes_; ++pass) sweep(pass);
         stream_.synchronize();
         std::copy(host_sums_.data(), host_sums_.data() + count, sums.begin());
-    }
-
-    double pass_seconds() override {
-        double seconds = 0;
-        for (int trial = 0; trial < 2; ++trial) {  // the first one is a warm-up
-            const double begin = tenken::now_seconds();
-            for (int pass = 0; pass < 20; ++pass) sweep(pass);
-            stream_.synchronize();
-            seconds = (tenken::now_seconds() - begin) / 20;
-        }
-        return seconds;
     }
 
   private:

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "lib/base/clock.h"
 #include "lib/base/host_array.h"
 #include "programs/data_loading/consumer.h"
 #include "programs/data_loading/samples.h"
@@ -22,12 +21,6 @@ class HostConsumer : public Consumer {
             sums[i] = checksum(reinterpret_cast<const std::uint32_t*>(memory + i * stride), words[i]);
         }
         for (int pass = 0; pass < passes_; ++pass) sweep();
-    }
-    double pass_seconds() override {
-        sweep();
-        const double begin = tenken::now_seconds();
-        for (int pass = 0; pass < 4; ++pass) sweep();
-        return (tenken::now_seconds() - begin) / 4;
     }
 
   private:

@@ -32,7 +32,7 @@ class GpuSteps : public Steps {
     }
 
     int calibrate(double seconds) override {
-        return passes_for(seconds, 21, [this](int passes) { return timed(passes); });
+        return tenken::passes_for(seconds, 21, [this](int passes) { return timed(passes); });
     }
 
     void set_passes(int passes) override { passes_ = passes; }

@@ -25,7 +25,7 @@ class HostSteps : public Steps {
     }
 
     int calibrate(double seconds) override {
-        return passes_for(seconds, 5, [this](int passes) { return timed(passes); });
+        return tenken::passes_for(seconds, 5, [this](int passes) { return timed(passes); });
     }
 
     void set_passes(int passes) override { passes_ = passes; }
