@@ -5,7 +5,8 @@ NVIDIA's HPC Benchmarks extend it by the rate of one GPU in brackets. A wrapper 
 it between `Begin of HPL section.` and `End of HPL section.` of hpccoutf.txt. A result is two lines:
 `W...  N NB P Q Time Gflops`, then the scaled residual that ends in PASSED or FAILED; after all of them `Finished N
 tests`. HPL-MxP of AMD (src/hplmxp_ptest.cpp) and HPL-AI for CPUs write the same, partly with HPL's title, but name
-their solver: `HPLMXP_pdgesv() start time`.
+their solver: `HPLMXP_pdgesv() start time`. NVIDIA's 25 rounds N down to a multiple of NB and announces it: `[WARNING]
+Change Input N 92800 to 92160`; that of 2021 did not.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ OTHER_SOLVER = re.compile(r"^[ \t]{0,80}(HPL[A-Za-z]\w{0,20}gesv)\(\)", re.M)
 _NETLIB = re.compile(r"^[ \t]{0,80}(HPLinpack\s+\S{1,40})", re.M)
 _HPCC = re.compile(r"HPC Challenge Benchmark version (\S{1,40})")
 _SECTION = re.compile(r"^[ \t]{0,80}(Begin|End) of HPL section\.", re.M)
+_CHANGED = re.compile(r"^[ \t]{0,80}\[WARNING\] Change Input N (\d{1,9}) to (\d{1,9})\s*$", re.M)
 _SUCCESS = re.compile(r"^[ \t]{0,80}Success=(\S{0,40})", re.M)
 
 
@@ -72,10 +74,12 @@ class Result:
 
 @dataclass(frozen=True)
 class Output:
-    """A whole output: "HPL-NVIDIA 24.03.0", "HPLinpack 2.3" or "HPCC 1.5.0, HPLinpack 2.0"."""
+    """A whole output: "HPL-NVIDIA 24.03.0", "HPLinpack 2.3" or "HPCC 1.5.0, HPLinpack 2.0", and by requested N the one
+    to which the program changed it, as announced."""
 
     version: str
     results: tuple[Result, ...]
+    changed: tuple[tuple[int, int], ...] = ()
 
 
 @naming_the_cause
@@ -91,7 +95,7 @@ def parse(text: str) -> Output:
     hpcc = _HPCC.search(text)
     version = " ".join(title[1].split())
     if not hpcc:
-        return Output(version, section(text))
+        return Output(version, section(text), tuple((int(old), int(new)) for old, new in _CHANGED.findall(text)))
     # a file to which a second run appended also has its sections
     results = tuple(result for part in _sections(text) for result in section(part))
     wrong = next((found[1] for found in _SUCCESS.finditer(text) if found[1] != "1"), None)
@@ -248,8 +252,10 @@ def document(
     output: Output, implementation: str, command: list[str], node: str, nodes: list[str], ranks: int, n: int, nb: int,
     p: int, q: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """A result document of hpl from the output of another implementation; requested and solved problem must agree."""
+    """A result document of hpl from the output of another implementation; requested and solved problem must agree,
+    but for an N that the program announced to have rounded down to a multiple of NB: the solved one counts."""
     metrics, checks = [], []
+    rounded = n - n % nb if (n, n - n % nb) in output.changed else n
     if len(output.results) > 1:
         raise HplFormatError(f"{len(output.results)} results; one problem was requested")
     for one in output.results:
@@ -264,12 +270,13 @@ def document(
                 "error": one.residual if math.isfinite(one.residual) else None,
                 "tolerance": THRESHOLD,
                 "passed": one.passed and one.residual <= THRESHOLD,
-                "detail": "PASSED" if one.passed else "not PASSED",
+                "detail": ("PASSED" if one.passed else "not PASSED")
+                + (f"; it changed N {n} to {rounded}" if rounded != n else ""),
             }
         )
         wrong = [
             f"{name} {found} (requested: {asked})"
-            for name, found, asked in (("N", one.n, n), ("NB", one.nb, nb), ("P", one.p, p), ("Q", one.q, q))
+            for name, found, asked in (("N", one.n, rounded), ("NB", one.nb, nb), ("P", one.p, p), ("Q", one.q, q))
             if found != asked
         ]
         if wrong:

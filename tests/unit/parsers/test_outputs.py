@@ -236,6 +236,26 @@ def test_another_format_is_named(word: str) -> None:
         hpl_mxp.parse(kept("mxp-format-by-name").replace("= FP16", f"= {word}"))
 
 
+def test_nvidias_hpl_announces_that_it_rounds_n_down() -> None:
+    """As HPL-NVIDIA 25.4.0 with N = 136608 on two H100 (KempnerInstitute/nvidia-hpc-benchmarks, p1_nvidia_hpl/runs)."""
+    line = "[WARNING] Change Input N 136608 to 136192\n"
+    text = kept("hpl-nvidia").replace("T/V                N ", f"{line}T/V                N ", 1)
+
+    def made(n: int, text: str = text) -> dict[str, Any]:
+        return hpl.document(hpl.parse(text), "xhpl", ["xhpl"], "n", ["n"], 2, n, 1024, 2, 1)
+
+    raw = made(136608)
+    assert raw["verification"]["passed"] and raw["parameters"]["n"] == 136608
+    assert raw["metrics"][0]["id"] == "hpl.ranks2.grid=2x1.n=136192.nb=1024"
+    assert raw["verification"]["checks"][0]["detail"] == "PASSED; it changed N 136608 to 136192"
+    for n, other in (
+        (136608, kept("hpl-nvidia")), (136500, text), (136608, text.replace("to 136192", "to 135168")),
+        (140000, text.replace("N 136608", "N 140000")),
+    ):  # fmt: skip
+        with pytest.raises(hpl.HplFormatError, match=rf"another problem was solved: N 136192 \(requested: {n}\)"):
+            made(n, other)
+
+
 def test_amds_hpl_mxp_prints_hpls_report_and_rounds_n_up() -> None:
     """The lines are those of rocHPL-MxP's source (ROCm/rocHPL-MxP 5b6a169); it has no public output."""
     text = kept("mxp-amd")
