@@ -286,7 +286,7 @@ def test_the_offset_of_a_flipped_byte_is_where_it_was_flipped(go: Run) -> None:
     document = go("storage_map", *arguments, "--inject-fault", "element").document
     assert document is not None
     (wrong,) = [check for check in document["verification"]["checks"] if not check["passed"]]
-    assert ", offset 131072, word 32768, value " in wrong["detail"] and wrong["error"] == 1
+    assert ", offset 262143, word 65535, value " in wrong["detail"] and wrong["error"] == 1
 
 
 @pytest.mark.parametrize("candidate", ["posix_64ki_1", "direct_64ki_2", "mapped_64ki_2"])
