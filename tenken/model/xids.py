@@ -36,8 +36,10 @@ HARDWARE_XIDS: Mapping[int, str] = {
 #: catalogue, decoding of NVLink 5). If one of them is fatal, XID 48 follows, which is a hardware one.
 UNDECIDED_XIDS: Mapping[int, str] = {
     144: "NVLink SAW error", 145: "NVLink RLW error", 146: "NVLink TLW error", 147: "NVLink TREX error",
-    148: "NVLink NVLPW_CTRL error", 150: "NVLink MSE error",
+    148: "NVLink NVLPW_CTRL error", 150: "NVLink MSE error", 154: "GPU recovery action changed",
 }  # fmt: skip
+#: What the driver asks for after another event, or no longer, in words that only the kernel log has.
+ACTION_XID = 154
 #: XIDs caused by a program: an illegal address or instruction, a failed kernel, an abort.
 PROGRAM_XIDS: Mapping[int, str] = {
     13: "graphics engine exception", 31: "memory page fault", 43: "GPU stopped processing for this program",

@@ -21,10 +21,11 @@ ROOT = Path("/")
 #: `code` are named in the finding.
 LOG = {
     # older drivers leave out PCI:; with MIG, the instance follows the GPU; XIDs of NVLink 5 have a severity, which may
-    # follow the process
+    # follow the process; XID 154 has what the driver asks for
     "xid": re.compile(
         r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]+)(?: GPU-[^)]*)?\): (?P<code>\d+)"
-        r"(?:, (?:pid=[^,]*, (?:name=[^,]*, )?)?(?P<severity>[\w/]+ +(?:Nonf|F)atal)\b)?"
+        r"(?:, (?:pid=[^,]*, (?:name=[^,]*, )?)?(?:(?P<severity>[\w/]+ +(?:Nonf|F)atal)\b"
+        r"|GPU recovery action changed from .* to \w+ \((?P<action>[^)]*)))?"
     ),
     "sxid": re.compile(r"SXid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<code>\d+), Fatal"),
     "hardware": re.compile(r"(?P<device>)\[Hardware Error\]:\s+event severity: (?P<code>fatal|recoverable)"),
@@ -40,6 +41,17 @@ LOG = {
         r"critical (?P<code>medium|target) error, dev (?!sr|loop)(?P<device>[\w-]+)"
         r"(?!.*\((?:DISCARD|SECURE_ERASE|WRITE_SAME|WRITE_ZEROES)\))"
     ),
+    "errors": re.compile(r"EXT4-fs (?P<code>error) \(device (?!loop)(?P<device>[\w-]+)\)"),
+    "disabled": re.compile(
+        r"nvme (?P<device>nvme\d+): (?P<code>Disabling device after reset|Removing after probe) fail"
+    ),
+    "adapter": re.compile(r"mlx5_core (?P<device>[0-9a-f:.]+\d)\b.*device's (?P<code>health compromised)"),
+    "bus": re.compile(
+        r"AER: (?:Multiple )?Uncorrect(?:ed|able) \((?P<code>Fatal)\) error (?:message )?received(?: from|:) "
+        r"(?P<device>\S+)"
+    ),
+    "evicted": re.compile(r"LustreError: .*This client was (?P<code>evicted) by (?P<device>[\w-]+)"),
+    "stuck": re.compile(r"BUG: soft lockup - CPU#(?P<device>\d+) stuck for (?P<code>\d+s)"),
 }
 #: Maximum number of lines kept of one reading; the finding of a storm has its first lines.
 MOST_EVENTS = 200
@@ -162,7 +174,8 @@ def kernel_log(file: Path) -> dict[str, Any] | None:
                 found = pattern.search(message) if int(fields[0]) >> 3 == 0 else None
                 if found and len(events) < MOST_EVENTS:
                     words = found.groupdict()
-                    code = ", ".join(filter(None, (words["code"], " ".join((words.get("severity") or "").split()))))
+                    more_of = words.get("severity") or words.get("action") or ""
+                    code = ", ".join(filter(None, (words["code"], " ".join(more_of.split()))))
                     events.append([last, kind, words["device"], code])
                 elif found:
                     more += 1

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from tenken.counters import change
+from tenken.counters import COUNTERS, NOTED, change
 from tenken.errors import printable
-from tenken.model.xids import HARDWARE_XIDS, PROGRAM_XIDS, UNDECIDED_XIDS
+from tenken.model.xids import ACTION_XID, HARDWARE_XIDS, PROGRAM_XIDS, UNDECIDED_XIDS
 from tenken.node.gpus import ACTIONS, LIB_RM_VERSION_MISMATCH
 from tenken.node.probe import Answer
 
@@ -56,7 +56,7 @@ MEMORY_KEPT, MEMORY_LOST = 0.08, 0.01
 _LINK_FATAL = ("recovery", "recovery_failed", "malformed_packets", "buffer_overruns")
 _LINK_REPEATED = ("replay", "link_integrity", "effective_errors", "receive_errors")
 _PORT_FLAPS = ("link_downed", "link_error_recovery", "carrier_down_count", "hw.link_downed")
-_PORT_NOTED = ("VL15_dropped", "port_xmit_discards", "port_rcv_switch_relay_errors", "hw.roce_adp_retrans")
+_PORT_NOTED = frozenset(name for name, one in COUNTERS.items() if one.rise == NOTED)
 
 
 @dataclass(frozen=True)
@@ -469,16 +469,30 @@ def _log(seen: Seen) -> Iterator[Finding]:
             what = {**PROGRAM_XIDS, **UNDECIDED_XIDS, **HARDWARE_XIDS}.get(xid, "not known to be a hardware error")
             bad = severity == "fatal" or (severity != "nonfatal" and xid in HARDWARE_XIDS)
             said = f"XID {xid} {severity}" if severity.endswith("fatal") else f"XID {xid}"
+            if xid == ACTION_XID and (action := code.partition(", ")[2]):
+                bad, what = action != "None", f"asks for {action}"
             yield Finding(BAD if bad else NOTE, device, f"{said}: {what}")
-        elif kind == "sxid":
-            yield Finding(BAD, f"NVSwitch {where}", f"SXid {code}, fatal")
-        elif kind == "hardware":
-            yield Finding(BAD, "host", f"hardware error in the kernel log: {code}")
-        elif kind == "memory":
-            yield Finding(BAD, "host", f"memory failure at page {code}")
-        else:
-            known = {"read-only": "file system became read-only", "shut-down": "file system was shut down"}
-            yield Finding(BAD, f"disk {where}", known.get(kind, f"critical {code} error"))
+        elif kind in _LOGGED:
+            severity, what, reason = _LOGGED[kind]
+            yield Finding(severity, what.format(where), reason.format(code))
+
+
+#: Events of the kernel log other than XIDs, by their kind: severity, device, reason.
+_LOGGED = {
+    "sxid": (BAD, "NVSwitch {}", "SXid {}, fatal"),
+    "hardware": (BAD, "host", "hardware error in the kernel log: {}"),
+    "memory": (BAD, "host", "memory failure at page {}"),
+    "read-only": (BAD, "disk {}", "file system became read-only"),
+    "shut-down": (BAD, "disk {}", "file system was shut down"),
+    "medium": (BAD, "disk {}", "critical {} error"),
+    "errors": (BAD, "disk {}", "file system has errors"),
+    "disabled": (BAD, "disk {}", "disabled: it did not answer"),
+    "adapter": (BAD, "adapter {}", "its firmware does not answer"),
+    "bus": (BAD, "PCIe {}", "fatal error"),
+    # a server that was restarted evicts healthy clients; a guest's CPU is stuck while its host moves it
+    "evicted": (NOTE, "{}", "Lustre evicted this client"),
+    "stuck": (NOTE, "CPU {}", "stuck for {}"),
+}
 
 
 # -- network ---------------------------------------------------------------------------------------------------------
@@ -516,7 +530,7 @@ def _port_errors(
         new = change(before.get(counter), value)
         if not new:
             continue
-        if counter in _PORT_NOTED:  # what congestion does too
+        if counter in _PORT_NOTED:  # what congestion, the other end or a job that is killed does too
             severity = NOTE
         elif counter in _PORT_FLAPS:
             severity = BAD if new >= FLAPS else NOTE
