@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tenken.model.catalogue import RATE, Metric, Program
 from tenken.model.engine import Run
+from tenken.model.formula import pcie
 from tenken.model.judgement import CEILING, DEVICE, FLOOR, REFERENCE, SAME_RUN, Criterion, Finding, JudgedMetric, Limit
 from tenken.model.kinds import NEAREST, Known
 from tenken.model.machine import Machine
@@ -165,8 +166,8 @@ class Cap:
 
 
 def limited(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -> Cap | None:
-    """How a GPU's power or clock is limited below what was delivered; None if it is not, or if no floor of the value
-    depends on it (links).
+    """How a GPU's power, clock or slot is limited below what was delivered; None if it is not, or if no floor of the
+    value depends on it (links).
 
     Products take all the power that is permitted, and at a lower limit at least the same share of their rate remains:
     0.5 of the power left 0.7 (H100 PCIe over SXM). Clocks that an application set are a limit only if the value misses
@@ -174,7 +175,9 @@ def limited(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -
     """
     result, rule = run.result, declared.floors.get(metric.kind)
     floored = rule is not None or bool(declared.floor.get(metric.kind))
-    if not (result.devices and floored) or declared.crosses_pcie or (rule is not None and rule.of in LINKS):
+    if declared.crosses_pcie and floored:
+        return _slot(result, metric)
+    if not (result.devices and floored) or (rule is not None and rule.of in LINKS):
         return None
     fp64 = machine.limits.get(("rate fp64", "gpu"))
     of_run = result.limits[metric.id].said_by == SAME_RUN
@@ -203,6 +206,27 @@ def limited(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -
             share, reached = _share(run, metric, declared, machine), _reached(result, metric, declared, machine)
             if share is not None and reached is not None and reached < share[0]:
                 return Cap(f"GPU {gpu}: an application set the clock, {clock:g} of {top:g} MHz", clock / top)
+    return None
+
+
+def _slot(result: Result, metric: MetricValue) -> Cap | None:
+    """A slot with fewer lanes, or of an older generation, than the driver reports, if the link is as fast as the slot;
+    a guest's is emulated."""
+    for entry in result.health.devices:
+        device = result.device(entry.index) if entry.index in metric.subject.gpus else None
+        if device is None or result.host.virtual_machine:
+            continue
+        ends = (
+            entry.worst.pcie_generation, device.pcie_generation_bridge, device.pcie_generation_max,
+            entry.worst.pcie_width, device.pcie_width_bridge, device.pcie_width_max,
+        )  # fmt: skip
+        known = [number for number in ends if number]
+        if len(known) < len(ends):
+            continue
+        speed, slot, most, width, lanes, widest = known
+        if (speed, width) == (min(slot, most), min(lanes, widest)) != (most, widest):
+            text = f"its slot has PCIe Gen{slot} x{lanes}, its driver reports Gen{most} x{widest}"
+            return Cap(f"GPU {entry.index}: {text}", pcie(speed, width) / pcie(most, widest))
     return None
 
 

@@ -209,7 +209,8 @@ def _fewest(entry: DeviceHealth) -> int | None:
 
 def _pcie(entry: DeviceHealth, device: Device | None, by_pcie: bool, virtual: str | None) -> Iterator[tuple[str, str]]:
     """A link slower than both ends support is a fault. A link slower than the driver expects voids the values measured
-    over it.
+    over it, unless it is as fast as its slot (OCuLink, two slots that share sixteen lanes): drivers state what the
+    board supports (noonghunna/club-3090 353).
 
     A guest's bridge is emulated and does not describe the real one. Includes NVLinks that failed during the run.
     """
@@ -228,7 +229,8 @@ def _pcie(entry: DeviceHealth, device: Device | None, by_pcie: bool, virtual: st
             ends = f"the GPU ({device.pci_bus_id}) can {gpu}, its bridge ({device.pcie_bridge}) {bridge}"
             yield FAIL, f"hardware: its link has PCIe {name} {now} under load; {ends}"
         elif now is not None and most is not None and now < most:
-            yield INVALID if by_pcie else RECORDED, f"PCIe {name} {now} under load; the maximum is {most}"
+            voids = by_pcie and both is None
+            yield INVALID if voids else RECORDED, f"PCIe {name} {now} under load; the maximum is {most}"
     # programs that state their timed part also read health at its ends
     ends_known = device.pcie_generation_gpu and device.pcie_generation_bridge
     if by_pcie and entry.seconds is not None and (virtual or not ends_known):

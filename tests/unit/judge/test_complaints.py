@@ -249,8 +249,9 @@ def test_a_rate_of_the_device_alone() -> None:
         ({}, {}, True, []), ({}, {"pcie_width": 8}, True, ["FAIL hardware: its link has PCIe width 8 under load"]),
         ({}, {"pcie_generation": 4}, False, ["FAIL hardware: its link has PCIe generation 4 under load"]),
         # the slower end counts; without both ends the maximum that the driver reports
-        ({"pcie_width_bridge": 8}, {"pcie_width": 8}, True, ["INVALID PCIe width 8 under load; the maximum is 16"]),
+        ({"pcie_width_bridge": 8}, {"pcie_width": 8}, True, ["RECORDED PCIe width 8 under load; the maximum is 16"]),
         ({"pcie_width_gpu": 8}, {"pcie_width": 4}, True, ["FAIL hardware: its link has PCIe width 4"]),
+        ({"pcie_width_bridge": None}, {"pcie_width": 8}, True, ["INVALID PCIe width 8 under load"]),
         ({"pcie_width_bridge": None}, {"pcie_width": 8}, False, ["RECORDED PCIe width 8 under load"]),
         ({"pcie_generation_gpu": None}, {}, True, ["RECORDED whether its PCIe link is as fast"]),
         ({"pcie_generation_gpu": None}, {}, False, []), ({}, {"pcie_width": None, "pcie_generation": None}, True, []),

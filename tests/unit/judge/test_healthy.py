@@ -16,7 +16,7 @@ from tenken.model.catalogue import program
 from tenken.model.judgement import Judgement
 from tenken.model.record import Record
 from tenken.model.result import DeviceHealth, HealthSample, Result
-from tenken.model.verdicts import PASS, RECORDED
+from tenken.model.verdicts import FAIL, PASS, RECORDED
 from tenken.report import page, session
 from tests.support import kept
 from tests.unit.judge.test_machines import MACHINES, judged, pairs, stream, transfers
@@ -70,6 +70,21 @@ def slower(factor: float) -> Change:
     return lambda result: sensitivity.slowed(result, factor)
 
 
+def slower_link(factor: float) -> Change:
+    """Large copies over the link to the host alone."""
+
+    def changed(result: Result) -> Result:
+        slow, metrics = sensitivity.slowed(result, factor), program(result.program).metrics
+
+        def chosen(part: str) -> tuple[Any, ...]:
+            pairs = zip(getattr(result, part), getattr(slow, part), strict=True)
+            return tuple(two if metrics[one.name].crosses_pcie and "bytes" not in one.at else one for one, two in pairs)
+
+        return replace(slow, metrics=chosen("metrics"), series=chosen("series"))
+
+    return changed
+
+
 def memory_beyond(result: Result) -> Result:
     """Pages on a NUMA node without CPUs: CXL, HBM in flat mode, a coherent GPU."""
     return replace(result, placement=replace(result.placement, numa_nodes_of_memory=(0, 1, 8)))
@@ -93,6 +108,9 @@ def parts_of_gpus(result: Result) -> Result:
     return replace(result, devices=parts, locks=replace(result.locks, held=held))
 
 
+#: A GPU with sixteen lanes in a slot with eight, on a bare machine.
+OF_EIGHT = both(host(virtual_machine=None), gpus(pcie_generation_gpu=5, pcie_width_gpu=16, pcie_bridge="0000:16:01.0",
+                pcie_generation_bridge=5, pcie_width_bridge=8))  # fmt: skip
 NOTHING: dict[str, Any] = {name: None for name in vars(HealthSample()) if name not in ("power_w",)}
 ANY = frozenset({PASS, RECORDED})
 #: Check of the kept run of two H100, what is changed, the verdict, and the words of its note.
@@ -110,6 +128,9 @@ ROWS: dict[str, tuple[str, Change, str | frozenset[str], str]] = {
     "a slot of 8 lanes, without traffic": ("StreamCuda", health("worst", pcie_width=8), PASS,
                                            "PCIe width 8 under load; the maximum is 16"),
     "the same of products": ("Gemm", health("worst", pcie_width=8), PASS, "PCIe width 8 under load"),
+    "a slot of 8 lanes that the kernel shows": (
+        "Transfer", both(OF_EIGHT, health("before worst after", pcie_width=8), slower_link(0.5)), RECORDED,
+        "its slot has PCIe Gen5 x8, its driver reports Gen5 x16: no floor applies"),
     "a cap of 400 W": ("Gemm", both(gpus(power_limit_w=400), slower(0.7)), RECORDED,
                        "the power is limited to 400 of 700 W: no floor applies"),
     "clocks locked": ("Gemm", both(health(sm_clock_mhz=1100, reasons=()), slower(0.6)), RECORDED,
@@ -193,3 +214,7 @@ def test_a_gpu_of_a_device_that_is_none_of_these_is_refused() -> None:
     busy = health("worst", other_processes=2, utilization_percent=90)
     for change in (busy, health(memory_clock_mhz=1500), slower(0.9)):
         assert sensitivity.judged(record, change(record.result)) not in ANY
+    record = kept_runs()["Transfer"]
+    assert record.result is not None
+    for change in (slower_link(0.3), both(slower_link(0.5), health("worst", pcie_width=4))):
+        assert sensitivity.judged(record, both(OF_EIGHT, health(pcie_width=8), change)(record.result)) == FAIL
