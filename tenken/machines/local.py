@@ -66,7 +66,7 @@ _FIELDS = (*_NEEDED, "compute_cap", "memory.total", "pcie.link.gen.max", "pcie.l
 #: What nvidia-smi prints where a GPU has no such value, or this user may not read it.
 _NO_VALUE = ("[N/A]", "[Not Supported]", "[Not Found]", "[Insufficient Permissions]", "[Requested functionality")
 #: A line that nvidia-smi prints in place of a GPU.
-_NO_HANDLE = re.compile(r"device handle for\b.*?\b([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])")
+_NO_HANDLE = re.compile(r"device handle for(?:.*?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])| (GPU ?\d+):)")
 #: Total seconds for further queries once nvidia-smi has not answered the first one.
 _SMI_SECONDS = 20.0
 
@@ -271,25 +271,33 @@ class Looker:
         nodes = [f"sys/devices/system/node/{name}" for name in self._numa_nodes(with_cpus=False)]
         return None if total is None else total - sum(_mem_total(self.text(f"{n}/meminfo")) or 0 for n in nodes)
 
-    def modules(self) -> tuple[int, int | None] | None:
-        """Installed memory modules and their transfer rate in MT/s (None: unknown): from the firmware's table, which
-        root may read, or from the memory controllers' drivers. None: unknown, or the modules do not account for all of
-        the memory.
+    def modules(self) -> tuple[int, str, int | None] | None:
+        """Installed memory modules, or channels with any, and their transfer rate in MT/s (None: unknown): from the
+        firmware's table, which root may read, or from the memory controllers' drivers. None: unknown, or they do not
+        account for all of the memory.
         """
-        fitted = _of_smbios(self.bytes("sys/firmware/dmi/tables/DMI"))
+        fitted, what = _of_smbios(self.bytes("sys/firmware/dmi/tables/DMI")), "memory modules"
+        count, size = len(fitted), sum(mib for mib, _ in fitted)
         if not fitted:
-            folders = [
-                f"sys/devices/system/edac/mc/{controller}/{one}"
-                for controller in self.listing("sys/devices/system/edac/mc", r"mc\d+")
-                for one in self.listing(f"sys/devices/system/edac/mc/{controller}", r"dimm\d+")
-            ]
-            sizes = [self.text(f"{folder}/size") or "" for folder in folders]
-            fitted = [(int(size), None) for size in sizes if size.isdigit() and int(size) > 0]
-        total = self.memory_bytes_of_machine() or 0
-        if not fitted or sum(size for size, _ in fitted) * 2**20 < total:
+            channels, size = self._channels()
+            count, what = len(channels), "channels with memory"
+        if not count or size * 2**20 < (self.memory_bytes_of_machine() or 0):
             return None  # a controller without a driver, whose modules are not visible
-        rates = {rate for _, rate in fitted if rate}
-        return len(fitted), min(rates, default=None)
+        return count, what, min((rate for _, rate in fitted if rate), default=None)
+
+    def _channels(self) -> tuple[set[str], int]:
+        """Channels with memory, and its MiB. Drivers of AMD's controllers list each rank of a module, not the module;
+        one that states no channel (firmware) lists modules."""
+        channels, total = set(), 0
+        for controller in self.listing("sys/devices/system/edac/mc", r"mc\d+"):
+            for one in self.listing(f"sys/devices/system/edac/mc/{controller}", r"(?:dimm|rank)\d+"):
+                folder = f"sys/devices/system/edac/mc/{controller}/{one}"
+                size = self.text(f"{folder}/size") or ""
+                if size.isdigit() and int(size) and self.text(f"{folder}/dimm_mem_type") != "Non-volatile-RAM":
+                    channel = re.search(r"channel \d+", self.text(f"{folder}/dimm_location") or "")
+                    channels.add(f"{controller} {channel[0] if channel else one}")
+                    total += int(size)
+        return channels, total
 
     def memory_bytes(self) -> int | None:
         """Memory that this process may use."""
@@ -480,7 +488,7 @@ class Looker:
         """Rows by field, without invalid lines; the cell of an omitted field is empty."""
         asked = ["nvidia-smi", *which, f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits"]
         text = self.run(asked) or ""
-        self._without_handle = _NO_HANDLE.findall(text)
+        self._without_handle = [bus or index for bus, index in _NO_HANDLE.findall(text)]
         lines = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
         return [
             {**dict.fromkeys(_FIELDS, ""), **dict(zip(names, cells, strict=True))}
@@ -551,8 +559,9 @@ class Looker:
         return sheet
 
     def _pair_links(self, indices: list[str], gpus: Gpus) -> Link | None:
-        """NVLinks between any two GPUs, from `nvidia-smi topo -m`; None if pairs differ or have none. The driver's text
-        for each pair is stored in `gpus.pair_cells`.
+        """NVLinks between any two GPUs, from `nvidia-smi topo -m`; None if pairs differ or have none. GPUs without any,
+        while all others are joined alike, have lost their switch (vllm-project/vllm 16336): more than two are joined
+        alike only by one. The driver's text for each pair is stored in `gpus.pair_cells`.
         """
         text = re.sub(r"\x1b\[[0-9;]*m", "", self.run(["nvidia-smi", "topo", "-m"]) or "")
         rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if re.match(r"\s*GPU\d+\s", line)}
@@ -565,9 +574,15 @@ class Looker:
         gpus.pair_cells, found, sheet = cells, set(cells.values()), gpus.sheet
         counts = {int(cell[2:]) for cell in found if re.fullmatch(r"NV\d+", cell)}
         if len(found) != 1:
+            joined = {one for pair, cell in cells.items() if cell.startswith("NV") for one in pair.split("-")}
+            among = {cells.get(f"{one}-{other}") for one, other in itertools.permutations(joined, 2)}
+            off = [one for one in indices if one not in joined]
+            lost = len(joined) > 2 and len(among) == 1 and len(set(gpus.names)) == 1
             if counts:
-                self.notes.append(f"links between the GPUs differ: {', '.join(sorted(found))}")
-            return None
+                which = f": GPU {', '.join(off)} has lost its links" if lost else ""
+                self.notes.append(f"links between the GPUs differ: {', '.join(sorted(found))}{which}")
+            if not lost:
+                return None
         if not counts:
             return None
         kind = sheet.gpu_links if sheet else None
@@ -779,8 +794,8 @@ def _node(look: Looker, gpus: Gpus, machine: str) -> Node:
         architecture={"arm64": "aarch64", "amd64": "x86_64"}.get(machine.lower(), machine),
         count=1,
         host=sheet,
-        memory_gbs=less,
-        memory_gbs_source=f"{sheet.name} with {fitted[0]} memory modules" if less and sheet and fitted else None,
+        memory_gbs=less and less[0],
+        memory_gbs_source=less and less[1],
         cpu=cpus.model,
         sockets=cpus.sockets,
         cores=cpus.cores,
@@ -803,19 +818,30 @@ def _node(look: Looker, gpus: Gpus, machine: str) -> Node:
     )
 
 
-def _of_modules(sheet: HostSheet | None, sockets: int | None, fitted: tuple[int, int | None] | None) -> float | None:
-    """Peak of a node's memory in GB/s if it has fewer modules than channels, or modules slower than in the data sheet;
-    None if neither is the case, or if this is not known."""
+def _of_modules(
+    sheet: HostSheet | None, sockets: int | None, fitted: tuple[int, str, int | None] | None
+) -> tuple[float, str] | None:
+    """Peak of a node's memory in GB/s, and its source, if it has fewer modules than channels, or modules slower than in
+    the data sheet; None if neither is the case, or if this is not known."""
     if sheet is None or sockets is None or fitted is None or not (rate := re.search(r"-(\d+)$", sheet.memory_type)):
         return None
-    count, transfers = fitted
-    peak = count * min(transfers or int(rate[1]), int(rate[1])) * 8 / 1000
-    return peak if peak < 0.99 * sheet.memory_gbs * sockets else None
+    count, what, transfers = fitted
+    channels = round(sheet.memory_gbs * sockets * 1000 / 8 / int(rate[1]))
+    slower = transfers is not None and transfers < int(rate[1])
+    peak = min(count, channels) * (transfers if slower and transfers else int(rate[1])) * 8 / 1000
+    source = f"{sheet.name} with {count} {what}{f' at {transfers} MT/s' if slower else ''}"
+    return (peak, source) if peak < 0.99 * sheet.memory_gbs * sockets else None
+
+
+#: Types of memory devices that are ROM, flash or logical non-volatile devices, and technologies that keep their content
+#: (NVDIMM-F, NVDIMM-P, Optane): firmware lists its own chip (lpereira/hardinfo 536), and Optane beside DDR4.
+_NO_DRAM, _PERSISTENT = frozenset({*range(0x08, 0x0D), 0x1F}), frozenset({0x05, 0x06, 0x07})
 
 
 def _of_smbios(table: bytes) -> list[tuple[int, int | None]]:
     """(MiB, MT/s or None) of the installed modules, from structures of type 17 of the firmware's table (DMTF DSP0134,
-    7.18: size at 0Ch, extended at 1Ch, configured speed at 20h, extended at 58h); empty if it cannot be read.
+    7.18: size at 0Ch, type at 12h, extended size at 1Ch, configured speed at 20h, technology at 28h, extended speed at
+    58h); empty if it cannot be read. Left out: the ROM of the firmware, and persistent memory.
     """
     found: list[tuple[int, int | None]] = []
     at = 0
@@ -831,7 +857,8 @@ def _of_smbios(table: bytes) -> list[tuple[int, int | None]]:
             mib = word(0x0C, 2)
             mib = word(0x1C, 4) if mib == 0x7FFF else (mib & 0x7FFF) // 1024 if mib & 0x8000 else mib
             rate = word(0x20, 2)
-            if mib > 0 and word(0x0C, 2) != 0xFFFF:
+            other = word(0x12, 1) in _NO_DRAM or word(0x28, 1) in _PERSISTENT
+            if mib > 0 and word(0x0C, 2) != 0xFFFF and not other:
                 found.append((mib, (word(0x58, 4) if rate == 0xFFFF else rate) or None))
         if end < 0 or kind == 127:
             break

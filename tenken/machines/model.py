@@ -169,9 +169,10 @@ class HostSheet:
 
     def fits(self, cpu: str, memory_gib: float, gpu_names: tuple[str, ...], cores: int | None = None) -> bool:
         """Whether a socket with this CPU, this memory, these GPUs and this number of cores (None: not counted) is of
-        this model."""
+        this model. AMD's P differ only in that they work alone; Intel writes some names in capitals."""
+        cpu = re.sub(r"^(AMD EPYC \w{4})P ", r"\1 ", cpu)
         return (
-            any(re.fullmatch(pattern, cpu) for pattern in self.cpu_names)
+            any(re.fullmatch(pattern, cpu, re.IGNORECASE) for pattern in self.cpu_names)
             and (cores is None or not self.named_by_core or cores == self.cores)
             and memory_gib > self.memory_above_gib
             and not any(re.fullmatch(pattern, name) for pattern in self.not_with for name in gpu_names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -185,6 +186,15 @@ def _link_down(machine: FixtureMachine) -> Run:
     return run
 
 
+def _off_the_switch(machine: FixtureMachine) -> Run:
+    """All pairs of one GPU are joined by PCIe."""
+    run, gpu = copies_between(machine), machine.fault["gpu"]
+    for key in run.raw["path"]:
+        if key.startswith("link.") and f"gpu{gpu}" in re.split(r"[.-]", key):
+            run.raw["path"][key] = "PCIe"
+    return run
+
+
 def broken_run(machine: FixtureMachine) -> Run:
     """The run in which the machine's fault was planted."""
     fault = machine.fault
@@ -205,6 +215,7 @@ def broken_run(machine: FixtureMachine) -> Run:
         "lost_gpu": lambda: _lost(machine),
         "ecc": lambda: _ecc(machine),
         "link_down": lambda: _link_down(machine),
+        "off_the_switch": lambda: _off_the_switch(machine),
     }
     made = makers[fault["kind"]]()
     made.raw = copy.deepcopy(made.raw)

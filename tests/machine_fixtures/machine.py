@@ -84,6 +84,8 @@ class FixtureMachine:
             self.write("proc/device-tree/model", self.said["jetson"] + "\0")
         if self.cards:
             self._answer_as_nvidia_smi()
+        for path, text in self.said.get("files", {}).items():
+            self.write(path, f"{text}\n")
         if "slurm" in self.said:
             self.answers["sinfo"] = self.said["slurm"]
         if "mpi" in self.said["tools"]:
@@ -113,7 +115,8 @@ class FixtureMachine:
         numbers = range(len(self.cards))
         lines = ["\t" + "\t".join(f"GPU{i}" for i in numbers) + "\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID"]
         for i in numbers:
-            cells = [" X " if i == j else str(self.cards[i][5]) for j in numbers]
+            row = self.said["links"][i].split() if "links" in self.said else [str(self.cards[i][5])] * len(numbers)
+            cells = [" X " if i == j else row[j] for j in numbers]
             lines.append(f"GPU{i}\t" + "\t".join(cells) + "\t0-31\t0\t\tN/A")
         self.answers["nvidia-smi topo -m"] = "\n".join(lines) + "\n\nLegend:\n\n  X    = Self\n"
 

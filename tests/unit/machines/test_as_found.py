@@ -86,8 +86,12 @@ def test_a_field_that_a_driver_does_not_know_voids_itself_alone(node: Machine, u
 
 
 @pytest.mark.parametrize(
-    "said", [None, "Unable to determine the device handle for GPU{i}: 0000:{bus:02X}:00.0: Unknown Error"]
-)
+    "said",
+    [
+        None, "Unable to determine the device handle for GPU{i}: 0000:{bus:02X}:00.0: Unknown Error",
+        "Unable to determine the device handle for GPU0000:{bus:02X}:00.0: Unknown Error",
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("dead", [{2}, {0, 3}])
 def test_a_card_without_a_handle_voids_itself_alone(node: Machine, dead: set[int], said: str | None) -> None:
     cards = rows(4, "NVIDIA H100 80GB HBM3", "9.0", "81559", "5").splitlines()
@@ -305,12 +309,15 @@ def matrix(cells: list[str], nics: str = "", legend: str = "\nLegend:\n\n  X    
         ("NVIDIA H100 80GB HBM3",
          matrix(["NV18"], "NIC0 NIC1 NIC2").replace("PXB\tPXB\tPXB\t0-31,64-95", "PXB\tPX0-115", 1), 18, ""),
         ("NVIDIA B200", matrix(["NV18 NV18 NV18", "NV18 NV18", "NV18"]).replace(" X ", "\x1b[4m X \x1b[0m"), 18, ""),
+        # one that its switch lost, as on a B200
+        ("NVIDIA B200", matrix(["NV18 NODE NV18", "NODE NV18", "NODE"], "NIC0"), 18,
+         "differ: NODE, NV18: GPU 2 has lost its links"),
         # bridges between pairs, a cube of single and double links, PCIe alone
         ("NVIDIA A100 80GB PCIe", matrix(["NV12 SYS SYS", "SYS SYS", "NV12"]), None, "differ: NV12, SYS"),
         ("Tesla V100-SXM2-32GB", matrix(["NV1 NV1 NV2", "NV2 NV1", "NV1"]), None, "differ: NV1, NV2"),
         ("NVIDIA L40S", matrix(["PIX NODE SYS", "NODE SYS", "SYS"], "NIC0"), None, ""),
     ],
-    ids=["nic", "mlx5-indented", "cut-off", "escapes", "bridges", "cube", "pcie"],
+    ids=["nic", "mlx5-indented", "cut-off", "escapes", "lost", "bridges", "cube", "pcie"],
 )  # fmt: skip
 def test_links_of_every_form_of_the_matrix(node: Machine, name: str, text: str, links: int | None, says: str) -> None:
     count = 1 + max(int(word[3:]) for word in text.split() if word.startswith("GPU") and word[3:].isdigit())

@@ -344,8 +344,8 @@ def test_one_cpu_of_several_sizes_is_told_by_the_memory_of_a_socket(sockets: int
     assert local._host_sheet(SimpleNamespace(model=None), gib * 2**30, []) is None  # type: ignore[arg-type]
 
 
-def smbios(*modules: tuple[int, int]) -> bytes:
-    """A table with modules of this many MiB and MT/s; 0 MiB: an empty slot."""
+def smbios(*modules: tuple[int, int], kind: int = 0x1A, technology: int = 3) -> bytes:
+    """A table with modules of this many MiB and MT/s; 0 MiB: an empty slot. DDR4 unless told otherwise."""
     table = bytes([0, 26]) + bytes(24) + b"Vendor\0\0"
     for mib, rate in modules:
         body = bytearray(0x5C)
@@ -355,7 +355,7 @@ def smbios(*modules: tuple[int, int]) -> bytes:
             size.to_bytes(2, "little"),
             (mib if mib >= 0x7FFF else 0).to_bytes(4, "little"),
         )
-        body[0x20:0x22] = rate.to_bytes(2, "little")
+        body[0x20:0x22], body[0x12], body[0x28] = rate.to_bytes(2, "little"), kind, technology
         table += bytes(body) + b"DIMM\0CPU 0\0\0"
     return table + bytes([127, 4, 0, 0, 0, 0])
 
@@ -367,6 +367,7 @@ def smbios(*modules: tuple[int, int]) -> bytes:
         ([(65536, 4800)] * 32, False, 614.4),  # two a channel
         ([(65536, 4800)] * 8 + [(0, 0)] * 8, False, 307.2),  # every second channel
         ([(65536, 4400)] * 16, False, 563.2),  # slower than the CPU supports
+        ([(65536, 4400)] * 32, False, 563.2),  # as two a channel are
         ([(16384, 4800)] * 16, True, 614.4),
         ([(32768, 0)] * 8, True, 307.2),
         ([(32768, 0)] * 4, True, 614.4),  # a controller without a driver: the memory is larger than that
@@ -389,9 +390,34 @@ def test_a_node_with_fewer_memory_modules_than_channels_has_less_bandwidth(
     limit = node.memory_gbs or (node.host.memory_gbs * 2 if node.host else None)
     assert limit == pytest.approx(expected)
     if expected < 614.4:
-        assert node.memory_gbs_source == f"Xeon-8468 with {sum(mib > 0 for mib, _ in modules)} memory modules"
+        slower = modules[0][1] and modules[0][1] < 4800
+        what = "channels with memory" if by_driver else "memory modules"
+        assert node.memory_gbs_source == f"Xeon-8468 with {sum(mib > 0 for mib, _ in modules)} {what}" + (
+            f" at {modules[0][1]} MT/s" if slower else ""
+        )
 
 
 @pytest.mark.parametrize("table", [b"", b"\x11", b"\x11\x04\0\0", bytes(64), b"\xff" * 64, smbios((65536, 4800))[:100]])
 def test_a_table_of_the_firmware_that_is_cut_off_or_wrong_has_no_modules_that_it_does_not_state(table: bytes) -> None:
     assert len(local._of_smbios(table)) <= 1
+
+
+def test_the_firmwares_chip_and_persistent_memory_are_no_modules() -> None:
+    """As dmidecode shows them: lpereira/hardinfo 536, and DDR4 with Optane in every second slot of a Xeon 5317."""
+    rest = smbios((16, 0), kind=0x09) + smbios((262144, 2933), kind=0x1F, technology=7)
+    assert local._of_smbios(smbios((65536, 2933), (65536, 2933))[:-6] + rest) == [(65536, 2933)] * 2
+
+
+@pytest.mark.parametrize(("channels", "expected"), [(8, 204.8), (4, 102.4)])
+def test_channels_of_a_controller_whose_driver_lists_ranks(channels: int, expected: float, tmp_path: Path) -> None:
+    """AMD's: two ranks a module (netdata/netdata 23206); a module that keeps its content is none."""
+    machine = Machine(tmp_path)
+    machine.cpus(1, 64, 1, "AMD EPYC 7713P 64-Core Processor")
+    machine.file("proc/meminfo", f"MemTotal: {2 * channels * 16 * 2**20 - 2**20} kB\n")
+    for rank in range(2 * channels + 1):
+        one = f"sys/devices/system/edac/mc/mc0/rank{rank}"
+        machine.file(f"{one}/size", "16384\n")
+        machine.file(f"{one}/dimm_location", f"csrow {rank // channels} channel {rank % channels} \n")
+        machine.file(f"{one}/dimm_mem_type", "Non-volatile-RAM\n" if rank == 2 * channels else "Registered-DDR4\n")
+    node = next(iter(machine.describe().partitions.values())).node
+    assert (node.memory_gbs or (node.host and node.host.memory_gbs)) == pytest.approx(expected)
