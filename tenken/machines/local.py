@@ -173,7 +173,7 @@ class Looker:
         known = {cpu: core for cpu, core in topology.items() if core is not None}
         if known:
             cores = Counter(known.values())
-            result.sockets = len({package for package, _ in cores})
+            result.sockets = 1 if self._board() else len({package for package, _ in cores})
             result.cores = len(cores)
             result.threads_per_core = max(cores.values())
         elif usable:
@@ -184,6 +184,12 @@ class Looker:
         result.caches = self._caches(online)
         self._quota(result)
         return result
+
+    def _board(self) -> bool:
+        """Whether this is an Arm board with a device tree: it has one socket, and kernels before 5.19 show each cluster
+        of its cores as a package (lscpu says "Socket(s): -")."""
+        arm = re.search(r"^CPU implementer\s*:", self.text("proc/cpuinfo") or "", re.MULTILINE)
+        return arm is not None and self.text("proc/device-tree/model") is not None
 
     def _cpu_model(self) -> str | None:
         text = self.text("proc/cpuinfo") or ""

@@ -421,3 +421,15 @@ def test_channels_of_a_controller_whose_driver_lists_ranks(channels: int, expect
         machine.file(f"{one}/dimm_mem_type", "Non-volatile-RAM\n" if rank == 2 * channels else "Registered-DDR4\n")
     node = next(iter(machine.describe().partitions.values())).node
     assert (node.memory_gbs or (node.host and node.host.memory_gbs)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("board", "cores", "limit"), [("AGX Orin", 12, 204.8), ("Orin NX Engineering Reference", 8, None)]
+)
+def test_clusters_of_a_board_are_no_sockets_and_its_chip_is_told_by_its_cores(
+    board: str, cores: int, limit: float | None, machine: Machine
+) -> None:
+    machine.cpus(cores // 4, 4, 1, "ARMv8 Processor rev 1 (v8l)\nCPU implementer\t: 0x41")
+    machine.file("proc/device-tree/model", f"NVIDIA Jetson {board} Developer Kit\0")
+    node = machine.node("aarch64")
+    assert (node.sockets, node.cores, node.host and node.host.memory_gbs) == (1, cores, limit)
