@@ -64,8 +64,10 @@ def slurm_queues(run: Runner, unread: list[str] | None = None) -> list[Queue]:
             continue
         name, nodes, sockets, cores, threads, memory, gres, limit, up, _ = cells
         kind, gpus = slurm_gpus(gres)
+        # 1 MiB: a node whose RealMemory is not configured (slurm.conf(5))
+        mib = None if memory == "1" else _int(memory)
         key = (
-            name, _int(sockets), _int(cores), _int(threads), _int(memory), kind, gpus, slurm_instances(gres),
+            name, _int(sockets), _int(cores), _int(threads), mib, kind, gpus, slurm_instances(gres),
             _slurm_time(limit), up,
         )  # fmt: skip
         found[key] = found.get(key, 0) + (_int(nodes) or 0)

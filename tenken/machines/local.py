@@ -259,8 +259,10 @@ class Looker:
 
     def _quota(self, cpus: Cpus) -> None:
         """A container's share of CPU time: additional threads would only wait."""
-        quota, _, period = (self.text("sys/fs/cgroup/cpu.max") or "max").partition(" ")
-        if quota == "max" or not quota.isdigit() or not period.isdigit() or int(period) == 0:
+        quota, _, period = (self.text("sys/fs/cgroup/cpu.max") or "").partition(" ")
+        if not quota:  # version 1, whose -1 is no limit
+            quota, period = (self.text(f"sys/fs/cgroup/cpu/cpu.cfs_{name}_us") or "" for name in ("quota", "period"))
+        if not quota.isdigit() or not period.isdigit() or int(period) == 0:
             return
         share = max(1, int(quota) // int(period))
         if cpus.cores is not None and share < cpus.cores:
@@ -313,7 +315,7 @@ class Looker:
             self.notes.append(
                 f"{more:.1f} GiB of NUMA nodes without CPUs (of GPUs, for example) are not counted as host memory"
             )
-        limit = self.text("sys/fs/cgroup/memory.max") or ""
+        limit = self.text("sys/fs/cgroup/memory.max") or self.text("sys/fs/cgroup/memory/memory.limit_in_bytes") or ""
         if limit.isdigit() and total is not None and int(limit) < total:
             self.notes.append(f"the control group allows {int(limit) / 2**30:.1f} of {total / 2**30:.1f} GiB memory")
             return int(limit)

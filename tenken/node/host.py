@@ -47,7 +47,7 @@ LOG = {
     ),
     "adapter": re.compile(r"mlx5_core (?P<device>[0-9a-f:.]+\d)\b.*device's (?P<code>health compromised)"),
     "bus": re.compile(
-        r"AER: (?:Multiple )?Uncorrect(?:ed|able) \((?P<code>Fatal)\) error (?:message )?received(?: from|:) "
+        r"AER: (?:Multiple )?(?:Uncorrected|Uncorrectable) \((?P<code>Fatal)\) error (?:message )?received(?: from|:) "
         r"(?P<device>\S+)"
     ),
     "evicted": re.compile(r"LustreError: .*This client was (?P<code>evicted) by (?P<device>[\w-]+)"),
@@ -74,6 +74,7 @@ def read(say: Say | None = None, root: Path = ROOT, log: Path | None = None) -> 
         "log": kernel_log(log or root / "dev/kmsg"),
         "ports": {port.name: vars(port) for port in ports(root)},
         "gpus_on_bus": gpus_on_bus(root),
+        "slots": slots(root),
         "jobs": jobs(root),
         "imex": imex(root),
     }
@@ -212,6 +213,13 @@ def gpus_on_bus(root: Path = ROOT) -> list[str]:
         and not (top / name / "physfn").exists()
         and not os.path.realpath(top / name / "driver").rpartition("/")[2].startswith(GUESTS)
     ]
+
+
+def slots(root: Path = ROOT) -> dict[str, int]:
+    """Lanes of the slot of each GPU, where the bridge above it states them."""
+    devices = root / "sys/bus/pci/devices"
+    found = {name: number((devices / name).resolve().parent / "max_link_width") for name in gpus_on_bus(root)}
+    return {name: lanes for name, lanes in found.items() if lanes}
 
 
 def bus_errors(addresses: list[str], root: Path = ROOT) -> dict[str, dict[str, int | None]]:

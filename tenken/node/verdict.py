@@ -348,6 +348,10 @@ def _links(
 def _pcie(gpu: Mapping[str, Any], was: Mapping[str, Any] | None, seen: Seen) -> Iterator[tuple[str, str]]:
     wanted = seen.expect.get("gpus", {})
     width, most = gpu["pcie_width"], wanted.get("pcie_width", gpu["pcie_width_max"])
+    slot = (seen.host().get("slots") or {}).get(gpu["bus"], 0)
+    # the driver states what the board can; a slot that is narrower than the link is a guest's
+    if "pcie_width" not in wanted and slot == width == (was or {}).get("pcie_width", width):
+        most = slot
     if width is not None and most is not None and width < most:
         yield BAD, f"PCIe x{width} of x{most}"
     ability, full = gpu["pcie_generation_max"], wanted.get("pcie_generation")

@@ -537,6 +537,8 @@ def test_every_form_of_gres(gres: str, whole: tuple[str | None, int], instances:
         ("gpu*|2|2|32|2|512000+|gpu:h100:4(S:0-1)|2-00:00:00|up|idle", ("gpu*", 2, 64, 512000, 4, "48:00:00", True)),
         ("cloud|4|1|48|1|190000|gpu:l40s:4|infinite|up|idle~", ("cloud", 4, 48, 190000, 4, None, True)),
         ("big|1K|2|32|1|750K|(null)|30:00|inact|mixed-", ("big", 1024, 64, 768000, 0, "00:30:00", False)),
+        # a node whose memory is not configured (awslabs/awsome-distributed-ai 195)
+        ("compute|1|8|1|1|1|gpu:nvidia-rtx-3090:1|infinite|up|drain", ("compute", 1, 8, None, 1, None, True)),
         # cards of several models, on nodes that Slurm does not accept
         (
             "gpu|1|2|16|1|256000|gpu:a100:4(S:0),gpu:l40s:2(S:1)|infinite|up|inval",

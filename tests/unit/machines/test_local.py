@@ -233,10 +233,17 @@ def test_grace_is_named_by_its_part_number_and_its_cores(machine: Machine, cores
     assert node.numa_nodes == 1, "a node without CPUs is GPU memory"
 
 
-def test_a_container_with_a_share_of_the_machine(machine: Machine) -> None:
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"cpu.max": "250000 100000", "memory.max": 2**20},
+        {"cpu/cpu.cfs_quota_us": 250000, "cpu/cpu.cfs_period_us": 100000, "memory/memory.limit_in_bytes": 2**20},
+    ],
+)
+def test_a_container_with_a_share_of_the_machine(files: dict[str, object], machine: Machine) -> None:
     machine.cpus(1, 16, 1)
-    machine.file("sys/fs/cgroup/cpu.max", "250000 100000\n")
-    machine.file("sys/fs/cgroup/memory.max", str(2**20) + "\n")
+    for name, value in files.items():
+        machine.file(f"sys/fs/cgroup/{name}", f"{value}\n")
     system = machine.describe()
     node = system.partition("node").node
     assert node.cores == 2 and node.memory_bytes == 2**20

@@ -78,6 +78,8 @@ def init(code: int) -> Plant:
     return lambda node: setattr(node.nvml, "init", code)
 
 
+SLOT = "sys/bus/pci/devices/max_link_width"
+
 #: When the limits are tried.
 NOW = time.time()
 
@@ -141,6 +143,9 @@ FAULTS: list[tuple[str, Plant, str]] = [
     ("NVLink 5 failed recovery", both(field(214, 1), lambda n: n.last["gpus"][3]["nvlink_errors"].update(
         recovery_failed=0)), "gpu 3: NVLinks: 1 new recovery failed"),
     ("PCIe width", of_gpu(width=8), "gpu 3: PCIe x8 of x16"),
+    ("PCIe width in a slot that had more lanes", both(of_gpu(width=8), file(SLOT, "8\n")), "gpu 3: PCIe x8 of x16"),
+    ("PCIe width in a guest", both(of_gpu(width=8), lambda n: n.last["gpus"][3].update(pcie_width=8),
+                                   file(SLOT, "1\n")), "gpu 3: PCIe x8 of x16"),
     ("PCIe generation of the slot", of_gpu(generation=4, generation_max=4, pstate=2),
      "gpu 3: PCIe Gen4 at most, was Gen5"),
     ("PCIe generation", of_gpu(generation=1), "gpu 3: PCIe Gen1, was Gen5"),
@@ -288,6 +293,9 @@ HARMLESS: list[tuple[str, Plant]] = [
     ("one replay", link_error(3, 0, 1)),
     ("few CRC errors", link_error(3, 2, 50)),
     ("few PCIe replays", of_gpu(replay=20)),
+    # the folder above those of the devices stands for the bridge
+    ("a board of sixteen lanes in a slot of eight", both(
+        of_gpu(width=8), lambda n: n.last["gpus"][3].update(pcie_width=8), file(SLOT, "8\n"))),
     ("recoveries of a link that saves power", field(169, 5000)),
     ("an idle link that trained down", of_gpu(generation=1, pstate=8)),
     ("an idle link that trains further down", both(
