@@ -15,12 +15,10 @@ import numpy as np
 from tenken.history.detect.order import BEFORE, LASTED, MANY, RECENT, WEEKS
 from tenken.history.detect.settings import Settings
 
-#: Number of values of the second of the short windows, and after which a level that moved is used as one that did not.
-SETTLED = 3
 #: (kind, number of values); `slow` is a level that follows within about five values, compared with the level as many
 #: values before, for drifts that the level follows.
 WINDOWS: tuple[tuple[str, int], ...] = (
-    ("min", 2), ("mean", 2), ("min", SETTLED), ("mean", SETTLED), ("mean", RECENT), ("mean", MANY),
+    ("min", 2), ("mean", 2), ("min", 3), ("mean", 3), ("mean", RECENT), ("mean", MANY),
     ("slow", 2 * Settings.min_baseline), ("slow", 70),
 )  # fmt: skip
 #: Number of values between two stored levels of slow windows; and how many levels are stored.
@@ -34,6 +32,8 @@ REACH = 1.0
 #: Steps of this distance in sums over distributions.
 FINE = 20
 _CHOSEN = 4.0
+#: Number of values after which a level that moved is used as one that did not.
+SETTLED = 3
 #: Indices of the slow windows.
 SLOW_ONES = tuple(index for index, window in enumerate(WINDOWS) if window[0] == "slow")
 #: Values stored for each series: those of `order.precedence` and the value before them.
