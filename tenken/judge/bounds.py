@@ -177,6 +177,8 @@ def limited(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -
     floored = rule is not None or bool(declared.floor.get(metric.kind))
     if declared.crosses_pcie and floored:
         return _slot(result, metric)
+    if metric.kind == "host" and floored:
+        return _cores(run, metric, declared, machine)
     if not (result.devices and floored) or (rule is not None and rule.of in LINKS):
         return None
     fp64 = machine.limits.get(("rate fp64", "gpu"))
@@ -207,6 +209,15 @@ def limited(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -
             if share is not None and reached is not None and reached < share[0]:
                 return Cap(f"GPU {gpu}: an application set the clock, {clock:g} of {top:g} MHz", clock / top)
     return None
+
+
+def _cores(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -> Cap | None:
+    """A run that had few of the cores of its sockets (a container, a shared node) and missed a floor of all of them."""
+    given, most = run.result.placement.cores, machine.host_cores or 0
+    share, reached = _share(run, metric, declared, machine), _reached(run.result, metric, declared, machine)
+    if not 0 < given < most or share is None or reached is None or reached >= share[0]:
+        return None
+    return Cap(f"it had {given} of {most} cores", given / most)
 
 
 def _slot(result: Result, metric: MetricValue) -> Cap | None:

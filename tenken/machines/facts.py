@@ -86,6 +86,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         gpu_memory_bytes=sheet.memory_gib * 2**30 if sheet else None,
         gpu_l2_bytes=sheet.l2_bytes if sheet else None,
         attained=attained(partition),
+        host_cores=host.cores * (partition.node.sockets or 1) if (host := partition.node.host) else None,
         gpu_power_w=sheet.power_w if sheet else None,
         unmatched=unmatched,
         kind=kinds.known,

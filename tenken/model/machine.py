@@ -49,6 +49,8 @@ class Machine:
     gpu_l2_bytes: float | None = None
     #: Minimum share of a limit that healthy devices reach, with its source, by the same keys as `limits`.
     attained: Mapping[tuple[str, str], tuple[float, str]] = field(default_factory=dict)
+    #: Cores of the sockets whose memory bounds values of the host; None: unknown.
+    host_cores: int | None = None
     #: Power limit of the GPUs as delivered, in W.
     gpu_power_w: float | None = None
     unmatched: Callable[[Result, MetricValue], str] = none_unmatched

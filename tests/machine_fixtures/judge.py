@@ -95,7 +95,9 @@ def stream_on_gpus(machine: FixtureMachine) -> Run:
 def stream_on_host(machine: FixtureMachine) -> Run:
     """STREAM in host memory."""
     value = OF_LIMIT * _limit(machine, "host")
-    raw = host_document("stream", dict.fromkeys(STREAM, value))
+    raw, cpus = host_document("stream", dict.fromkeys(STREAM, value)), list(range(machine.partition.node.cores or 1))
+    raw["placement"].update(threads=len(cpus), allowed_cpus=cpus, allowed_cores=len(cpus), thread_cpus=cpus)
+    raw["host"]["logical_cpus"] = len(cpus)
     return Run(_unlimited(raw), "stream", ("host",), STREAM)
 
 
@@ -142,6 +144,14 @@ def _scaled(run: Run, factor: float, chosen: Callable[[Mapping[str, Any]], bool]
 
 def _of_gpu(fault: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], bool]:
     return lambda one: one["subject"].get("gpu") == fault["gpu"]
+
+
+def few_cores(machine: FixtureMachine, cores: int, factor: float) -> Run:
+    """A slow run in a container with some of the node's cores."""
+    run = _scaled(stream_on_host(machine), factor, lambda one: True)
+    cpus = list(range(cores))
+    run.raw["placement"].update(threads=cores, allowed_cpus=cpus, allowed_cores=cores, thread_cpus=cpus)
+    return run
 
 
 def _wrong(run: Run) -> Run:

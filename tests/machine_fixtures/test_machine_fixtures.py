@@ -132,6 +132,13 @@ def test_the_planted_fault_is_found_and_named(name, described):
     assert machine.fault["says"] in said
 
 
+def test_few_cores_are_held_to_their_share_of_the_memory(described):
+    machine = described("turin")
+    for cores, factor, expected in ((16, 0.2, "RECORDED"), (16, 0.02, "FAIL"), (250, 0.4, "FAIL"), (250, 1.0, "PASS")):
+        verdict, said = judge.verdict_of(judge.few_cores(machine, cores, factor), machine)
+        assert verdict == expected and ("it had 16 of 256 cores: no floor applies" in said) == (cores == 16), said
+
+
 @pytest.mark.parametrize("name", [name for name in ALL if "written" in machines()[name]["expect"]])
 def test_a_file_written_from_there_describes_the_compute_nodes(name, described, checks, tmp_path):
     machine = described(name)
