@@ -14,7 +14,7 @@ from math import ceil
 
 from tenken.campaign import fabric, power
 from tenken.model.job import short
-from tenken.report.acceptance import INCONCLUSIVE, NOT_MET, Acceptance, Requirement, Value, decide_requirement
+from tenken.report.acceptance import INCONCLUSIVE, NOT_MET, Acceptance, Measured, Requirement, Value, decide_requirement
 from tenken.report.contracts import ESSENTIAL, Clause, Offered
 
 #: Number of INVALID runs of a device that are repeated if a clause states no limit.
@@ -71,14 +71,16 @@ def checks_of(clause: Clause, offered: Iterable[Offered], mode: str = "") -> lis
     return [one for one in found if one.must_report(clause)] or found
 
 
+def _left(clause: Clause, part: Measured) -> int:
+    """Number of valid runs that a device lacks; 0 if too many were INVALID."""
+    most = RETESTS if clause.retests is None else clause.retests
+    return clause.repetitions - len(part.values) if len(part.invalid) <= most else 0
+
+
 def missing_runs(requirement: Requirement) -> int:
     """Number of valid runs that a requirement lacks on the device with the fewest; 0 if too many runs were INVALID."""
     clause = requirement.clause
-    most = RETESTS if clause.retests is None else clause.retests
-    return max(
-        (clause.repetitions - len(one.values) for one in requirement.parts if len(one.invalid) <= most),
-        default=clause.repetitions if not requirement.parts else 0,
-    )
+    return max((_left(clause, one) for one in requirement.parts), default=clause.repetitions)
 
 
 def open_clauses(found: Acceptance) -> dict[str, int]:
@@ -131,12 +133,10 @@ def lacking(found: Acceptance, batch: Batch, nodes: Sequence[str]) -> dict[str, 
         if clause.id not in wanted or clause.id not in batch.clauses:
             continue
         measured = [one for one in found.requirements if one.clause.id == clause.id and one.check]
-        most = RETESTS if clause.retests is None else clause.retests
         there: dict[str, int] = {}
         for one in measured:
             for part in one.parts:
-                left = clause.repetitions - len(part.values) if len(part.invalid) <= most else 0
-                there[short(part.part.node)] = max(there.get(short(part.part.node), 0), left)
+                there[short(part.part.node)] = max(there.get(short(part.part.node), 0), _left(clause, part))
             uuids = {part.part.uuid for part in one.parts}
             for part in one.before:
                 if not _successors(found, part.part.uuid) & uuids:

@@ -48,6 +48,20 @@ def test_what_differs_is_told_with_both_sides(change, line):
     assert differences(SAID, replace(SEEN, **change)) == [line]
 
 
+@pytest.mark.parametrize(
+    ("stated", "field", "within", "beyond"),
+    [
+        (SAID.memory_bytes, "memory_bytes", (0.921, 1.009), (0.919, 1.011)),
+        (SHEET.memory_bytes, "gpu_memory_bytes", (0.851, 1.019), (0.849, 1.021)),
+    ],
+)
+def test_memory_may_differ_by_what_firmware_keeps(stated, field, within, beyond):
+    def told(part):
+        return len(differences(SAID, replace(SEEN, **{field: int(part * stated)})))
+
+    assert [told(part) for part in (*within, *beyond)] == [0, 0, 1, 1]
+
+
 def test_the_command_says_how_many(capsys, monkeypatch):
     import argparse
 

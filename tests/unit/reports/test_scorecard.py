@@ -101,6 +101,15 @@ def test_another_check_measured_what_a_void_one_did_not(tmp_path):
         assert [(one.value, one.verdict) for one in found] == [expected]
 
 
+def test_a_void_figure_is_none_that_was_judged(tmp_path):
+    finding = builder.finding("INVALID", "nid001", "nid001: shared with another process")
+    void = {**triad([4500.0] * 3, "INVALID", findings=[finding]), "check": "Other", "base_check": "Other"}
+    cases = [builder.testcase("StreamCuda"), builder.testcase("Other")]
+    loaded, _, found = of(tmp_path, [triad([4400.0, 3000], "FAIL", {1: 4300}), void], cases)
+    assert sorted(one.verdict for one in found) == ["FAIL", "INVALID", "PASS"]
+    assert scorecard.sentence(loaded, found) == "1 of 2 checks failed; bounds met by 1 of 2 key figures"
+
+
 def test_a_value_that_met_its_bound_in_a_failed_check_is_told_so(tmp_path):
     """MPI at 80 % of its limit was shown as FAIL because two of four GPUs were missing."""
     finding = builder.finding("FAIL", "nid001", "nid001: 2 GPUs found; expected 4")
