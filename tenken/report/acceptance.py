@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import ceil
 from typing import Any
@@ -302,28 +302,28 @@ def _take(
         "; ".join(f.message for f in record.findings if f.verdict == record.verdict) or "no finding states a reason"
     )
     if record.verdict == FAIL and _never_begun(record):
-        found.invalid.append(_with(about, reason))
+        found.invalid.append(replace(about, why=reason))
         return
     if record.verdict == FAIL and not _only_too_slow(record):
         if _of_replaced(contract, record):
-            found.before_repair.append(_with(about, reason))
+            found.before_repair.append(replace(about, why=reason))
         elif clauses or (result is not None and not result.verification.passed):
-            found.wrong.append(_with(about, reason))
+            found.wrong.append(replace(about, why=reason))
         else:
-            found.failed.append(_with(about, reason))
+            found.failed.append(replace(about, why=reason))
         return
     if record.verdict == FAIL and (outside := _outside(record, clauses)):
-        found.failed.append(_with(about, outside))
+        found.failed.append(replace(about, why=outside))
     if record.verdict == INVALID:
-        found.invalid.append(_with(about, reason))
+        found.invalid.append(replace(about, why=reason))
     if result is None:
         if record.verdict in (PASS, RECORDED):
-            found.wrong.append(_with(about, f"{record.verdict} without a result"))
+            found.wrong.append(replace(about, why=f"{record.verdict} without a result"))
         return
     if record.verdict == INVALID and not result.metrics and not result.verification.checks:
         return  # it gave up before it measured, for example on a shared host: nothing was wrong
     if not result.verification.passed:
-        found.wrong.append(_with(about, "its verification did not pass"))
+        found.wrong.append(replace(about, why="its verification did not pass"))
         return
     for clause in clauses:
         _measure(found, clause, groups[clause.id], measured, file, record, result, catalogue)
@@ -351,10 +351,6 @@ def _touches(subject: Subject, old: set[int]) -> bool:
     return (subject.kind == "gpu" and subject.first in old) or (
         subject.kind == "pair" and (subject.first in old or subject.second in old)
     )
-
-
-def _with(about: Counted, why: str) -> Counted:
-    return Counted(about.check, about.node, about.session, about.time, about.file, why)
 
 
 def _concerns(clause: Clause, record: Record) -> bool:
