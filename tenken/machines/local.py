@@ -59,6 +59,7 @@ _HYPERVISORS = {
     "google": "Google Compute Engine",
     "openstack": "OpenStack",
 }
+_CLOUDS = ("Amazon EC2", "Google Compute Engine")
 #: Fields required for a GPU, and those that older drivers may lack, newest first.
 _NEEDED = ("index", "uuid", "name")
 _OPTIONAL = ("compute_cap", "mig.mode.current", "memory.total", "pcie.link.gen.max", "pcie.link.width.max")
@@ -188,8 +189,10 @@ class Looker:
     def _board(self) -> bool:
         """Whether this is an Arm board with a device tree: it has one socket, and kernels before 5.19 show each cluster
         of its cores as a package (lscpu says "Socket(s): -")."""
-        arm = re.search(r"^CPU implementer\s*:", self.text("proc/cpuinfo") or "", re.MULTILINE)
-        return arm is not None and self.text("proc/device-tree/model") is not None
+        return self._arm() and self.text("proc/device-tree/model") is not None
+
+    def _arm(self) -> bool:
+        return re.search(r"^CPU implementer\s*:", self.text("proc/cpuinfo") or "", re.MULTILINE) is not None
 
     def _cpu_model(self) -> str | None:
         text = self.text("proc/cpuinfo") or ""
@@ -340,8 +343,10 @@ class Looker:
             # if the firmware reports none, the CPU does: lscpu queries it
             told = re.search(r"^Hypervisor[^:\n]*:\s*(\S.*)$", self.run(["lscpu"]) or "", re.MULTILINE)
             return named or self.text("sys/hypervisor/type") or (told and told[1]) or "hypervisor not named"
-        # Without the flag (on other architectures) the product's name must show it, since vendors sell bare metal too.
-        return named if re.search(r"\b(virtual|kvm|vmware|qemu|standard pc)\b", vendor.lower()) else None
+        # Without the flag (on other architectures) the product's name must show it, since vendors sell bare metal too:
+        # clouds of Arm state only that (c7g.metal; systemd/systemd 18929 and 20628)
+        cloud = named in _CLOUDS and self._arm() and "metal" not in vendor
+        return named if cloud or re.search(r"\b(virtual|kvm|vmware|qemu|standard pc)\b", vendor.lower()) else None
 
     # -- GPUs -----------------------------------------------------------------------------------------------
 

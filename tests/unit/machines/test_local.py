@@ -440,3 +440,22 @@ def test_clusters_of_a_board_are_no_sockets_and_its_chip_is_told_by_its_cores(
     machine.file("proc/device-tree/model", f"NVIDIA Jetson {board} Developer Kit\0")
     node = machine.node("aarch64")
     assert (node.sockets, node.cores, node.host and node.host.memory_gbs) == (1, cores, limit)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "product", "named"),
+    [
+        ("Amazon EC2", "c8g.24xlarge", "Amazon EC2"), ("Amazon EC2", "c8g.metal-24xl", None),
+        ("Google", "Google Compute Engine", "Google Compute Engine"), ("GIGABYTE", "XH23-VG0-000", None),
+    ],
+)  # fmt: skip
+def test_a_guest_of_an_arm_cloud_is_told_by_its_product(
+    vendor: str, product: str, named: str | None, machine: Machine
+) -> None:
+    """72 cores of Axion have the name of Grace, and another memory."""
+    machine.cpus(1, 72, 1)
+    machine.file("proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n")
+    machine.file("sys/class/dmi/id/sys_vendor", f"{vendor}\n")
+    machine.file("sys/class/dmi/id/product_name", f"{product}\n")
+    node = machine.node("aarch64")
+    assert node.virtual_machine == named and (node.host is None) == (named is not None)
