@@ -19,7 +19,9 @@ ALL = sorted(SITES)
 
 
 def only(outcome):
-    (record,) = outcome.records
+    # what is INVALID is measured once more if a quarter of the session's time suffices: on a slow machine it does
+    record, *again = outcome.records
+    assert not again or (record.verdict == "INVALID" and len(again) == 1), outcome.output
     return record
 
 
