@@ -61,7 +61,6 @@ def test_a_job_that_is_requeued_against_its_will_is_invalid(run, slurm, tmp_path
     record = only(
         run(
             TENKEN_PATIENCE="output=00:00:40",
-            TENKEN_UNTIL="1",  # no time is left to measure it again
             command=f"[ -e {tmp_path}/second ] || {{ touch {tmp_path}/second; sleep 60; }}",
         )
     )
@@ -185,7 +184,7 @@ def test_a_job_that_an_administrator_moves_is_no_measurement_of_its_node(run, sl
 
     watcher = threading.Thread(target=move)
     watcher.start()
-    record = only(run("--job-option=-w nid1", TENKEN_PATIENCE="blocked=00:01:00", TENKEN_UNTIL="1"))
+    record = only(run("--job-option=-w nid1", TENKEN_PATIENCE="blocked=00:01:00"))
     watcher.join()
     assert (record.verdict, record.nodes) == ("INVALID", ("nid2",)), text(record)
     assert "nid1: the job ran on nid2 and not on nid1, which it was made for: run it again" in text(record)
