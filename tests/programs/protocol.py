@@ -51,6 +51,8 @@ class Case:
 FILES = "--seconds 0 --decide-seconds 0 --threads 1"
 SNAPSHOT = f"--path . --min-particles 20000 --max-particles 20000 {FILES} --methods posix --layouts asis"
 LOADING = "--path . --kinds 8ki --batch 4 --batches 3 --step-ms 1 --seconds 0 --ways posix_1mi_1 --threads 1"
+#: What only bounds the transfers of files; `transfer` verifies such copies.
+LINK = {"link_from_gpu", "link_to_gpu"}
 HOST = {
     "daxpy": Case("daxpy", "--elements 100000"),
     # ten readings of the clock per cycle
@@ -171,10 +173,10 @@ GPU = {
         "storage_map",
         f"{ONE} --path . --min-bytes 256Ki --max-bytes 256Ki {FILES} --candidates posix_256ki_1 "
         "--situations write,write_synced,read_cold,read_cached",
-        but={COLD: {"read_cached", "read_cold", "write", "write_synced"}, UNVERIFIED: {"cached_read"}},
+        but={COLD: {"read_cached", "read_cold", "write", "write_synced"}, UNVERIFIED: {"cached_read", *LINK}},
     ),
-    "snapshot_io_gpu": Case("snapshot_io", f"{ONE} {SNAPSHOT}", but={UNVERIFIED: {"read"}}),
-    "data_loading_gpu": Case("data_loading", f"{ONE} {LOADING}", but={UNVERIFIED: {"samples"}}, others=False),
+    "snapshot_io_gpu": Case("snapshot_io", f"{ONE} {SNAPSHOT}", but={UNVERIFIED: {"read", *LINK}}),
+    "data_loading_gpu": Case("data_loading", f"{ONE} {LOADING}", but={UNVERIFIED: {"samples", *LINK}}, others=False),
     "overlap_gpu": Case(
         "overlap",
         f"{ONE} --path . --bytes 256Ki --step-ms 1 --steps 4 --every 2 --modes none,serial,writer,buffer --threads 1 "

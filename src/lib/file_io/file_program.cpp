@@ -82,7 +82,21 @@ void FileProgram::on_each_space(int host_threads, int threads,
     if (on_host()) {
         work(*make_host_memory_space(host_threads));
     } else {
-        gpus_->each(threads, place_.folder, work);
+        gpus_->each(threads, place_.folder, [&](MemorySpace& space) {
+            work(space);
+            add_link(space);
+        });
+    }
+}
+
+void FileProgram::add_link(MemorySpace& space) {
+    for (const bool to_memory : {true, false}) {
+        tenken::Metric copy;
+        copy.name = to_memory ? "link_to_gpu" : "link_from_gpu";
+        copy.subject = space.subject();
+        copy.clock = "device";
+        copy.timed(space.link_seconds(to_memory), {{"bytes", static_cast<double>(link_bytes)}});
+        run_->document.add(copy);
     }
 }
 

@@ -38,6 +38,8 @@ class FileProgram : public tenken::Program {
     /// Calls work(space) for the host's memory, or for that of each GPU.
     /// @param host_threads the maximum per configuration on the host; @param threads on a GPU
     void on_each_space(int host_threads, int threads, const std::function<void(MemorySpace&)>& work);
+    /// Reports plain copies between page-locked memory and the GPU, which bound every transfer of files.
+    void add_link(MemorySpace& space);
     /// Completes a document: placement, and the data of the GPUs.
     void end();
 

@@ -132,7 +132,7 @@ class HostMemorySpace : public MemorySpace {
     void wait() override {}
     void begin_timed() override {}
     void end_timed() override {}
-    double link_rate(bool) override { return 0; }
+    std::vector<double> link_seconds(bool) override { return {}; }
     double cached_rate(File&, std::uint64_t, const IoConfig&) override { return 0; }
 
   private:

@@ -35,6 +35,9 @@ struct IoConfig {
         return method == other.method && block_bytes == other.block_bytes && threads == other.threads;
     }
 };
+/// Bytes of the copies that measure the link to a GPU.
+constexpr std::uint64_t link_bytes = std::uint64_t{256} << 20;
+
 /// "4ki", "1mi", "16mi", "1000"; metric ids are in lower case.
 std::string short_bytes(std::uint64_t bytes);
 
@@ -160,8 +163,8 @@ class MemorySpace {
     /// The GPU's health is monitored between the two calls.
     virtual void begin_timed() = 0;
     virtual void end_timed() = 0;
-    /// GB/s of plain copies from page-locked host memory, and back; 0 on the host.
-    virtual double link_rate(bool to_memory) = 0;
+    /// Seconds of plain copies of link_bytes from page-locked host memory, or back; empty on the host.
+    virtual std::vector<double> link_seconds(bool to_memory) = 0;
     /// GB/s of reading a cached file by these threads without the copy to the memory of this side; 0 on the
     /// host.
     virtual double cached_rate(File& file, std::uint64_t bytes, const IoConfig& config) = 0;

@@ -35,9 +35,11 @@ def pinned_read_over_least(run):
     """Reading to the GPU relative to the slower of its two parts: the link and the page cache."""
     for one in run.of("pinned_read"):
         cached = run.at("cached_read", one.subject, one.at)
-        link = run.result.path.get(f"link_to_memory_gbs.{one.subject.id}")
-        if cached is not None and link:
-            yield one.subject, one.at, [one.median / min(link, cached.median)]
+        link = run.at("link_to_gpu", one.subject, {})
+        # results of before state the link next to their values
+        rate = link.median if link else run.result.path.get(f"link_to_memory_gbs.{one.subject.id}")
+        if cached is not None and rate:
+            yield one.subject, one.at, [one.median / min(rate, cached.median)]
 
 
 #: A copy by the operating system in pages, and the beginning of the names of cuFile's methods.

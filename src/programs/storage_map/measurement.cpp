@@ -199,8 +199,6 @@ void StorageMapProgram::against_link(MemorySpace& space) {
         return;
     }
     const std::uint64_t bytes = sizes_.back();
-    run_->document.path("link_to_memory_gbs." + space.name(), space.link_rate(true));
-    run_->document.path("link_from_memory_gbs." + space.name(), space.link_rate(false));
     const file_io::RunFolder folder(place_.folder, "storage_map");
     const file_io::ScratchFile scratch(folder.file("read"));
     space.fill(memory_.get(), bytes / 4, values_);

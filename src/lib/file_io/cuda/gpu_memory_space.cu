@@ -3,7 +3,6 @@
 #include <mutex>
 
 #include "lib/base/clock.h"
-#include "lib/base/statistics.h"
 #include "lib/base/text_file.h"
 #include "lib/file_io/cuda/gpu_memory_space.h"
 #include "lib/file_io/kvikio.h"
@@ -184,8 +183,8 @@ void GpuMemorySpace::unpack(const Quartet& packed, const Quartet& arrays, std::u
     TENKEN_CUDA(cudaGetLastError());
 }
 
-double GpuMemorySpace::link_rate(bool to_memory) {
-    const std::size_t bytes = std::size_t{256} << 20;
+std::vector<double> GpuMemorySpace::link_seconds(bool to_memory) {
+    const std::size_t bytes = link_bytes;
     PinnedArray<char> host(bytes);
     tenken::cuda::DeviceArray<char> device(bytes);
     std::fill(host.data(), host.data() + bytes, 1);
@@ -195,8 +194,10 @@ double GpuMemorySpace::link_rate(bool to_memory) {
                                     stream.get()));
     };
     tenken::cuda::warm_up(0.05, stream_, copy);
+    begin_timed();
     const std::vector<double> seconds = tenken::cuda::time_each(20, stream_, copy).device;
-    return static_cast<double>(bytes) / tenken::median(seconds) / 1e9;
+    end_timed();
+    return seconds;
 }
 
 double GpuMemorySpace::cached_rate(File& file, std::uint64_t bytes, const IoConfig& config) {

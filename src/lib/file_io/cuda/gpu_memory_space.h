@@ -136,7 +136,7 @@ class GpuMemorySpace : public MemorySpace {
     }
     void begin_timed() override { gpu_.health().start(); }
     void end_timed() override { gpu_.health().stop(); }
-    double link_rate(bool to_memory) override;
+    std::vector<double> link_seconds(bool to_memory) override;
     double cached_rate(File& file, std::uint64_t bytes, const IoConfig& config) override;
     // Used by the back ends.
     Workers& workers() { return workers_; }
