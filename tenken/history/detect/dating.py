@@ -11,8 +11,6 @@ import numpy as np
 from tenken.history.detect.order import CHANCE, RECENT
 from tenken.history.detect.windows import KEPT
 
-#: A slow change is reported as a step if one step makes up at least this fraction of it.
-_SUDDEN = 0.5
 #: Log-likelihood by which a slope must be more likely than a step, and more scatter than the usual.
 _NATS = -float(np.log(CHANCE))
 #: Deviations to which values are clipped in tests of scatter.
@@ -22,9 +20,9 @@ SCATTER_CLIP = 3.0
 def slow(own: np.ndarray, former: float, reach: float) -> tuple[int, float, bool]:
     """A slow change from the level `former`: (values since its beginning, level before, whether it was sudden).
 
-    It was sudden if most of it is one step, of the newest values or of all, and a slope does not fit better (least
-    squares; values beyond both levels by more than `reach` are clipped). A slower change is dated to the beginning of
-    its slope, or to the largest step of a staircase.
+    It was sudden if at least half of it is one step, of the newest values or of all, and a slope does not fit better
+    (least squares; values beyond both levels by more than `reach` are clipped). A slower change is dated to the
+    beginning of its slope, or to the largest step of a staircase.
     """
     count = len(own)
     total = float(np.median(own[-RECENT:])) - former
@@ -33,12 +31,12 @@ def slow(own: np.ndarray, former: float, reach: float) -> tuple[int, float, bool
         new, residual = _step(own[max(begin, 0) :], least)
         before = float(np.median(own[max(begin, 0) : count - new]))
         part = (float(np.median(own[count - new :])) - before) / total if total else 0.0
-        if begin > 0 and part >= _SUDDEN:
+        if begin > 0 and 2 * part >= 1:
             return new, before, True
     since, left = slope(own)
     if _likelier(count, left, residual):
         return since, former, False
-    return new, before if part >= _SUDDEN else former, part >= _SUDDEN
+    return new, before if 2 * part >= 1 else former, 2 * part >= 1
 
 
 def slope(own: np.ndarray) -> tuple[int, float]:
@@ -111,6 +109,6 @@ def scatter(off: np.ndarray, length: int, memory: float, deviation: float) -> fl
     total = np.cumsum(square)[length:]
     free = np.arange(length, count)  # values less the one used for the new level
     ratio = np.maximum(total / free, 1.0)
-    nats = 0.5 * free * (ratio - 1 - np.log(ratio))
+    nats = free / 2 * (ratio - 1 - np.log(ratio))
     at = int(nats.argmax())
     return float(np.sqrt(ratio[at])) if nats[at] >= _NATS else 1.0

@@ -283,7 +283,7 @@ class Detector(Model):
         self._told[side, row] = length
         self._former[row], self._former_anchor[row] = former, max(anchor, 1)
         self._back[row], self._back_nights[row] = 0.0, 0
-        nats = 0.5 * distance**2
+        nats = distance**2 / 2
         p_value = float(np.exp(-nats))
         event = Event(row, kind, worse, began, self.night, 0.0, 0.0, 0.0, float(nats), p_value)
         event = self._sized(event)
@@ -294,7 +294,7 @@ class Detector(Model):
         if worse:
             self._open[row] = len(self._events) - 1
             self._standing.setdefault(row, []).append(len(self._events) - 1)
-        elif was >= 0 and self._way(event) >= self.settings.taken_back * self._way(self._events[was]):
+        elif was >= 0 and 2 * self._way(event) >= self._way(self._events[was]):  # it reverts half of the regression
             self._close(row, was, event.change_night)
         for excursions in self._excursions:
             excursions.take_out(row)
@@ -324,7 +324,7 @@ class Detector(Model):
                     self._events[index], size=was * ratio - 1, low=was * low - 1, high=was * high - 1
                 )
                 continue
-            nats = 0.5 * self.settings.noisy**2
+            nats = self.settings.noisy**2 / 2
             event = Event(
                 row, "noisy", True, began, self.night, ratio - 1, low - 1, high - 1, nats, float(np.exp(-nats))
             )
@@ -438,7 +438,7 @@ class Detector(Model):
             event = self._events[index]
             if event.recovered_night is not None:
                 continue
-            if level - self._formers[index] > self.settings.taken_back * self.settings.smallest:
+            if level - self._formers[index] > self.settings.smallest / 2:
                 standing.append(index)
                 continue
             self._events[index] = replace(event, recovered_night=self.night, ended_night=self.night)
@@ -500,7 +500,7 @@ class Detector(Model):
         known = self._number >= self.settings.min_baseline
         reach = 2 * self._deviation
         ends = (self._values(self._level - reach), self._values(self._level + reach))
-        evidence = np.where(known, 0.5 * (np.maximum(self._distance, 0) * self.settings.threshold) ** 2, 0.0)
+        evidence = np.where(known, (np.maximum(self._distance, 0) * self.settings.threshold) ** 2 / 2, 0.0)
         return Findings(
             events=tuple(self._events),
             state=tuple(self._state(row, bool(ready[row])) for row in range(self.series)),

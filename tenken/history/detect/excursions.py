@@ -7,14 +7,17 @@ Lasting changes are not excursions: they are removed when they are found.
 
 from __future__ import annotations
 
+from math import sqrt
+
 import numpy as np
 
 from tenken.history.detect.order import MANY, RECENT
 from tenken.history.detect.settings import Settings
 from tenken.history.detect.windows import FINE, NORMAL, REACH, STRIDE, WINDOWS
 
-#: Width of the bins of distances, in deviations, and of changes, in cost; bins: up to 300, and up to a factor of 20.
-BIN, _FAR_BIN, BINS = 0.1, 0.001, 3000
+#: Width of the bins of distances, in deviations (two of the steps of sums), and of changes, in cost (half of the least
+#: noise of a night); bins: up to 300, and up to a factor of 20.
+BIN, _FAR_BIN, BINS = 2 * REACH / FINE, Settings.relative_floor / 2, 3000
 #: An excursion ends below this distance; peaks below the second number contain no information about the tail.
 OVER, COUNTED = 1.0, 2.0
 #: Distance and change over which the frequency of peaks is assumed to fall to 1/e, unless as many peaks as
@@ -79,7 +82,7 @@ def skewed(threshold: float, skewness: float, lengths: np.ndarray) -> np.ndarray
 
     The first term of the expansion of Cornish and Fisher (1938).
     """
-    return np.asarray((threshold**2 - 1) / 6 * max(float(skewness), 0.0) / lengths**0.5)
+    return np.asarray((threshold**2 - 1) / 6 * max(float(skewness), 0.0) / np.sqrt(lengths))
 
 
 class Excursions:
@@ -114,7 +117,7 @@ class Excursions:
         """
         if self.nights % STRIDE == 0:
             # nearer by half once the tail is known: of so many values MANY are as far as two at once may be by chance
-            needed = MANY / float(_allowed(self._settings)[0]) ** 0.5
+            needed = MANY / sqrt(float(_allowed(self._settings)[0]))
             known = float(self._watched[0] / (self._watched[0] + needed))
             least = self._settings.threshold * np.where(SHORT, 1 - (1 - _NEARER) * known, 1.0)
             least = np.where(_SKEWED, least + self._skewed(), least)
@@ -161,7 +164,7 @@ class Excursions:
             elif kind == "min":
                 far = np.count_nonzero(share > allowed[index] ** (1 / length)) * width
             else:
-                far = np.count_nonzero(share > (2 * allowed[index] / (length * (length - 1))) ** 0.5) * width
+                far = np.count_nonzero(share > np.sqrt(2 * allowed[index] / (length * (length - 1)))) * width
                 far = (2 * far + (REACH if scaled else 0.0)) / length
             out[index] = (far - mean) / unit if scaled else far
         return out

@@ -10,7 +10,6 @@ from tenken.history.detect.findings import Event
 
 WHOLE_FLEET = "fleet"
 _APART = 3  # nights of change this close count as one: the estimate is uncertain by a night or two
-_LEAST_SHARE = 0.5  # minimum fraction of the series with a label that must have moved for the label to be the cause
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def _best_group(
             options += [(depth, kind, name, own, sizes[kind][name]) for name, own in members.items()]
         for depth, kind, name, own, of in options:
             moved = {event.series for event in own}
-            if len(moved) < 2 or len(moved) < _LEAST_SHARE * of:
+            if len(moved) < 2 or 2 * len(moved) < of:
                 continue
             key = (len(moved), depth, -night)
             if best is None or key > best[0]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, pi
+from math import exp, pi, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -14,13 +14,13 @@ from tenken.history.detect.settings import Settings
 from tenken.history.detect.windows import KEPT, LONG, SETTLED, SLOW_KEPT, STRIDE
 
 _LEAST_MEMORY = 0.1  # autocorrelation that may be chance; from twice this value on it counts in full
-_MOST_MEMORY = 0.9
+_MOST_MEMORY = 1 - _LEAST_MEMORY
 _MOST = 0.8  # part of the distances between neighbours that are within one mode
 _FORGIVES = 0.1  # factor by which the usual level follows nights of fewer samples more slowly
 #: Variance of a normal variable of deviation 1 that is clipped.
-_BEYOND, _AT = 2 * NormalDist().cdf(-Settings.clip), exp(-(Settings.clip**2) / 2) / (2 * pi) ** 0.5
+_BEYOND, _AT = 2 * NormalDist().cdf(-Settings.clip), exp(-(Settings.clip**2) / 2) / sqrt(2 * pi)
 _CLIPPED = 1 - _BEYOND - 2 * Settings.clip * _AT + Settings.clip**2 * _BEYOND
-_OF_MOST = NormalDist().inv_cdf((1 + _MOST) / 2) * 2**0.5  # that part of them, for normal noise of deviation 1
+_OF_MOST = NormalDist().inv_cdf((1 + _MOST) / 2) * sqrt(2)  # that part of them, for normal noise of deviation 1
 _LAG = RECENT  # delay of the noise estimate relative to the level, in values
 
 

@@ -24,8 +24,8 @@ class Settings:
     noisier: float = 1.5
     #: ... and its mean restlessness is this many standard deviations from the usual one
     noisy: float = 3.8
-    #: ... and expected false findings of this kind of a whole fleet in 30 nights
-    false_noisy_per_month: float = 0.1
+    #: ... and expected false findings of this kind, of a whole fleet in one night
+    false_noisy: float = false_findings / 3
     #: minimum of a night's noise as a fraction of the value
     relative_floor: float = 0.002
     #: number of newest values whose median stands for a longer window: one or two spikes are no change of level
@@ -55,8 +55,6 @@ class Settings:
     #: number of the largest excursions that determine the decay of their frequency
     largest: int = 25
 
-    #: an improvement that reverts this fraction of a regression ends it
-    taken_back: float = 0.5
     #: a change that recovers within this many values, those of the shorter slow window, was an excursion, which the
     #: detector learns from
     excursion: int = 2 * min_baseline + recent

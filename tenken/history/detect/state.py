@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import astuple
@@ -67,7 +68,7 @@ def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> 
     except files.FileError as error:
         raise StateError(str(error)) from None
     with stream:
-        if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+        if facts.st_uid != os.geteuid() or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise StateError("it is writable by other users")
         digest, content = stream.readline().rstrip(), stream.read()
     if digest != _digest(content):

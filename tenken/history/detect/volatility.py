@@ -8,6 +8,8 @@ distances that the means of this series and of the fleet have strayed before ret
 
 from __future__ import annotations
 
+from math import sqrt
+
 import numpy as np
 
 from tenken.history.detect.dating import SCATTER_CLIP
@@ -72,7 +74,7 @@ class Volatility:
         return known[noisy]
 
     def _take(self, rows: np.ndarray, off: np.ndarray, jump: np.ndarray, night: int) -> None:
-        near = np.minimum(np.abs(off), np.abs(jump) / 2**0.5) / self._unit[rows]
+        near = np.minimum(np.abs(off), np.abs(jump) / sqrt(2)) / self._unit[rows]
         fresh = np.log(_NEAR + np.minimum(near, _FAR) ** 2)
         leaving = self._kept[rows, 0]
         old = self._number[rows] >= _LONGEST
@@ -111,7 +113,7 @@ class Volatility:
 
     def _limits(self, series: int) -> np.ndarray:
         settings = self._settings
-        allowed = settings.false_noisy_per_month / 30 / max(series, settings.fleet) / len(WINDOWS)
+        allowed = settings.false_noisy / max(series, settings.fleet) / len(WINDOWS)
         skewness = self._cubes[0] / max(self._cubes[1], 1.0)
         least = settings.noisy + skewed(settings.noisy, skewness, np.array(WINDOWS))
         fleet = np.array(
@@ -144,7 +146,7 @@ class Volatility:
         gain = np.where(totals > 0, totals**2 / counts, 0)
         length = int(gain[RECENT - 1 :].argmax()) + RECENT
         mean = float(totals[length - 1] / length)
-        error = Z_95 * (_DEPENDENT * (1 / length + 1 / min(self._rested[row], 2 / _WEIGHT))) ** 0.5
+        error = Z_95 * sqrt(_DEPENDENT * (1 / length + 1 / min(self._rested[row], 2 / _WEIGHT)))
         error *= float(self._deviation(np.array([row]))[0])
         usual, now, low, high = _noise(self._mean[row] + np.array([0, mean, mean - error, mean + error]))
         if np.isnan(self._former[row]):
@@ -178,7 +180,7 @@ class Volatility:
 def _restlessness() -> tuple[np.ndarray, float]:
     """Of normal noise: the mean for each deviation of `_NOISES`, and the standard deviation for a deviation of 1."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(_FINE)
-    near = np.minimum(np.abs(nodes[:, None]), np.abs(nodes[:, None] - nodes[None, :]) / 2**0.5)
+    near = np.minimum(np.abs(nodes[:, None]), np.abs(nodes[:, None] - nodes[None, :]) / sqrt(2))
     weight = weights[:, None] * weights[None, :] / (2 * np.pi)
     of = [np.log(_NEAR + np.minimum(noise * near, _FAR) ** 2) for noise in (*_NOISES, 1)]
     means = np.array([(weight * one).sum() for one in of])
