@@ -22,8 +22,6 @@ WINDOWS = (Settings.min_baseline, 2 * Settings.min_baseline)
 #: Number of values that define the usual scatter: minimum for counting excursions, and for judging a series.
 USUAL_FROM, JUDGED_FROM, _WEIGHT = WINDOWS[0], WINDOWS[-1] + MANY, Settings.noise_weight
 _LONGEST = WINDOWS[-1]
-#: Noise has returned to its level when the newest values of the shorter window have covered this part of the way.
-_BACK = 0.6
 #: Neighbouring values are assumed to be correlated by this factor of the variance of their mean.
 _DEPENDENT = 1.2
 #: Part of the squared deviation that is added before the logarithm is taken, so that all near values are equal.
@@ -162,11 +160,12 @@ class Volatility:
         return int(self._nights[row, _LONGEST - length])
 
     def quiet(self, rows: np.ndarray) -> np.ndarray:
-        """Those of the noisy series whose noise is back to its former level."""
+        """Those of the noisy series whose newest values, as many as in the shorter window, are no noisier than chance
+        makes values of the former noise."""
         length = WINDOWS[0]
-        way = self._mean[rows] - self._former[rows]
-        gone = self._mean[rows] - self._kept[rows, -length:].mean(axis=1)
-        return rows[(self._number[rows] > length) & (gone >= _BACK * way)]
+        more = self._kept[rows, -length:].mean(axis=1) - self._former[rows]
+        chance = Z_95 * self._deviation(rows) * sqrt(_DEPENDENT / length)
+        return rows[(self._number[rows] > length) & (more <= chance)]
 
     def calm(self, row: int) -> float:
         """A series is as quiet as before it became noisy; returns the ratio of its former deviation to the present
@@ -174,6 +173,7 @@ class Volatility:
         ratio = float(_noise(self._former[row]) / _noise(self._mean[row]))
         self._mean[row], self._former[row] = self._former[row], np.nan
         self._number[row] = WINDOWS[0]
+        self._kept[row, : -WINDOWS[0]] = self._mean[row]  # noise that is over is not found again
         return ratio
 
 

@@ -337,6 +337,16 @@ def test_what_is_no_more_scatter_is_not_noisy():
     assert not [e for e in detect(values, np.ones(80, bool)).events if e.kind == "noisy"]
 
 
+def test_noise_is_rarely_over_by_chance_and_once_over_not_found_again():
+    """A hundred series scatter three times as far from night 100 to 160."""
+    logs = np.random.default_rng(2).normal(0, 0.01, (100, 200))
+    logs[:, 100:160] *= 3
+    found = detect(1000 * np.exp(logs), np.ones(100, bool), alone_among=200).events
+    noisy = [e for e in found if e.kind == "noisy"]
+    assert sorted(e.series for e in noisy) == list(range(100))
+    assert max(e.recovered_night for e in noisy) <= 195 and sum(e.recovered_night < 160 for e in noisy) <= 7
+
+
 def test_noise_that_ends_is_over_and_a_step_after_it_is_found():
     values = _quiet(nights=260, seed=80)
     values[:, 110:160] = 1000 * (values[:, 110:160] / 1000) ** 4
