@@ -33,7 +33,7 @@ void StorageMapProgram::options(tenken::Arguments& arguments) {
     arguments.bytes("max-bytes", maximum_, 4096, std::uint64_t{1} << 50, "the largest size");
     arguments.former_name("least-bytes", "min-bytes");
     arguments.former_name("most-bytes", "max-bytes");
-    arguments.integer("factor", factor_, 2, 1024, "factor between sizes");
+    arguments.integer("factor", factor_, 2, 1 << 20, "factor between sizes");
     arguments.text(
         "situations", asked_situations_, "LIST",
         "all, or some of write, write_synced (with fsync), read_cached (from the page cache), read_cold "

@@ -15,6 +15,7 @@ import pytest
 from tenken.paths import ROOT
 from tenken.reframe.configuration import chosen_system, runs
 from tests.support import forked
+from tests.support.options import refused
 
 #: one worker creates the files that this module shares
 pytestmark = [pytest.mark.sessions, pytest.mark.xdist_group("first contact")]
@@ -174,6 +175,8 @@ def test_twelve_minutes_of_acceptance_measure_the_problems_of_mode_quick(site):
     for path in (site / "stage").glob("*/h200/gpu/*/*/request.json"):
         request = json.loads(path.read_text())
         asked[request["check"]] = request["mode"], request["parameters"]
+        given = [(name.replace("_", "-"), str(value)) for name, value in request["parameters"].items()]
+        assert not refused(request["program"], given), request["check"]
     shutil.rmtree(site / "stage")
     assert len(asked) > 60 and {mode for mode, _ in asked.values()} == {"acceptance"}
     expected = {

@@ -16,6 +16,7 @@ from tenken.paths import ROOT
 from tenken.reframe import joblines
 from tests.reframe.config import golden
 from tests.reframe.config.golden import FOLDER, OF_MODES, SYSTEMS, Script, beside, files, modes, scripts
+from tests.support.options import refused
 
 _NODES = 'echo "TENKEN-NODES $tenken_nodes"'
 _BEGIN = 'echo "TENKEN-BEGIN token=$tenken_token '
@@ -233,3 +234,13 @@ def test_probes_load_without_what_pytest_exports(tmp_path, monkeypatch):
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.setattr(golden, "reframe", partial(golden.reframe, checks="tests/reframe/checks/doctored"))
     assert any(" ProbeOne:" in line for script in scripts("v100", tmp_path) for line in script.commands)
+
+
+def test_the_programs_accept_what_the_checks_pass():
+    """A factor of 16384 between sizes was above the program's maximum, in a mode that no machine here had run."""
+    commands = [
+        line for file in FOLDER.glob("*/*.txt") for line in re.findall(r"bin/(\w+) (.*?--.*)", file.read_text())
+    ]
+    assert len(commands) > 500
+    for program, line in commands:
+        assert not refused(program, re.findall(r"--([\w-]+) (\S+)", line)), line
