@@ -6,11 +6,13 @@ from __future__ import annotations
 import argparse
 import re
 import runpy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tenken.archive import packed, records
 from tenken.commands import publications as command
 from tenken.commands.publications import Listed
 from tenken.machines import loader, publications
@@ -283,7 +285,9 @@ def test_a_packed_archive_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture
     assert page.exists() and int(said.split()[0]) > 0, said
 
 
-def test_a_row_is_measured_runnable_or_described_and_names_its_record(tmp_path: Path) -> None:
+def test_a_row_is_measured_runnable_or_described_and_names_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From measurements of two H200: a copy with the published size; a map without GPUDirect Storage."""
     rows = [row for row in KNOWN.rows if row.row in ("T1", "G3", "R10", "R5") and not row.fact]
     rows += [row for row in KNOWN.rows if row.reason == "k40"][:1]
@@ -301,6 +305,12 @@ def test_a_row_is_measured_runnable_or_described_and_names_its_record(tmp_path: 
     local = next(text for (name, what), (_, text) in found.items() if name == "G3" and "each size, local" in what)
     assert local.startswith("lacks cufile: compatibility mode, no GPUDirect Storage; NVIDIA H200")
     assert not [text for (_, what), (_, text) in found.items() if "Lustre" in what and text], "ext4 is not shared"
+    every = list(records.records(packed.folder_of(kept.MODES)))
+    (whole,) = [Listed(row, True) for row in KNOWN.rows if row.row == "R2" and row.run and not row.metric]
+    published_ = {"mode": "published"}
+    for to, state in (({}, "runnable"), (published_, "measured"), ({**published_, "check": "Spmv"}, "runnable")):
+        monkeypatch.setattr(records, "records", lambda _, to=to: [replace(one, **to) for one in every])
+        assert [one.state for one in command.with_records([whole], [tmp_path])] == [state]
 
 
 @pytest.mark.parametrize(("implementation", "rows"), [(None, 1), ("xhpcg", 1)])

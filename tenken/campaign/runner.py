@@ -300,7 +300,7 @@ class Runner:
                 if not self._sent(unit, together):
                     return
                 free, sent = free - 1, sent + 1
-                self.tick()
+                self._progress()
 
     def _sent(self, unit: Unit, together: int) -> bool:
         """Whether the scheduler accepted the job of a unit."""
@@ -351,7 +351,7 @@ class Runner:
 
     def _gather(self) -> None:
         for token in spool.there(self.spool):
-            self.tick()
+            self._progress()
             attempt = self.state.attempts.get(token)
             if attempt is None:
                 continue
@@ -458,12 +458,8 @@ class Runner:
 
     # -- telling --
 
-    def tick(self) -> None:
-        """Prints a line of progress during long work, if one is due."""
-        if not 0 <= self.clock() - self.said_at < PROGRESS_S:
-            self._progress()
-
     def _progress(self, last: bool = False) -> None:
+        """Prints a line of progress, if one is due."""
         now = self.clock()
         if not last and 0 <= now - self.said_at < PROGRESS_S:
             return

@@ -402,7 +402,7 @@ class LogReader:
         self._wide = [(name, [column(f"{name}_{c}") for c in _VALUE]) for name in head.wide]
         self._last: tuple[Any, Run, bool] | None = None
         # by the key of a series: (name, unit, bounds) -> (series, place, unit, direction)
-        self._series: dict[tuple[str, ...], dict[tuple[str, ...], tuple[SeriesKey, str, str, str]]] = {}
+        self._series: dict[tuple[str, ...], dict[tuple[str, str, str, str], tuple[SeriesKey, str, str, str]]] = {}
 
     def line(self, text: str) -> list[tuple[Run, Point]]:
         """Rows of one line; none for a line without a value (a build, a failure). Raises Unreadable."""
@@ -432,16 +432,11 @@ class LogReader:
         if not math.isfinite(number):
             raise Unreadable(f"value {text} of {name} is not finite")
         run, sound = self._run(cells)
-        mark = (
-            name,
-            cells[unit] if unit >= 0 else "",
-            cells[low] if low >= 0 else "",
-            cells[high] if high >= 0 else "",
-        )
+        mark = (name, _cell(cells, unit), _cell(cells, low), _cell(cells, high))
         of_place = self._series.setdefault((*run[4:9], run.nodes), {})
         found = of_place.get(mark)
         if found is None:
-            found = of_place[mark] = self._describe(run, name, *(_cell(cells, c) for c in (unit, low, high)))
+            found = of_place[mark] = self._describe(run, *mark)
         key, place, unit_text, direction = found
         return run, Point(
             key, unit_text, direction, "", name, key.node or run.nodes, place, number, None, None, None, None,

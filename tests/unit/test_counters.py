@@ -134,6 +134,8 @@ def test_readings_count_by_their_time_in_whatever_order_they_are_found(read: Any
         # reset in between; missing
         ({"link_downed": 7}, {"link_downed": 2}, [], ["link_downed"]),
         ({}, {"link_downed": -1}, [], ["link_downed"]),
+        # both
+        ({}, {"link_downed": -1, "port_rcv_errors": 255}, ["port_rcv_errors 255"], ["link_downed"]),
         # congestion names no node
         ({}, {"port_xmit_discards": 500, "port_xmit_wait": 10**9}, [], []),
         # 4e12 bits in 10 s at 400 Gbit/s: 4 symbols are 1e-12, 5 are above
@@ -299,6 +301,7 @@ GB = 10**9
         ([port("a", "mlx5_0/1", 12 * GB)], "", False, "other traffic hides the path"),
         ([port("a", "mlx5_0/1", 0)], "", False, "count no bytes"),
         ([port("a", "mlx5_0/1", None)], "", False, "count no bytes"),
+        ([port("a", "mlx5_0/1", GB), port("a", "mlx5_1/1", None)], "", False, "count no bytes"),
         ([], "", False, "count no bytes"),
         # the chosen rail, and another one
         ([port("a", "mlx5_0/1", 0), port("a", "mlx5_3/1", 10 * GB)], "mlx5_3:1", None, ""),

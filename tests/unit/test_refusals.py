@@ -71,6 +71,7 @@ OUTPUTS: tuple[tuple[Callable[[str], Any], str, str, str, str], ...] = (
      "which is a part of it"),
     (hpl_mxp.parse, MXP, "2.000000E-16", "0.000000E+00", "all 0, or an EPS of 0"),
     (hpl_mxp.parse, MXP, "1.907349E-03", "1.907549E-03", "residual 0.00190755 does not follow from its norm"),
+    (of_nccl, NCCL, MEAN, 2 * MEAN, "2 times the line '# Avg bus bandwidth"),
     (of_nccl, NCCL, f"{SWEEP}{MEAN}", f"{MEAN}{SWEEP}", "its lines are not in order"),
     (of_nccl, NCCL, "minBytes 8 maxBytes 1048576", "minBytes 32 maxBytes 4194304", "line 13 is 32768; announced"),
     (of_nccl, NCCL, "minBytes 8 maxBytes 1048576", "minBytes 4 maxBytes 524288", "line 1 is 8; announced: 4"),

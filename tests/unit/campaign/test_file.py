@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tenken.campaign import file, journal
-from tenken.campaign.file import CampaignError
+from tenken.campaign.file import Between, Campaign, CampaignError
 from tests.support import campaign as command
 
 GOOD = """\
@@ -39,6 +40,43 @@ def test_a_good_file_is_read(home):
     assert one.nodes == ("nid1", "nid2", "nid3", "nid4") and one.seconds == 1800 and one.max_retested == 3
     assert one.groups == {"rack": {"nid1": "r0", "nid2": "r0", "nid3": "r1", "nid4": "r1"}}
     assert one.seconds_between_starts == 0.5
+
+
+LEAST = "system: minislurm\npartition: gpu\nnodes: [nid1, nid2, nid3, nid4]\nminutes: 30\n"
+FULL = """\
+title: t
+checks: {paths: [checks/stream.py], names: [a], mode: quick, environments: [host], set: {x: "1"}}
+rounds: 2
+concurrency: 3
+budget_node_hours: 8
+wait_hours: 2
+attempts: 4
+power: {node_kw: 10, ramp_kw_per_s: 20, in_phase: true}
+retest: {runs: 3, max_nodes: 5, checks: suspect}
+groups: groups.csv
+unit: rack
+pin: p
+between: {leaf: rack, program: b, launch: "{ranks}", buffers: device, kib: 2, repetitions: 6, minutes: 7,
+          launch_pair: "{nodes}", partners: 8, crossing: 9, rails: [m]}
+redfish: {address: "https://{node}-bmc", ca: groups.csv, verify: false}
+environment: {E: "v"}
+"""
+
+
+def test_every_key_is_one_field_and_has_one_default(home):
+    (home / "least.yaml").write_text(LEAST + "checks: {}\n")
+    least = Campaign("least", "minislurm", "gpu", ("nid1", "nid2", "nid3", "nid4"), 1800.0)
+    assert file.load("least") == least
+    (home / "full.yaml").write_text(LEAST + FULL)
+    racks = {"rack": {"nid1": "r0", "nid2": "r0", "nid3": "r1", "nid4": "r1"}}
+    assert file.load("full") == replace(
+        least, name="full", title="t", paths=("checks/stream.py",), names=("a",), mode="quick", environments=("host",),
+        variables={"x": "1"}, rounds=2, concurrency=3, budget_node_hours=8, wait_seconds=7200.0, attempts=4,
+        node_kw=10.0, ramp_kw_per_s=20, in_phase=True, retest_runs=3, max_retested=5, retest_suspect_checks=True,
+        groups=racks, unit="rack", pin="p", bmc="https://{node}-bmc", bmc_ca=home / "groups.csv", bmc_verify=False,
+        environment={"E": "v"},
+        between=Between("rack", "b", "{ranks}", "device", 2048, 6, 7.0, "{nodes}", 8, 9, ("m",)),
+    )  # fmt: skip
 
 
 def test_a_node_is_one_however_its_files_spell_it(home):

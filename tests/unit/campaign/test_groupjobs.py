@@ -253,7 +253,10 @@ def test_all_nodes_at_once_are_one_job_with_their_leaves(tmp_path, count, patter
     assert f"--ranks {count} --nodes {count} " in text and f"--patterns {patterns} --leaves " in text
     leaves = Path(re.search(r"--leaves (\S+)", text)[1]).read_text()
     assert leaves == "".join(f"{node} {leaf}\n" for node, leaf in leaf_of.items())
-    assert f"nodes={','.join(leaf_of)}\n" in text and text.rstrip().endswith("tenken_ports after")
+    assert f"nodes={','.join(leaf_of)}\n" in text
+    simulated = 'sleep() { :; }; srun() { basename "${@: -1}"; }\n'
+    ran = subprocess.run(["bash", "-c", simulated + text], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["idle", "before", "0.json", "after"]
     # what was measured before an interruption is read again
     again, _ = players(tmp_path, queue)
     assert again.all_at_once(leaf_of) == found and len(queue.scripts) == 1

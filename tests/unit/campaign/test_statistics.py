@@ -331,6 +331,7 @@ def test_a_pair_that_is_slow_only_together_is_found_by_leaves_and_then_by_halves
     leaves = {leaf: range(leaf * 32, leaf * 32 + 32) for leaf in range(8)}
     met = groups.pairs(leaves, fabric.ask, 7)
     assert met.bad == ((0, 2),) and met.covered == 1.0
+    assert met.jobs - 28 == met.rounds - 7 > 0, "only the slow pair is asked again"
     good = [n for n in range(256) if n // 32 not in (0, 2)]
     assert groups.narrow(leaves[0], leaves[2], good, fabric.ask) == (5, 70)
     assert groups.narrow(leaves[1], leaves[2], good[32:], fabric.ask) is None

@@ -319,7 +319,7 @@ def test_a_line_every_eight_seconds(passed: list[float], lines: int, tmp_path: P
     world = World(tmp_path)
     world.runner.said_at = -1000.0
     for world.now in passed:
-        world.runner.tick()
+        world.runner._progress()
     assert len(world.said) == lines
     world.runner._progress(last=True)
     assert len(world.said) == lines + 1

@@ -102,6 +102,7 @@ def h200(machine: Machine) -> Machine:
 
 def test_two_sockets_with_threads_and_no_gpu(machine: Machine) -> None:
     machine.cpus(2, 18, 2, "Intel(R) Xeon(R) CPU E5-2695 v4 @ 2.10GHz")
+    machine.programs |= {"nvcc", "nvc++"}
     system = machine.describe()
     partition = system.partition("node")
     node = partition.node
@@ -303,6 +304,18 @@ def test_gpu_programs_use_the_mpi_that_takes_device_pointers(
     wanted = (f". {tmp_path}/venv/bin/tenken-mpi.env",) if prepared else ()
     assert system.environments["cuda"].prepare == wanted and system.environments["host"].prepare == ()
     assert any("built without CUDA" in note for note in system.notes) == (built == "false")
+
+
+@pytest.mark.parametrize("built", ["openmpi", "mpich", "mvapich2"])
+@pytest.mark.parametrize(("launcher", "starts"), [
+    ("mpirun (Open MPI) 5.0.8", "o"), ("mpirun (Open RTE) 4.1", "o"), ("prte 3.0.2", "o"), ("HYDRA build details", "m"),
+    ("mpirun (MPICH) 4", "m"), ("MVAPICH 3", "m"), ("", "om"),
+])  # fmt: skip
+def test_an_mpi_whose_launcher_is_anothers_is_not_used(h200: Machine, built: str, launcher: str, starts: str) -> None:
+    h200.file(f"opt/{built}/mpi.h", "")
+    h200.answers |= {MPICXX: f"g++ -I/opt/{built} -lmpi", "/usr/bin/mpirun --version": launcher}
+    used = "mpi" in h200.describe().partition("node").features
+    assert used is (built[0] in starts)
 
 
 @pytest.mark.parametrize("programs", [{"mpirun"}, {"mpicxx"}, {"mpirun", "mpicxx"}])

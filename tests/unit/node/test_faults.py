@@ -481,14 +481,17 @@ def test_what_is_no_fault_is_none(node: Node, what: str, plant: Plant) -> None:
 
 def test_fields_that_a_gpu_does_not_have_are_unknown_and_no_fault(node: Node) -> None:
     """Each field alone, and all of them: a virtual machine, a consumer GPU, an old driver."""
-    node.expect["gpus"] = {"count": 8, "names": ["NVIDIA H200"], "ecc": True}
+    node.expect["gpus"] = {
+        "count": 8, "names": ["NVIDIA H200"], "ecc": True, "mig": False, "persistence": True,
+        "vbios": "96.00.A5.00.1A", "power_limit_w": 700,
+    }  # fmt: skip
     keys = [key for key in node.nvml.gpus[3] if key not in ("uuid", "bus", "status", "link_errors", "fields", "links")]
     node.last["gpus"][3]["nvlinks"] = None
     node.nvml.gpus[3] |= {"links": [], "fields": {}}
     for key in [*keys, None]:
         kept = dict(node.nvml.gpus[3])
         node.nvml.gpus[3] |= dict.fromkeys(keys if key is None else [key])
-        assert status(node.findings()) == 0, (key, node.findings())
+        assert {f.severity for f in node.findings()} <= {NOTE}, (key, node.findings())
         node.nvml.gpus[3] = kept
 
 

@@ -103,9 +103,15 @@ def test_a_time_limit_that_an_operator_extended_is_the_jobs(tmp_path: Path, told
 def test_time_limits_of_schedulers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, value: float | None
 ) -> None:
+    def silent(*words: Any, **more: Any) -> str:
+        raise CommandError("no answer")
+
     assert polling.seconds(text) == value
     back_end = slurm.Slurm.__new__(slurm.Slurm)
     back_end.timeout = 1
+    back_end.log = lambda *said: None
+    monkeypatch.setattr(slurm, "run", silent)
+    assert back_end.limit_now(job_of(tmp_path)) is None
     monkeypatch.setattr(slurm, "run", lambda words, timeout: text)
     assert back_end.limit_now(job_of(tmp_path)) == value
     answer = json.dumps({"Jobs": {"53.s": {"job_state": "R", "Resource_List": {"walltime": text.strip()}}}})
