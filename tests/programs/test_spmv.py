@@ -58,7 +58,12 @@ def test_every_kind_of_matrix_is_multiplied_and_verified(run: Run, precision: st
     assert document["path"]["row_lengths.poisson27_1"] == "1: 1"
 
 
-def test_a_matrix_beyond_the_caches_is_held_against_the_dot_product(run: Run) -> None:
+@pytest.mark.parametrize(("cache_kib", "mib"), [(24576, 5 * 24), (1024, 64)])
+def test_a_matrix_beyond_the_caches_is_held_against_the_dot_product(
+    run: Run, cache_kib: int, mib: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").write_text(f"{cache_kib}K\n")
+    monkeypatch.setenv("TENKEN_TEST_CACHE", str(tmp_path / "cache"))
     document = run("spmv", *QUICK, "--variants", "csr").document
     assert document is not None
     if document["host"]["last_level_cache_bytes"] is None:
@@ -69,6 +74,7 @@ def test_a_matrix_beyond_the_caches_is_held_against_the_dot_product(run: Run) ->
     side = int(best["at"]["matrix"].removeprefix("poisson27_"))
     assert best["at"]["nnz"] == (3 * side - 2) ** 3
     traffic = 12 * best["at"]["nnz"] + 4 * (side**3 + 1) + 16 * side**3
+    assert 1 <= traffic / (mib << 20) < 1.1
     dot = max(s for m in document["metrics"] if m["name"] == "dot" for s in m["samples"])
     # the limit may come from the second measurement of the dot product
     assert limit["value"] >= 0.999 * dot * 2 * best["at"]["nnz"] / traffic

@@ -72,6 +72,9 @@ def test_the_first_reason_is_told_whole_and_the_others_are_counted(clock, tmp_pa
     run.on_task_failure(Task(one, "FAIL: all"))
     assert f" {'x' * 60} 0 (and 2 more on the page)  " in lines(run)[0]
     assert terminal._cut("a " * 200).endswith("a ...") and len(terminal._cut("a " * 200)) <= terminal.LONGEST
+    long = SimpleNamespace(judged=SimpleNamespace(findings=2 * [Finding("FAIL", "a " * 200)]))
+    said = terminal._first(long, "FAIL")
+    assert said.endswith("a ... (and 1 more on the page)") and terminal.LONGEST - 4 < len(said) <= terminal.LONGEST
 
 
 def test_without_a_criterion_it_is_the_best_of_the_first_rate():

@@ -160,6 +160,18 @@ def test_errors_name_the_port(
     assert verdict.extended(honest, [*verdict.of_ports(kept)]) == judged
 
 
+@pytest.mark.parametrize(("errors", "gbit_s", "seconds", "rate"), [
+    (4, 400.0, 10.0, 1e-12), (None, 400.0, 10.0, None), (4, None, 10.0, None),
+    # readings whose times cannot be read, and a clock that was set back
+    (4, 400.0, 0.0, None), (4, 400.0, -1.0, None),
+])  # fmt: skip
+def test_a_bit_error_rate_is_of_the_bits_in_that_time(
+    errors: int | None, gbit_s: float | None, seconds: float, rate: float | None
+) -> None:
+    change = Change("n", "p", "infiniband", gbit_s, seconds, {"symbol_error": errors}, {})
+    assert change.bit_error_rate == (rate and pytest.approx(rate))
+
+
 def test_ports_that_no_rank_could_read_are_said(tmp_path: Path) -> None:
     """The job script's own line, run without a python3."""
     from types import SimpleNamespace

@@ -11,12 +11,22 @@ namespace {
 
 using namespace hpcg;
 
-/// The host, working as a GPU does: fronts instead of rows in sequence, rows in parallel, all columns listed.
+/// The host, working as a GPU does: fronts instead of rows in sequence, rows in parallel, all columns listed,
+/// vectors in pairs.
 class LikeGpu : public HostRunner {
   public:
     static constexpr bool one_by_one = false;
     static constexpr bool rows_side_by_side = true;
     explicit LikeGpu(Ranks& ranks) : HostRunner(ranks, false) {}
+    template <typename Functor>
+    void each_pair(int count, const Functor& functor) {
+        for (int i = 0; i < count / 2; ++i) functor.pair(i);
+    }
+    template <typename Functor>
+    void sum_pair(int count, const Functor& functor, double* to) {
+        *to = 0;
+        for (int i = 0; i < count / 2; ++i) *to += functor.pair(i);
+    }
 };
 
 constexpr int side = 16;

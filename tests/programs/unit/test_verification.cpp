@@ -61,6 +61,22 @@ TEST(a_metric_that_is_not_finite_fails_the_run_and_is_not_written) {
     }
 }
 
+TEST(a_metric_without_samples_or_reported_twice_fails_the_run) {
+    char name[] = "prog";
+    char* argv[] = {name, nullptr};
+    tenken::Document without("prog", 1, argv);
+    tenken::Document twice("prog", 1, argv);
+    tenken::Metric metric;
+    metric.name = "triad";
+    without.add(metric);
+    CHECK_EQUAL(without.reason(), "metric triad.host has no samples");
+    metric.samples = {1};
+    twice.add(metric);
+    CHECK(twice.status() != tenken::Status::failed);
+    twice.add(metric);
+    CHECK_EQUAL(twice.reason(), "metric triad.host is reported twice");
+}
+
 TEST(metric_ids_order_their_coordinates) {
     tenken::Metric metric;
     metric.name = "peer";

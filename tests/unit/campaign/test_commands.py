@@ -19,6 +19,9 @@ from tenken.campaign.journal import State
 from tenken.campaign.queue import JobScript, Limits, Refused
 from tenken.commands import campaign as command
 from tenken.commands import campaign_queues as queues
+from tenken.counters import Carried, Change
+from tenken.machines import loader
+from tenken.machines.model import Fabric
 
 NODES = tuple(f"n{at}" for at in range(16))
 LEAF = {node: f"leaf{at // 4}" for at, node in enumerate(NODES)}
@@ -125,6 +128,25 @@ def test_nodes_that_are_slow_in_pairs_or_late_are_not_in_order(begun, monkeypatc
     monkeypatch.setattr(Groups, "clear", refused)
     with pytest.raises(CampaignError, match="the scheduler does not respond: down"):
         command._pairs(CAMPAIGN, begun, ASKED)
+
+
+def test_each_fault_of_ports_is_said_and_its_node_is_not_in_order(begun, monkeypatch, capsys) -> None:
+    down = Change("n1", "p", "infiniband", 200.0, 1.0, {"link_downed": 1}, {})
+    (begun / "pairs-1").mkdir()
+    monkeypatch.setattr(groupjobs, "PairJobs", type("One", (Pairs,), {
+        "changes": lambda self: [down], "carried": lambda self: [Carried("n2", True, "other path")],
+        "late": {"n3": "late"},
+    }))  # fmt: skip
+    system = loader.load("minislurm")
+    part = replace(system.partition("gpu"), fabric=Fabric("infiniband", rails=1, gbit_s=400.0))
+    monkeypatch.setattr(command.loader, "load", lambda name: replace(system, partitions={"gpu": part}))
+    assert command._pairs(CAMPAIGN, begun, ASKED) == 1
+    assert capsys.readouterr().out.splitlines()[-5:-1] == [
+        "n1: port p: link_downed 1 (times that the link went down)", "node n2: other path", "node n3: late",
+        "n1: port p: 200 Gbit/s, the system file states 400",
+    ]  # fmt: skip
+    good = json.loads((begun / "pairs-1" / command.GOOD).read_text())
+    assert good == [node for node in NODES if node not in ("n1", "n2", "n3")]
 
 
 def test_groups_and_pairs_come_after_the_nodes_alone(tmp_path, monkeypatch) -> None:

@@ -81,6 +81,10 @@ def test_a_search_runs_jobs_over_groups_and_finds_the_slow_node(tmp_path):
     assert ([NODES[i] for i in found.nodes], found.leaves, found.whole) == (["n6"], [], True)
     assert len(queue.jobs) == found.jobs and all(len(n) == len(set(n)) >= 2 for n in queue.jobs.values())
     assert hunt(jobs(tmp_path / "well", Queue())[0]).nodes == []
+    few = Queue()
+    asked, _ = jobs(tmp_path / "few", few)
+    assert [answer is None for answer in asked.ask([("n1",), ("n2", "n3")])] == [True, False]
+    assert list(few.jobs.values()) == [["n2", "n3"]], "a single node has nothing to exchange with"
 
 
 def test_an_interrupted_search_asks_nothing_twice_and_one_that_ended_asks_anew(tmp_path):

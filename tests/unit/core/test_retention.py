@@ -72,8 +72,9 @@ def test_a_damaged_record_is_left_and_told(root, capsys):
     assert f"left unchanged: {path}" in capsys.readouterr().out and not path.read_text().endswith("}")
 
 
-@pytest.mark.parametrize("days", ["0", "-3", "x", "nan"])
+@pytest.mark.parametrize("days", ["0.9", "36500.1", "-3", "x", "nan"])
 def test_an_age_that_is_none_is_refused(root, days, capsys):
+    assert (command._days("1"), command._days("36500")) == (1, 36500)
     with pytest.raises(SystemExit):
         main("prune", "--days", days, "--archive", root)
     assert "allowed: 1 to 36500 days" in capsys.readouterr().err

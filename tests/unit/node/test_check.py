@@ -797,6 +797,17 @@ def test_lists_of_gpus(text: str, gpus: Any) -> None:
         assert cli._gpus(text) == gpus
 
 
+@pytest.mark.parametrize(("text", "taken"), [
+    ("1", 1.0), ("300", 300.0), ("0.9", None), ("300.1", None), ("nan", None), ("x", None),
+])  # fmt: skip
+def test_seconds_of_a_check(text: str, taken: float | None) -> None:
+    if taken is None:
+        with pytest.raises(argparse.ArgumentTypeError, match="allowed: 1 to 300"):
+            cli._seconds(text)
+    else:
+        assert cli._seconds(text) == taken
+
+
 def test_a_library_that_cannot_be_loaded(tmp_path: Path) -> None:
     empty = tmp_path / "libnvidia-ml.so.1"
     empty.write_bytes(b"")

@@ -407,7 +407,9 @@ def test_each_verification_of_a_programs_output_can_fail_alone() -> None:
     }  # fmt: skip
 
 
-def test_a_value_comes_from_parse_or_from_its_pattern_and_an_optional_one_may_be_missing() -> None:
+def test_a_value_comes_from_parse_or_from_its_pattern_and_an_optional_one_may_be_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def values(**known: Any) -> dict[str, Any]:
         return {one["name"]: one["samples"] for one in Foreign(**known).made()["metrics"]}
 
@@ -416,6 +418,11 @@ def test_a_value_comes_from_parse_or_from_its_pattern_and_an_optional_one_may_be
     assert values(parse=lambda _: {"rate": [4, 5]}) == {"rate": [4.0, 5.0]}
     optional = {"more": Figure("more", "GB/s", "higher", r"more (\S+)", optional=True)}
     assert values(figures={**Foreign.figures, **optional}) == {"rate": [3.0]}
+    for name in ("declare", "remember"):
+        monkeypatch.setattr(foreign.catalogue, name, lambda *of: None)
+    check = Foreign(figures={**Foreign.figures, **optional}, mistakes=lambda: (), declared=dict)
+    foreign.ForeignCheck.declare_figures(check)
+    assert check.metrics == ["rate"], "what must come back"
     with pytest.raises(foreign.ForeignOutputError, match=r"^metric rate: "):
         values(said="nothing")
     with pytest.raises(foreign.ForeignOutputError, match=r"^parse returns 'other'; declared: rate"):

@@ -157,6 +157,9 @@ def test_why_a_job_waits_is_said_with_its_bound_and_not_again_at_once(tmp_path: 
     assert day.said == ["job 53.s waits for 00:01:00: Priority; it is given up after 01:23:20"]
     day.hear(Seen("QUEUED", pending=True, why="Queue not started", waiting=Waiting.MENDED))
     assert "Queue not started; it is given up after 00:06:50" in day.said[1] and len(day.said) == 2
+    day.job.max_pending_time = 600
+    day.hear(Seen("QUEUED", pending=True, why="Resources"))
+    assert "Resources; it is given up after 00:10:00" in day.said[2]
 
 
 @pytest.mark.parametrize(

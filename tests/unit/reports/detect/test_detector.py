@@ -660,6 +660,23 @@ def test_a_large_change_is_reported_however_noisy_the_series_became(change, valu
     assert detector._plain(np.ones(1, bool)).tolist() == [values]
 
 
+@pytest.mark.parametrize(
+    ("values", "share", "memory"),
+    [
+        # the bias of 20 values at least, and of the 160 that the moving mean keeps at most
+        (5, 0.4, 0.4 + 2.2 / 20), (20, 0.4, 0.4 + 2.2 / 20), (80, 0.4, 0.4 + 2.2 / 80), (160, 0.4, 0.4 + 2.2 / 160),
+        (500, 0.4, 0.4 + 2.2 / 160),
+        # half significant; not significant; the most that is assumed; never negative
+        (160, 0.15 - 1.45 / 163, 0.075), (160, 0.09, 0.0), (160, 0.95, 0.9), (160, -0.5, 0.0),
+    ],
+)  # fmt: skip
+def test_an_autocorrelation_is_corrected_for_its_bias_and_counts_if_significant(values, share, memory):
+    detector = Detector(UP[:1])
+    detector._number[:], detector._deviation[:], detector._product[:] = values, 0.1, share * 0.01
+    detector._remember(slice(None))
+    assert detector._memory[0] == pytest.approx(memory)
+
+
 def test_the_entries_of_a_day_are_one_value_their_median():
     days = by_day(np.array([[1.0, 9.0, 2.0, 5.0], [np.nan, np.nan, np.nan, 4.0]]), np.array([0, 100, 86399, 86400.0]))
     assert days.tolist()[0] == [2.0, 5.0] and np.isnan(days[1, 0]) and days[1, 1] == 4.0
