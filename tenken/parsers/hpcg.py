@@ -49,7 +49,7 @@ REFERENCE = "HPCG-Benchmark"
 NVIDIA = "NVIDIA's HPCG"
 _TITLE = re.compile(r"[A-Za-z][\w .+-]{0,60}", re.A)
 #: The first line of a report in YAML, and Intel's title: points, processes and threads.
-_YAML = re.compile(r"([ \t]{0,40})([A-Za-z][\w.+-]{0,60}) version: V?(\S{1,40})\s*", re.A)
+_YAML = re.compile(r"[ \t]{0,40}([A-Za-z][\w.+-]{0,60}) version: V?(\S{1,40})\s*", re.A)
 _INTEL = re.compile(r"n\d+-\d+p-\d+t")
 #: Before NVIDIA's report, whose title is the reference's (its src/main.cpp).
 _NVIDIA = re.compile(r"^\s*Start of application \((?:GPU|CPU)|HPCG-NVIDIA", re.M)
@@ -191,17 +191,16 @@ def _as_keys(text: str) -> list[str]:
     """The lines of a text; those of a report in YAML are rewritten as `Section::Key=value`."""
     found: list[str] = []
     above: list[tuple[int, str]] | None = None
-    margin = 0
     for line in text.splitlines():
         if begin := _YAML.fullmatch(line):
-            margin, above = len(begin[1]), []
-            found += [begin[2], f"version={begin[3]}"]
+            above = []
+            found += [begin[1], f"version={begin[2]}"]
             continue
         key, colon, value = f"{line.strip()} ".partition(": ")
         if above is None or not colon:
             found.append(line)
             continue
-        depth = len(line) - len(line.lstrip()) - margin
+        depth = len(line) - len(line.lstrip())
         above = [one for one in above if one[0] < depth]
         name = key.strip(" _") if key.startswith("__") else key
         found.append("::".join([*(one[1] for one in above), name]) + f"={value.strip()}")

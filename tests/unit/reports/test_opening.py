@@ -79,6 +79,10 @@ def test_a_machine_without_references_is_led_to_them(tmp_path):
     assert ("Propose references from runs on this machine:", "tenken propose h200") in steps(tmp_path, [stream()])
 
 
+def test_results_of_two_systems_have_no_common_next_step(tmp_path):
+    assert steps(tmp_path, [stream("One", "FAIL", system="a"), stream("Two", system="b")]) == []
+
+
 def test_a_program_of_others_does_not_describe_the_host(tmp_path):
     other = builder.document("stream", [builder.metric("triad", {"host": 0}, builder.noisy(200.0, 20))], 0)
     other["parameters"] = {**other["parameters"], "implementation": "hpcc"}

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 from datetime import datetime
 from pathlib import Path
 
@@ -155,6 +156,14 @@ def test_no_session(tmp_path, name):
         session.load(tmp_path / "perflogs", name)
     with pytest.raises(session.NoSession, match="no archive"):
         session.load(tmp_path / "nosuch", name)
+
+
+def test_a_session_of_which_only_a_damaged_record_is_left_is_shown(tmp_path):
+    root = builder.write_session(tmp_path, [simple()])
+    (record,) = archive.paths(root)
+    record.write_text(record.read_text()[:-40])
+    shutil.rmtree(root / archive.SESSIONS / builder.NAME)
+    assert len(session.load(root, builder.NAME).damaged) == 1
 
 
 def test_an_unknown_session_names_the_known(tmp_path):

@@ -1,9 +1,14 @@
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
 from tenken.model.result import HealthSample
 from tenken.model.subject import Subject, split_metric_id
 from tenken.model.verdicts import worst
 from tenken.report import formatting as words
+from tenken.report import nightly
 
 
 @pytest.mark.parametrize(
@@ -111,3 +116,23 @@ def test_worst_fails_closed():
 )
 def test_coordinate(key, value, text):
     assert words.coordinate(key, value) == text
+
+
+@pytest.mark.parametrize(("fraction", "digits", "text"), [
+    (0.9534, 1, "95.3\u202f%"), (0.9534, 0, "95\u202f%"), (-0.05, 1, "-5.0\u202f%"), (None, 1, "–"), ("x", 1, "–"),
+])  # fmt: skip
+def test_a_fraction_is_shown_as_percent(fraction, digits, text):
+    assert words.percent(fraction, digits) == text
+
+
+@pytest.mark.parametrize("back", [1, 8, 9])
+def test_nodes_that_run_again_are_named_up_to_eight(back: int) -> None:
+    """Beside one that runs for the first time, and one that never paused."""
+    values = np.array([[1.0, np.nan, 1.0]] * back + [[np.nan, np.nan, 1.0], [1.0, 1.0, 1.0]])
+    series = [SimpleNamespace(node=f"n{at}") for at in range(back + 2)]
+    history = SimpleNamespace(nights=[1, 2, 3], values=values, series=series, system="a")
+    gate: Any = SimpleNamespace(systems=[SimpleNamespace(history=history)])
+    assert [text for _, text, _ in nightly._since_yesterday(gate, [])] == [
+        "1 series ran for the first time",
+        f"Running again: {', '.join(f'n{at}' for at in range(min(back, 8)))}{' …' if back > 8 else ''}",
+    ]
