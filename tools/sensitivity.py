@@ -42,6 +42,8 @@ TIMES = ("s", "ms", "us", "ns")
 STATED = ("_gbs", "_gcells")
 #: Kept first runs: one and two H100, one and two H200.
 KEPT = ("h100-one-user", "h100-two-runs", "h100-two-v2", "h200-one-user", "h200-two-clean")
+#: Later runs, in which programs of files measure the link to the host as well.
+LINKED = ("h200-two-minutes", "h200-two-refined")
 
 Which = Callable[[Subject], bool]
 
@@ -127,6 +129,11 @@ def runs(names: Iterable[str] = KEPT, hosts: bool = False) -> list[Record]:
             if result is not None and result.status == "ok" and (hosts or result.devices):
                 found.append(record)
     return found
+
+
+def first_runs() -> list[Record]:
+    """Those of KEPT; of programs of files those of LINKED."""
+    return [one for names in (KEPT, LINKED) for one in runs(names) if (one.program in FILES) == (names is LINKED)]
 
 
 def table(kept: Iterable[Record]) -> list[str]:
@@ -275,10 +282,10 @@ def _gpu(result: Result) -> str:
 
 
 if __name__ == "__main__":
-    names = [word for word in sys.argv[1:] if not word.startswith("--")] or KEPT
-    kept = runs(names)
+    names = [word for word in sys.argv[1:] if not word.startswith("--")]
+    kept = runs(names or KEPT)
     if "--left-out" in sys.argv[1:]:
         lines = left_out(margins(kept))
     else:
-        lines = values_table(kept) if "--values" in sys.argv[1:] else table(kept)
+        lines = values_table(kept) if "--values" in sys.argv[1:] else table(kept if names else first_runs())
     sys.stdout.write("\n".join(lines) + "\n")

@@ -33,7 +33,7 @@ class HpcgBase(TenkenCheck):
     def ask(self, backend: str, side: int, **more: object) -> None:
         """Sets the arguments and the parameters that the document must repeat."""
         chosen = {"backend": backend, "nx": self.side or side}
-        seconds = SECONDS[self.tenken_mode] if self.seconds is None else self.seconds
+        seconds = SECONDS[self.size_mode] if self.seconds is None else self.seconds
         self.arguments = {
             **chosen,
             "target-seconds": seconds,
