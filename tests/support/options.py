@@ -18,7 +18,7 @@ def _number(text: str) -> int | None:
 
 def ranges(program: str) -> dict[str, tuple[int, int]]:
     """Least and largest value by option; those whose range is not two numbers are left out."""
-    text = "".join(file.read_text() for file in (PROGRAMS / program).rglob("*.[ch]*"))
+    text = "".join(file.read_text() for file in (PROGRAMS / program).rglob("*.[ch]*") if file.suffix != ".pyc")
     found = {name: (_number(low), _number(high)) for name, low, high in _INTEGER.findall(text)}
     return {name: (low, high) for name, (low, high) in found.items() if low is not None and high is not None}
 

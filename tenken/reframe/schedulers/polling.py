@@ -337,7 +337,7 @@ class Follower:
             return
         job._nodelist = list(seen.nodes) or job._nodelist
         job.started = job.started or not (seen.pending or seen.ended)
-        if seen.suspended:
+        if seen.suspended and job.started:
             job.scheduler_facts["suspended"] = True
         if job.giving_up is None or seen.ended:
             job._state = seen.state
