@@ -312,7 +312,7 @@ def test_a_night_goes_on_while_the_controller_restarts(slurm, tmp_path):
         )  # fmt: skip
 
     process = night(f"touch {begun}; sleep 8")
-    assert until(begun.exists, 60), process.communicate(timeout=300)
+    assert until(begun.exists, 240), process.communicate(timeout=300)
     slurm.stop_controller(signal.SIGTERM)
     time.sleep(6)
     slurm.start_controller()
