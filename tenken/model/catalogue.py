@@ -457,7 +457,8 @@ def load_program(path: Path) -> Program:
 
 @lru_cache(maxsize=4)
 def _common(src: Path) -> Mapping[str, Any]:
-    """common.yaml next to the programs' folders, otherwise the suite's: limits, tables, keys that metrics inherit."""
+    """common.yaml next to the programs' folders, otherwise the suite's: limits, tables, metrics of several
+    programs, keys that metrics inherit."""
     path = next((folder / COMMON for folder in (src, PROGRAMS) if (folder / COMMON).is_file()), None)
     if path is None:
         return {}
@@ -465,24 +466,29 @@ def _common(src: Path) -> Mapping[str, Any]:
         raw = cache.yaml(path, files.read_text(path, MAX_BYTES, links=True))
     except Exception as error:
         raise CatalogueError(f"{COMMON}: {' '.join(str(error).split())}") from error
-    if not isinstance(raw, dict) or set(raw) - {"limits", "tables", "every"}:
-        raise CatalogueError(f"{COMMON}: allowed keys: limits, tables, every")
+    if not isinstance(raw, dict) or set(raw) - {"limits", "tables", "every", "metrics"}:
+        raise CatalogueError(f"{COMMON}: allowed keys: limits, tables, every, metrics")
     return raw
 
 
 def _inherited(raw: Mapping[str, Any], common: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
     """The metrics of a file with all their keys: those of `every` in common.yaml, of `every` in the file, and of the
-    metric that one is `like` (except its title and what was published about it). Raises CatalogueError."""
+    metric that one is `like` (except its title and what was published about it), or is in common.yaml. Raises
+    CatalogueError."""
     every = {**(common.get("every") or {}), **(raw.get("every") or {})}
+    shared = _inherited({"metrics": common["metrics"], "every": every}, {}, COMMON) if "metrics" in common else {}
     found: dict[str, dict[str, Any]] = {}
     for name, own in raw["metrics"].items():
         if not isinstance(own, dict):
             raise CatalogueError(f"{where}: metric {name}: not a mapping")
         base = every
         if "like" in own:
-            if own["like"] not in found:
-                raise CatalogueError(f"{where}: metric {name}: like is {own['like']!r}; allowed: {', '.join(found)}")
-            base = {k: v for k, v in found[own["like"]].items() if k not in ("title", "published", "was")}
+            if own["like"] not in {**shared, **found}:
+                allowed = ", ".join((*found, *shared))
+                raise CatalogueError(f"{where}: metric {name}: like is {own['like']!r}; allowed: {allowed}")
+            base = shared.get(own["like"], {})
+            if own["like"] in found:
+                base = {k: v for k, v in found[own["like"]].items() if k not in ("title", "published", "was")}
         found[str(name)] = {**base, **{k: v for k, v in own.items() if k != "like"}}
     return found
 

@@ -35,6 +35,7 @@ struct IoConfig {
         return method == other.method && block_bytes == other.block_bytes && threads == other.threads;
     }
 };
+
 /// Bytes of the copies that measure the link to a GPU.
 constexpr std::uint64_t link_bytes = std::uint64_t{256} << 20;
 

@@ -16,7 +16,7 @@ from tenken.paths import ROOT
 from tenken.reframe import joblines
 from tests.reframe.config import golden
 from tests.reframe.config.golden import FOLDER, OF_MODES, SYSTEMS, Script, beside, files, modes, scripts
-from tests.support.options import refused
+from tests.support.options import ranges, refused
 
 _NODES = 'echo "TENKEN-NODES $tenken_nodes"'
 _BEGIN = 'echo "TENKEN-BEGIN token=$tenken_token '
@@ -241,6 +241,6 @@ def test_the_programs_accept_what_the_checks_pass():
     commands = [
         line for file in FOLDER.glob("*/*.txt") for line in re.findall(r"bin/(\w+) (.*?--.*)", file.read_text())
     ]
-    assert len(commands) > 500
+    assert len(commands) > 500 and sum(len(ranges(one)) for one in {program for program, _ in commands}) > 30
     for program, line in commands:
         assert not refused(program, re.findall(r"--([\w-]+) (\S+)", line)), line

@@ -17,15 +17,13 @@ from tests.support import kept
 RECORD = next(r for r in kept.one_user() if r.base_check == "HplMxp")
 
 
-def judged(rate: float | None = None, panel: float | None = None, update: float | None = None):
-    """The record's value and findings with another rate in TFLOP/s, and other panels and updates in seconds, except
-    those on their agreement.
+def judged(rate: float | None = None, **parts: float):
+    """The record's value and findings with another rate in TFLOP/s, and other parts in seconds, except those on their
+    agreement.
     """
     metrics = []
     for metric in RECORD.result.metrics:
-        value = {"hpl_mxp": rate, "phase": {"panel": panel, "update": update}.get(metric.at.get("part"))}.get(
-            metric.name
-        )
+        value = {"hpl_mxp": rate, "phase": parts.get(metric.at.get("part"))}.get(metric.name)
         if value is not None:
             metric = replace(metric, value=value, median=value, best=value, p5=value, p95=value, samples=(value,))
         metrics.append(metric)
@@ -74,6 +72,15 @@ def test_hidden_panels_leave_the_products():
 @pytest.mark.parametrize(("panel", "share"), [(0.1, 1), (0.35, 0.8)])
 def test_a_slow_run_fails_whatever_its_panels(panel, share):
     one, findings = judged(rate=0.59 * with_refinement(share * product()), panel=panel)
+    assert one.verdict == "FAIL" and any("at least" in f.message for f in findings)
+
+
+def test_a_slow_refinement_fails():
+    """Ten times as long, as by a solver that repeats it, which the products do not show."""
+    found = {m.at.get("part"): m.value for m in RECORD.result.metrics if m.name == "phase"}
+    rate = next(m.value for m in RECORD.result.metrics if m.name == "hpl_mxp")
+    operations = 187.65642692471467
+    one, findings = judged(rate=operations / (operations / rate + 9 * found["refine"]), refine=10 * found["refine"])
     assert one.verdict == "FAIL" and any("at least" in f.message for f in findings)
 
 
