@@ -74,6 +74,20 @@ def test_a_slow_gpu_fails_and_a_healthy_one_does_not(program: str) -> None:
     assert any(verdict(record, 0.987) == PASS for record in runs) or program == "overlap"
 
 
+@pytest.mark.parametrize("program", sensitivity.FILES)
+@pytest.mark.parametrize(("way", "at"), [("link_from_gpu", 0.90), ("link_to_gpu", 0.70)])
+def test_a_link_that_is_slow_in_one_direction_fails_where_files_are_read(program: str, way: str, at: float) -> None:
+    for record in (one for one in kept() if one.program == program):
+        assert record.result is not None
+        series = [
+            replace(one, samples=tuple(x / at for x in one.samples)) if one.name == way else one
+            for one in record.result.series
+        ]
+        metrics = tuple(one for one in record.result.metrics if one.name != way)
+        slow = replace(record.result, series=tuple(series), metrics=metrics)
+        assert sensitivity.judged(record, slow) == FAIL
+
+
 @pytest.mark.parametrize("program", ONE_OF_TWO)
 def test_one_slow_gpu_of_two_fails(program: str) -> None:
     runs = [r for r in kept() if r.program == program and r.result is not None and len(r.result.devices) > 1]
