@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -45,16 +44,8 @@ def make(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def cpu_seconds() -> float:
-    """CPU seconds of all finished children of this process, including their children."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
 def test_make_run_ends_with_verdicts_and_a_page(clone):
-    before = cpu_seconds()
     done = make(clone, "run")
-    used = cpu_seconds() - before
     output = done.stdout + done.stderr
     # a shared machine may void a measurement, and one that hides its memory channels has no limit for STREAM: those are
     # verdicts too, never a failure of the suite
@@ -71,9 +62,6 @@ def test_make_run_ends_with_verdicts_and_a_page(clone):
     text = page.read_text()
     assert "StreamHost" in text and "Host memory, triad" in text
     assert not re.search(r'(src|href)="https?://', text)
-    # set-up and build included. On two quiet cores it uses 313 s of CPU and takes 3 min 28 s; next to another worker's
-    # compilations the same run has taken 11 min, which is not the suite's
-    assert used < 600, f"{used:.0f} s of CPU"
 
 
 def test_selecting_nothing_is_not_green(clone):

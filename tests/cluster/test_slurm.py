@@ -7,10 +7,8 @@ from __future__ import annotations
 import getpass
 import os
 import re
-import resource
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import threading
@@ -404,31 +402,3 @@ def test_two_sessions_at_once_do_not_meet(slurm, tmp_path):
 def test_ports_that_are_taken_are_named(started, tmp_path):
     with pytest.raises(PortTakenError, match=rf"port {started.port} of 127.0.0.1 is taken"):
         MiniSlurm(tmp_path / "other", started.port).up()
-
-
-# -- speed --
-
-
-def test_overhead_of_a_check_is_below_two_seconds(run, slurm):
-    """CPU time of a session with one job, minus that of one that only lists it: from sbatch to verdict, independent of
-    other load. The elapsed time, without the program's own, is printed for the documentation."""
-    program = 1.0
-    cost, clock = [], []
-    for _ in range(3):
-        before = children()
-        run("--list")
-        listed = children()
-        outcome = run(command=f"sleep {program}")
-        assert outcome.code == 0, outcome.output
-        cost.append(children() - listed - (listed - before))
-        case = outcome.case("ProbeOne")
-        clock.append(case["time_total"] - case["time_setup"] - program)
-    print("overhead, s of CPU:", ", ".join(f"{one:.2f}" for one in cost))
-    print("overhead, s of the clock:", ", ".join(f"{one:.2f}" for one in clock))
-    assert statistics.median(cost) < 2.0
-
-
-def children() -> float:
-    """CPU seconds of all child processes that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
