@@ -46,7 +46,7 @@ class Counter:
     meaning: str
 
 
-#: InfiniBand and RoCE: `counters`, then `hw_counters` (linux, Documentation/ABI/stable/sysfs-class-infiniband and
+#: InfiniBand, RoCE and EFA: `counters`, then `hw_counters` (linux, Documentation/ABI/stable/sysfs-class-infiniband and
 #: drivers); Ethernet: `statistics`; Slingshot: `telemetry`, each file of which reads `value@seconds.nanoseconds`.
 COUNTERS: Mapping[str, Counter] = {
     "symbol_error": Counter("counters", 16, BER, "symbols that error correction did not repair"),
@@ -69,6 +69,9 @@ COUNTERS: Mapping[str, Counter] = {
     "hw.roce_adp_retrans": Counter("hw_counters", None, NOTED, "adaptive retransmissions"),
     "hw.rx_icrc_encapsulated": Counter("hw_counters", None, FAULT, "RoCE packets with a wrong checksum"),
     "hw.link_downed": Counter("hw_counters", None, FAULT, "times that the link went down"),
+    "hw.retrans_pkts": Counter("hw_counters", None, NOTED, "packets sent again"),
+    "hw.unresponsive_remote_events": Counter("hw_counters", None, NOTED, "connections whose other end did not answer"),
+    "hw.impaired_remote_conn_events": Counter("hw_counters", None, NOTED, "connections whose rate was limited"),
     "rx_crc_errors": Counter("statistics", None, FAULT, "frames with a wrong checksum"),
     "rx_frame_errors": Counter("statistics", None, FAULT, "frames out of alignment"),
     "rx_length_errors": Counter("statistics", None, NOTED, "frames of a wrong length"),
@@ -92,6 +95,7 @@ TRAFFIC = {
         # ticks with data but without credit; their length depends on the adapter
         "wait_ticks": ("counters/port_xmit_wait", 1),
     },
+    "efa": {"sent_bytes": ("hw_counters/tx_bytes", 1), "received_bytes": ("hw_counters/rx_bytes", 1)},
     "ethernet": {"sent_bytes": ("statistics/tx_bytes", 1), "received_bytes": ("statistics/rx_bytes", 1)},
     "cxi": {
         "sent_bytes": ("telemetry/hni_sts_tx_ok_octets", 1),
@@ -105,6 +109,9 @@ AER = {"correctable": "TOTAL_ERR_COR", "nonfatal": "TOTAL_ERR_NONFATAL", "fatal"
 #: NVIDIA's own driver instead.
 GUESTS = ("vfio", "pci-stub", "pciback")
 
+#: PCI vendor of the Elastic Fabric Adapter. The kernel names none of the two link layers for it.
+AMAZON = "0x1d0f"
+
 Counters = dict[str, "int | None"]
 
 
@@ -115,7 +122,7 @@ class Port:
     name: str
     """`mlx5_0/1`, `eth0`, `cxi0`."""
     kind: str
-    """infiniband, roce, ethernet or cxi."""
+    """infiniband, roce, efa, ethernet or cxi."""
     up: bool | None
     gbit_s: float | None
     """Rate of the link as negotiated."""
@@ -180,10 +187,13 @@ def _rdma(root: Path) -> list[Port]:
             at = top / device / "ports" / port
             state = text(at / "state")
             rate = (text(at / "rate") or "").split()
-            counters: Counters = {n: value(n, number(at / "counters" / n)) for n in SATURATING}
+            kind = "efa" if text(top / device / "device/vendor") == AMAZON else "infiniband"
+            kind = "roce" if text(at / "link_layer") == "Ethernet" else kind
+            # an EFA has none of the classic counters
+            classic = () if kind == "efa" else SATURATING
+            counters: Counters = {n: value(n, number(at / "counters" / n)) for n in classic}
             present = set(names(at / "hw_counters"))
             counters |= {f"hw.{n}": number(at / "hw_counters" / n) for n in HARDWARE if n in present}
-            kind = "infiniband" if text(at / "link_layer") != "Ethernet" else "roce"
             found.append(
                 Port(
                     f"{device}/{port}",
@@ -191,7 +201,7 @@ def _rdma(root: Path) -> list[Port]:
                     _active(state),
                     _rate(rate[0] if rate else None),
                     counters,
-                    _traffic("infiniband", at),
+                    _traffic("efa" if kind == "efa" else "infiniband", at),
                 )
             )
     return found

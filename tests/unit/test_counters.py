@@ -39,6 +39,22 @@ def mlx5(root: Path, **counted: int) -> Path:
     return tree(root, {f"{MLX}/{name}": value for name, value in files.items()})
 
 
+def test_an_efa_is_silent_unless_it_resends(tmp_path: Path) -> None:
+    """Of the classic counters it has none, which is not unknown."""
+    efa = "sys/class/infiniband/rdmap79s0"
+    port = {"state": "4: ACTIVE", "rate": "100 Gb/sec (4X EDR)", "link_layer": "Unspecified"}
+    lines = []
+    for when, moment, sent, again in ((BEFORE, 1.0, 50, 0), (AFTER, 11.0, 10**9 + 50, 3)):
+        port |= {"hw_counters/tx_bytes": sent, "hw_counters/rx_bytes": 7, "hw_counters/retrans_pkts": again}
+        files = {f"{efa}/device/vendor": "0x1d0f", **{f"{efa}/ports/1/{name}": value for name, value in port.items()}}
+        lines += at(when, tree(tmp_path, files), moment)
+    (found,) = changes_of(lines)
+    assert (found.kind, found.gbit_s, found.traffic) == ("efa", 100.0, {"sent_bytes": 10**9, "received_bytes": 0})
+    assert (found.errors, found.optics, [*verdict.of_ports([found])]) == ({"hw.retrans_pkts": 3}, {}, [])
+    assert counters.paths([found], {found.node: (1e9, 1.0)}) == []
+    assert counters.below([found], "efa", 1, 100.0) == []
+
+
 def at(when: str, root: Path, moment: float) -> list[str]:
     return [re.sub(r" time=\S+", f" time={moment}", line) for line in counters.lines(when, root)]
 

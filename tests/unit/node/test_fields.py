@@ -58,6 +58,7 @@ def test_every_answer_of_nvml_has_its_own_field() -> None:
 
 
 IB, ETH, CXI = "sys/class/infiniband/mlx5_2/ports/1", "sys/class/net/eth7", "sys/class/cxi/cxi3/device"
+EFA = "sys/class/infiniband/rdmap79s0/ports/1"
 FILES = {
     "proc/meminfo": "MemFree: 11 kB\nMemTotal: 12 kB\nSwapTotal: 13 kB\n",
     "proc/sys/kernel/random/boot_id": "b0071d00\n",
@@ -66,6 +67,9 @@ FILES = {
     **{f"sys/devices/system/edac/mc/mc{n}/{kind}_count": f"{20 + 2 * n + (kind == 'ue')}\n"
        for n in (0, 1) for kind in ("ce", "ue")},
     f"{IB}/state": "2: INIT\n", f"{IB}/rate": "40 Gb/sec (4X QDR)\n", f"{IB}/link_layer": "InfiniBand\n",
+    # as amzn-drivers' efa and Linux show it: neither of the two link layers, no folder `counters`
+    f"{EFA}/state": "4: ACTIVE\n", f"{EFA}/rate": "100 Gb/sec (4X EDR)\n", f"{EFA}/link_layer": "Unspecified\n",
+    "sys/class/infiniband/rdmap79s0/device/vendor": "0x1d0f\n",
     f"{ETH}/type": "1\n", f"{ETH}/operstate": "up\n", f"{ETH}/speed": "25000\n", f"{ETH}/device/vendor": "0x15b3\n",
     f"{CXI}/port/link": "up\n", f"{CXI}/port/speed": "BS_200G\n",
     "sys/bus/pci/devices/0000:31:00.0/vendor": "0x10de\n", "sys/bus/pci/devices/0000:31:00.0/class": "0x030200\n",
@@ -120,12 +124,13 @@ def test_every_counter_of_a_port_has_its_own_file(tmp_path: Path) -> None:
 
 def test_every_count_of_traffic_has_its_own_file(tmp_path: Path) -> None:
     written(tmp_path, FILES)
-    at = {"infiniband": IB, "ethernet": ETH, "cxi": CXI}
+    at = {"infiniband": IB, "efa": EFA, "ethernet": ETH, "cxi": CXI}
     files = {
         f"{IB}/counters/port_xmit_data": 1001, f"{IB}/counters/port_rcv_data": 1002,
         f"{IB}/counters/port_xmit_wait": 1003, f"{ETH}/statistics/tx_bytes": 1004, f"{ETH}/statistics/rx_bytes": 1005,
         f"{CXI}/telemetry/hni_sts_tx_ok_octets": 1006, f"{CXI}/telemetry/hni_sts_rx_ok_octets": 1007,
-        f"{CXI}/telemetry/hni_pcs_corrected_cw": 1008,
+        f"{CXI}/telemetry/hni_pcs_corrected_cw": 1008, f"{EFA}/hw_counters/tx_bytes": 1009,
+        f"{EFA}/hw_counters/rx_bytes": 1010,
     }  # fmt: skip
     assert set(files) == {f"{at[kind]}/{file}" for kind, some in TRAFFIC.items() for file, _ in some.values()}
     written(tmp_path, {name: f"{number}\n" for name, number in files.items()})
@@ -134,4 +139,5 @@ def test_every_count_of_traffic_has_its_own_file(tmp_path: Path) -> None:
         "mlx5_2/1": ("infiniband", False, 40.0, {"sent_bytes": 4004, "received_bytes": 4008, "wait_ticks": 1003}),
         "eth7": ("ethernet", True, 25.0, {"sent_bytes": 1004, "received_bytes": 1005}),
         "cxi3": ("cxi", True, 200.0, {"sent_bytes": 1006, "received_bytes": 1007, "corrected_words": 1008}),
+        "rdmap79s0/1": ("efa", True, 100.0, {"sent_bytes": 1009, "received_bytes": 1010}),
     }  # fmt: skip
