@@ -66,7 +66,7 @@ Condition = tuple[str, Subject | None, str]
 def of(result: Result, program: Program, request: Request, machine: Machine) -> list[Finding]:
     """Conditions that invalidate the run (INVALID) and hardware faults (FAIL), each with node and GPU."""
     found = [say(verdict, result, text, subject) for verdict, subject, text in _all(result, program, request)]
-    return [*found, *_falls(result, program), *_links(result, machine), *_peers(result)]
+    return [*found, *_falls(result, program), *_links(result, machine), *_peers(result, machine)]
 
 
 def _all(result: Result, program: Program, request: Request) -> Iterator[Condition]:
@@ -111,16 +111,22 @@ def _all(result: Result, program: Program, request: Request) -> Iterator[Conditi
     yield from _locks(result, request)
 
 
-def _peers(result: Result) -> Iterator[Finding]:
-    """GPUs with fewer active NVLinks than others of their model."""
-    most: dict[str, int] = {}
-    counted = [one for one in result.devices if one.nvlinks_active is not None and not one.mig_enabled]
-    for device in counted:
-        most[device.name] = max(device.nvlinks_active or 0, most.get(device.name, 0))
-    for device in counted:
-        if (device.nvlinks_active or 0) < most[device.name]:
-            text = f"{device.nvlinks_active} NVLinks are active, {most[device.name]} of its peers: hardware"
-            yield say(FAIL, result, text, Subject("gpu", device.index), kind="links")
+def _peers(result: Result, machine: Machine) -> Iterator[Finding]:
+    """GPUs with fewer active NVLinks than others of their model. Bridges join cards in twos or fours, and others may be
+    without one: there, no link at all is a note."""
+    models: dict[str, list[tuple[int, int]]] = {}
+    for device in result.devices:
+        if device.nvlinks_active is not None and not device.mig_enabled:
+            models.setdefault(device.name, []).append((device.index, device.nvlinks_active))
+    for counted in models.values():
+        most, joined = max(links for _, links in counted), sum(links > 0 for _, links in counted)
+        for index, links in counted:
+            subject = Subject("gpu", index)
+            if links == 0 < most and joined % 2 == 0 and machine.links_per_pair is None:
+                text = f"no NVLink is active, {most} of its peers: it has no bridge, or the bridge is lost"
+                yield say(RECORDED, result, text, subject)
+            elif links < most:
+                yield say(FAIL, result, f"{links} NVLinks are active, {most} of its peers: hardware", subject, "links")
 
 
 def _links(result: Result, machine: Machine) -> Iterator[Finding]:

@@ -13,8 +13,10 @@ from tenken.judge import conditions
 from tenken.model import verdicts as verdict
 from tenken.model.catalogue import read_metric
 from tenken.model.judgement import Limit
+from tenken.model.machine import Machine
 from tenken.model.result import validate
 from tenken.model.subject import Subject
+from tenken.model.verdicts import FAIL, RECORDED
 from tests.support.catalogue import make_metric, make_program
 from tests.support.documents import around, gpu_document, host_document, metric, spoiled
 from tests.support.judging import Expectation, judge
@@ -193,7 +195,26 @@ def test_a_gpu_is_compared_with_others_of_its_model_alone():
     ]  # fmt: skip
     for order in (devices, devices[::-1]):
         run: Any = SimpleNamespace(devices=order, node="n1")
-        assert sorted(one.message for one in conditions._peers(run)) == [
+        assert sorted(one.message for one in conditions._peers(run, Machine())) == [
             "n1 GPU 3: 17 NVLinks are active, 18 of its peers: hardware",
-            "n1 GPU 7: 0 NVLinks are active, 4 of its peers: hardware",
+            "n1 GPU 7: no NVLink is active, 4 of its peers: it has no bridge, or the bridge is lost",
         ]
+
+
+@pytest.mark.parametrize(
+    ("links", "per_pair", "expected"),
+    [
+        ([4, 4, 0], None, [(2, RECORDED)]),
+        ([4, 4, 0, 0], None, [(2, RECORDED), (3, RECORDED)]),
+        ([18, 18, 18, 18, 0, 18, 18, 18], None, [(4, FAIL)]),  # seven are joined: not by bridges
+        ([12, 0], None, [(1, FAIL)]),
+        ([4, 4, 0], 4, [(2, FAIL)]),  # the system file states links of every pair
+        ([4, 2, 0], None, [(1, FAIL), (2, RECORDED)]),
+        ([0, 0, 0], None, []),
+    ],
+)
+def test_a_card_beside_a_bridged_pair_is_no_fault(links, per_pair, expected):
+    devices = [SimpleNamespace(index=i, name="A40", nvlinks_active=n, mig_enabled=False) for i, n in enumerate(links)]
+    run: Any = SimpleNamespace(devices=devices, node="n1")
+    found = conditions._peers(run, Machine(links_per_pair=per_pair))
+    assert [(one.subject.first, one.verdict) for one in found] == expected
