@@ -270,6 +270,51 @@ def test_how_far_behind_is_too_far(kind: str, share: float, spread: float, lower
             assert len(found) == count
 
 
+#: Three values below 10, of GPU 0 at way 1, of GPU 1 at way 2 and of GPU 1 at way 3: those that each expectation holds.
+CHOSEN = [
+    ({}, "acceptance", ["0.1", "1.2", "1.3"]),
+    ({"of": ("pair",)}, "acceptance", []),
+    ({"where": {"way": (2, 3)}}, "acceptance", ["1.2", "1.3"]),
+    ({"where": {"way": (2,), "bytes": (1,)}}, "acceptance", []),
+    ({"only": "best"}, "acceptance", ["0.1", "1.3"]),
+    ({"only": "way"}, "acceptance", ["0.1", "1.3"]),
+    ({"not_in": ("quick",)}, "quick", []),
+    ({"not_in": ("quick",)}, "acceptance", ["0.1", "1.2", "1.3"]),
+    ({"claimed": "peer"}, "acceptance", []),
+    ({"claimed": "numa"}, "acceptance", ["0.1", "1.2", "1.3"]),
+    ({"function": lambda run, one: None}, "acceptance", []),
+    ({"function": lambda run, one: (None, None)}, "acceptance", []),
+    ({"function": lambda run, one: (10.0, None) if one.at["way"] == 2 else None}, "acceptance", ["1.2"]),
+]
+
+
+@pytest.mark.parametrize(("said", "mode", "held"), CHOSEN)
+@pytest.mark.parametrize("bounds", [(10.0, None), (None, 1.0), (10.0, 20.0)])
+def test_which_values_an_expectation_holds(
+    said: dict[str, Any], mode: str, held: list[str], bounds: tuple[float | None, float | None]
+) -> None:
+    """A value that is held has the bound as its criterion, unless an absolute one exists; another has none."""
+    metrics = [
+        replace(value(of, gpu, way=way), id=f"{gpu}.{way}")
+        for gpu, way, of in ((0, 1, 3.0), (1, 2, 2.0), (1, 3, 4.0))
+    ]  # fmt: skip
+    if "function" in said and bounds != (10.0, None):
+        return
+    result = files.document_of("storage_map", files.pairs("adaptive_over_best", [1.0]))
+    expected = Expectation("here", **{"of": ("gpu",), "low": ("low",), "high": ("high",), **said})
+    declared = SimpleNamespace(name="one", siblings=None, expect=[expected])
+    run: Any = SimpleNamespace(
+        result=result, program=SimpleNamespace(metrics={"one": declared}), of=lambda name: metrics,
+        first=lambda formulas, one: bounds[0] if formulas == ("low",) else bounds[1],
+    )  # fmt: skip
+    machine = Machine(capabilities=frozenset({"numa"}))
+    found, criteria = relations.of(run, Request(None, "storage_map", mode=mode), machine)
+    assert [one.metric for one in found] == held and {one.verdict for one in found} <= {"FAIL"}
+    assert list(criteria) == held
+    for one in criteria.values():
+        assert (one.value, one.low, one.high, one.source) == (bounds[0] or bounds[1], *bounds, "here, same run")
+
+
 @pytest.mark.parametrize(("measured", "factor"), [(80.0, 1.25), (100.0, 1.0), (125.0, 1.0), (0.0, 1.0)])
 def test_a_ratio_is_held_by_what_its_denominator_could_have_reached(measured: float, factor: float) -> None:
     parts = [value(7, 0, name="base", a=2), value(9, 1, name="base", a=1), value(measured, 0, name="base", a=1)]
