@@ -6,17 +6,20 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tenken.judge import conditions
 from tenken.judge.verdict import judge
 from tenken.model import result as results
 from tenken.model.catalogue import program
-from tenken.model.judgement import REFERENCE, Criterion
+from tenken.model.judgement import REFERENCE, Criterion, Finding
 from tenken.model.machine import Machine
 from tenken.model.request import Request
-from tenken.model.verdicts import FAIL, INVALID
+from tenken.model.result import Load
+from tenken.model.verdicts import FAIL, INVALID, RECORDED
 from tenken.reframe import joblines, locks
 from tests.support.documents import gpu_document, host_document
 from tests.support.judging import values_of
@@ -167,23 +170,52 @@ def test_without_a_folder_the_script_says_so_and_goes_on(folder):
 
 
 def test_load_is_what_others_did_between_begin_and_end(tmp_path):
-    def reading(time: int, busy: int, children: int, other: int) -> str:
+    def reading(time: int, busy: int, steal: int, children: int, other: int) -> str:
         tail = "20 0 1 0 1 1 1"
         return "\n".join([
-            f"tenken 50 100 {time}.5 0.50 0.4 0.3 1/99 60", f"cpu  {busy} 0 0 900 10 0 0 40 0 0",
+            f"tenken 50 100 {time}.5 0.50 0.4 0.3 1/99 60", f"cpu  {busy} 0 0 900 10 0 0 {steal} 0 0",
             f"1 (init) S 0 1 1 0 -1 1 1 1 1 1 10 10 0 0 {tail}", f"40 (bash) S 1 1 1 0 -1 1 1 1 1 1 500 0 0 0 {tail}",
             f"50 (bash) S 40 1 1 0 -1 1 1 1 1 1 10 0 {children} 0 {tail}",
             f"70 (a) (b) S 1 1 1 0 -1 1 1 1 1 1 {other} 0 0 0 {tail}",
         ])  # fmt: skip
 
-    (tmp_path / locks.LOAD_FILES[0]).write_text(reading(100, 1000, 0, 300))
-    (tmp_path / locks.LOAD_FILES[1]).write_text(reading(110, 3000, 1400, 900))
+    (tmp_path / locks.LOAD_FILES[0]).write_text(reading(100, 1000, 40, 0, 300))
+    (tmp_path / locks.LOAD_FILES[1]).write_text(reading(110, 3000, 65, 1400, 900))
     found = locks.load(tmp_path)
     assert found == {
         "seconds": 10.0, "load_average_before": 0.5, "load_average_after": 0.5, "own_cpu_seconds": 14.0,
-        "others_cpu_seconds": 6.0, "steal_cpu_seconds": 0.0,
+        "others_cpu_seconds": 6.0, "steal_cpu_seconds": 0.25,
         "others": [{"pid": 70, "name": "a) (b", "cpu_seconds": 6.0}],
     }  # fmt: skip
     results.validate(host_document(locks=HELD, load=found), "test")
     (tmp_path / locks.LOAD_FILES[1]).write_text("")
     assert locks.load(tmp_path) is None
+
+
+HOST, GPU = (SimpleNamespace(id=f"one.{of}0", subject=SimpleNamespace(kind=of)) for of in ("host", "gpu"))
+FAILED, OTHER, VOID = (FAIL, HOST.id), (FAIL, GPU.id), (INVALID, None)
+
+
+@pytest.mark.parametrize(
+    ("others", "steal", "process", "metrics", "found", "expected"),
+    [
+        # two CPU seconds of ten are named: a note beside a value of the host, and the reason of what is missed
+        (1.9, 0.05, ("x", 2.0), [HOST], [FAILED], None),
+        (1.9, 0.1, ("x", 2.0), [HOST], [], RECORDED),
+        (1.9, 0.1, ("x", 2.0), [HOST], [FAILED], INVALID),
+        (1.9, 0.1, ("x", 2.0), [HOST, GPU], [OTHER], RECORDED),
+        (1.9, 0.1, ("x", 2.0), [GPU], [OTHER], None),
+        (1.9, 0.1, ("x", 1.9), [HOST], [FAILED], None),
+        (1.9, 0.1, ("x", 1.9), [HOST], [FAILED, VOID], INVALID),
+        (1.9, 0.1, ("x", 2.0), [GPU], [VOID], INVALID),
+        # the driver's own thread
+        (9.0, 0.0, ("UVM GPU1 BH", 9.0), [HOST], [FAILED], None),
+    ],
+)
+def test_when_other_load_is_named(others, steal, process, metrics, found, expected):
+    load = Load(10.0, 0.5, 0.5, 1.0, others, steal, ((7, *process),))
+    run: Any = SimpleNamespace(load=load, node="n1", metrics=metrics)
+    some = [Finding(verdict, "x", metric) for verdict, metric in found]
+    said = conditions.named(run, some)
+    assert [one.verdict for one in said] == ([expected] if expected else [])
+    assert all(one.message.startswith("n1: load from elsewhere: ") for one in said)

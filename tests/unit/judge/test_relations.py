@@ -263,6 +263,9 @@ def test_how_far_behind_is_too_far(kind: str, share: float, spread: float, lower
         alike, back = ([one.value, 64.0, 64.0, 64.0], None) if kind != "other way" else ([one.value, 64.0], other)
         found = list(relations._behind(cast(Any, run), one, sorted(alike), back, 0.25))
         assert len(found) == count, found
+        for finding in found:
+            said = (f" is {100 * share:.1f} % behind ", "(median 64 ", f"; at most {100 * share:.1f} %")
+            assert all(part in finding.message for part in said) and finding.bound == 64
     if kind == "pair":  # of three or more that are joined alike
         for many, count in ((2, 0), (3, 1)):
             one = replace(one, value=640.0 if lower else 6.4)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tenken.model.engine import Run, completed
 from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.result import Device, DeviceHealth, Result
+from tenken.model.subject import Subject
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
 from tests.support import kept
 from tools import sensitivity
@@ -218,3 +220,64 @@ def test_a_guest_that_hides_its_memory_channels_is_recorded_and_the_reason_is_to
     assert verdict == RECORDED and "no limit: a virtual machine (KVM) does not report its memory channels" in said
     bare = replace(record.result, host=replace(record.result.host, virtual_machine=None))
     assert "no limit" not in judged(record, bare)[1]
+
+
+#: A run of 100 s of one rank on one GPU with a timed part of 10 s, in which health was read 100 times: the GPU's own
+#: clock 12 s, the host's 1 s. What is changed, and which times do not fit.
+HELD: list[tuple[dict[str, Any], str]] = [
+    ({}, ""),
+    # no value is of a device: 15.1 s and less are; 1.5 times the timed part, and a tenth or a second of rounding
+    ({"device": 15.09}, ""),
+    ({"device": 15.11}, "GPU 0: its samples take 15.11 s by its own clock; its timed part took 10 s"),
+    ({"device": 15.11, "gpu": 1}, ""),
+    ({"device": 15.11, "started": "T00:00Z"}, ""),
+    ({"device": 16.01, "finished": "T00:00Z"}, "GPU 0: its samples take 16.01 s by its own clock"),
+    # at least a tenth of 100 readings each 0.05 s is 0.5 s, of the GPU or of no GPU
+    ({"device": 0.26, "host": 0.25}, ""),
+    ({"device": 0.25, "host": 0.24}, "GPU 0: its samples take 0.49 s together; health was read 100 times"),
+    ({"device": 0.25, "host": 0.24, "readings": 4}, ""),
+    ({"device": 0.02, "host": 0.004, "readings": 5, "ranks": 2}, "GPU 0: its samples take 0.024 s together"),
+    ({"device": 0.25, "host": 0.24, "timed": False}, ""),
+    ({"device": 0.25, "host": 0.24, "file_system": "ext4"}, ""),
+    ({"device": 0.25, "host": 0.24, "rate": "GB/s"}, ""),
+    ({"device": 0.25, "host": 0.24, "rate": "W"}, ""),
+    ({"device": 0.25, "host": 0.24, "rate": "1"}, "GPU 0: its samples take 0.49 s together"),
+    # at least 0.002 of the run, or of the host what its program takes
+    ({"device": 0.1, "host": 0.11, "readings": 4}, ""),
+    ({"device": 0.1, "host": 0.09, "readings": 4}, "all samples take 0.19 s together; the run took 100 s"),
+    ({"device": 0.1, "host": 0.09, "readings": 4, "ranks": 2}, ""),
+    ({"device": 0.1, "host": 0.09, "readings": 4, "timed": False}, ""),
+    ({"device": 0.1, "host": 0.2, "devices": False}, "all samples take 0.3 s together; the run took 100 s"),
+    ({"device": 0.1, "host": 0.91, "devices": False}, ""),
+    ({"host": 100.09}, ""),
+    ({"host": 100.11}, "host: two by the clock of the host: its 1 samples take 100.1 s together; the run took 100 s"),
+    ({"host": 100.9, "started": "T00:00Z"}, ""),
+    ({"moments": (None, 100.0), "host": 200.0}, ""),
+    ({"moments": (0.0, None), "host": 200.0}, ""),
+]
+
+
+@pytest.mark.parametrize(("said", "expected"), HELD)
+def test_each_bound_of_times_is_where_it_is_stated(said: dict[str, Any], expected: str) -> None:
+    def series(name: str, place: Subject, clock: str, seconds: float) -> Any:
+        return SimpleNamespace(name=name, subject=place, clock=clock, at={}, duration=seconds, samples=(seconds,),
+                               seconds=True)  # fmt: skip
+
+    some = [series("one", Subject("gpu", said.get("gpu", 0)), "device", said.get("device", 12.0))]
+    some.append(series("two", Subject("host", 0), "host", said.get("host", 1.0)))
+    some.append(SimpleNamespace(name="rate", seconds=False, samples=(1.0,), subject=Subject("gpu", 0)))
+    entry = SimpleNamespace(index=0, seconds=10.0, samples=said.get("readings", 100))
+    result: Any = SimpleNamespace(
+        moments=said.get("moments", (0.0, 100.0)), started=said.get("started", "T00:00.1Z"),
+        finished=said.get("finished", "T00:00.2Z"), series=some, file_system=said.get("file_system"),
+        health=SimpleNamespace(devices=[entry] if said.get("devices", True) else []),
+        devices=[0] if said.get("devices", True) else [],
+        placement=SimpleNamespace(ranks=said.get("ranks", 1)),
+    )  # fmt: skip
+    declared: Any = SimpleNamespace(
+        contract=SimpleNamespace(timed=said.get("timed", True), least=0.01),
+        metrics={name: SimpleNamespace(unit=said.get("rate", "s") if name == "rate" else "s", sign="positive")
+                 for name in ("one", "two", "rate")},
+    )  # fmt: skip
+    found = list(conditions.times(result, declared))
+    assert (expected in " | ".join(found)) if expected else found == []
