@@ -42,7 +42,7 @@ def mlx5(root: Path, **counted: int) -> Path:
 def test_an_efa_is_silent_unless_it_resends(tmp_path: Path) -> None:
     """Of the classic counters it has none, which is not unknown."""
     efa = "sys/class/infiniband/rdmap79s0"
-    port = {"state": "4: ACTIVE", "rate": "100 Gb/sec (4X EDR)", "link_layer": "Unspecified"}
+    port = {"state": "4: ACTIVE", "rate": "100 Gb/sec (4X EDR)", "link_layer": "Unknown"}
     lines = []
     for when, moment, sent, again in ((BEFORE, 1.0, 50, 0), (AFTER, 11.0, 10**9 + 50, 3)):
         port |= {"hw_counters/tx_bytes": sent, "hw_counters/rx_bytes": 7, "hw_counters/retrans_pkts": again}

@@ -68,7 +68,7 @@ FILES = {
        for n in (0, 1) for kind in ("ce", "ue")},
     f"{IB}/state": "2: INIT\n", f"{IB}/rate": "40 Gb/sec (4X QDR)\n", f"{IB}/link_layer": "InfiniBand\n",
     # as amzn-drivers' efa and Linux show it: neither of the two link layers, no folder `counters`
-    f"{EFA}/state": "4: ACTIVE\n", f"{EFA}/rate": "100 Gb/sec (4X EDR)\n", f"{EFA}/link_layer": "Unspecified\n",
+    f"{EFA}/state": "4: ACTIVE\n", f"{EFA}/rate": "100 Gb/sec (4X EDR)\n", f"{EFA}/link_layer": "Unknown\n",
     "sys/class/infiniband/rdmap79s0/device/vendor": "0x1d0f\n",
     f"{ETH}/type": "1\n", f"{ETH}/operstate": "up\n", f"{ETH}/speed": "25000\n", f"{ETH}/device/vendor": "0x15b3\n",
     f"{CXI}/port/link": "up\n", f"{CXI}/port/speed": "BS_200G\n",
