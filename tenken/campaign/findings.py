@@ -418,7 +418,7 @@ def _untold(table: Table) -> Iterator[str]:
     """Nodes that did not report their configuration although most did."""
     tested = {node for figures in table.values.values() for of in figures.values() for node, _ in of}
     told = {node for node, _ in table.settings.get("host read", {})} & tested
-    if len(told) >= _MAJORITY * len(tested) and len(tested) > 2:
+    if len(told) >= _MAJORITY * len(tested):
         for node in sorted(tested - told):
             yield f"{node}: did not report its configuration; {len(told)} of {len(tested)} nodes did"
 
@@ -485,7 +485,7 @@ def _absent(
     nodes = sorted({node for node, _ in devices})
     here = set(devices)
     for place, count in sorted(places.items()):
-        if count >= _MAJORITY * len(nodes) and len(nodes) > 2:
+        if count >= _MAJORITY * len(nodes):
             for node in nodes:
                 if (node, place) not in here:
                     yield f"{node} {place}: no value; {count} of {len(nodes)} nodes have them".replace("  ", " ")
@@ -493,7 +493,7 @@ def _absent(
     for name, of in figures.items():
         of_check.setdefault(table.check[name], set()).update(of)
     for check, there in sorted(of_check.items()):
-        if len(there) >= _MAJORITY * len(devices) and len(devices) > 2:
+        if len(there) >= _MAJORITY * len(devices):
             for node, place in sorted(here - there):
                 if node not in table.invalid.get(check, {}) or node in table.valid.get(check, set()):
                     device = " ".join(filter(None, (node, place)))

@@ -98,6 +98,9 @@ def test_a_node_is_one_however_its_files_spell_it(home):
         ("nid[1-4]", "nid[1-999999999]", 3, "more than 100000 nodes"),
         ("nid[1-4]", "nid[1-5]", 11, "has no line for node 'nid5'"),
         ("mode: quick", "mode: quik", 4, "did you mean 'quick'"),
+        ('"nid[1-4]"', "\n  - nid1\n  - nid[2-1]", 5, "is not a range"),
+        ("minutes: 30", "exclude: ['nid[1-4]']\nminutes: 30", 5, "'exclude' excludes every node"),
+        ("minutes: 30", "exclude: [nid2, nid9, nid8]\nminutes: 30", 5, "'exclude' names 'nid8', which is not among"),
         ("minutes: 30", "minutes: 0", 5, "must be more than 0"),
         ("minutes: 30", "minute: 30", 5, "did you mean 'minutes'"),
         ("rounds: 2", "rounds: two", 6, "must be a whole number"),
@@ -106,6 +109,14 @@ def test_a_node_is_one_however_its_files_spell_it(home):
         ("retest: {runs: 2", "retest: {runs: 0", 10, "must be at least 1"),
         ("max_nodes: 3", "checks: suspects", 10, "did you mean 'suspect'"),
         ("groups.csv", "none.csv", 11, "cannot be read: No such file"),
+        ("groups: groups.csv", "groups: none.csv\nunit: rack\nbetween: {leaf: rack}", 11, "cannot be read"),
+        ("groups: groups.csv", "between: {leaf: rack}", 11, "'groups' lists no file with such a column"),
+        ("groups: groups.csv", "groups: groups.csv\nbetween: {leaf: rak}", 12, "did you mean 'rack'? allowed: rack"),
+        ("rounds: 2", "exclude: [nid3]\nbetween: {leaf: rack}", 7, "rack 'r1' has 1 node, and there are 2 groups; at"),
+        ("rounds: 2", "exclude: [nid3, nid4]\nbetween: {leaf: rack}", 7, "'r0' has 2 nodes, and there are 1 groups"),
+        ("groups: groups.csv", "between: {kib: 2}", 11, "'between' names no leaf switches: set 'fabric"),
+        ("groups: groups.csv", "redfish: {address: 'https://bmc'}", 11, "'redfish.address' is one BMC for all nodes"),
+        ("groups: groups.csv", "redfish: {address: 'https://{node}', ca: x}", 11, "'redfish.ca': no file"),
         ("groups: groups.csv", "groups: groups.csv\nunit: rak", 12, "did you mean 'rack'? allowed: rack"),
         ("groups: groups.csv", "unit: rack", 11, "'groups' lists no file"),
         ("concurrency: 3", "concurrency: 1\nunit: rack", 7, "the 2 nodes of rack 'r0' start together"),
@@ -118,12 +129,13 @@ def test_a_fault_is_one_line_with_its_place(home, old, new, line, says):
     (home / "bad.yaml").write_text(GOOD.replace(old, new))
     with pytest.raises(CampaignError) as error:
         file.load("bad")
-    found = [text for text in str(error.value).splitlines() if says in text]
-    assert found and f"bad.yaml:{line}:" in found[0], str(error.value)
+    *before, found = str(error.value).splitlines()
+    assert says in found and f"bad.yaml:{line}:" in found
+    assert len(before) == any(two in new for two in ("minute:", "ramp:", "0.5")), "a key is missing too, or a budget"
 
 
 def test_names_of_nodes_expand():
-    assert file.expand("n[08-10],x[1,3-4]-y,a.b") == ["n08", "n09", "n10", "x1-y", "x3-y", "x4-y", "a.b"]
+    assert file.expand("n[08-10],x[1,3-3,4]-y,a.b") == ["n08", "n09", "n10", "x1-y", "x3-y", "x4-y", "a.b"]
     for wrong in ("n[1-", "n[]", "-w", "n[a-b]", "n]1["):
         with pytest.raises(ValueError, match=r"not a range|names no nodes"):
             file.expand(wrong)

@@ -87,6 +87,8 @@ def test_under_a_power_cap_the_air_of_the_rack_explains_and_a_device_s_own_heat_
             }
             if own and at == 33 and gpu["index"] == 0:
                 gpu["before"]["temperature_c"] += 40
+            if gpu["index"] == 0 and at in (5, 6):
+                gpu["before"]["power_w" if at == 5 else "temperature_c"] = None
         for metric in document["metrics"]:
             metric["factor"] = 1 - 0.002 * (of_rack - 30) + 0.002 * rng.standard_normal()
             if own and at == 33 and metric["subject"]["gpu"] == 0:
@@ -94,7 +96,7 @@ def test_under_a_power_cap_the_air_of_the_rack_explains_and_a_device_s_own_heat_
 
     found = table(hot, "GFLOP/s")
     _, (drawn, air) = found.conditions("Check00 copy", [(n, "GPU 0") for n in NODES], 1, CAMPAIGN.groups["rack"])
-    assert np.isfinite(drawn).all() and len(np.unique(air)) == 6
+    assert np.flatnonzero(np.isnan(drawn)).tolist() == [5, 6] and len(np.unique(air)) == 6
     assert accused(found) == ({"n033 GPU 0"} if own else set())
 
 
@@ -102,12 +104,20 @@ def test_the_settings_of_a_node_and_of_a_gpu_that_are_not_those_of_the_others_ar
     def other(document, at, _):
         if at == 7:
             document["host"] |= {"kernel": "6.1.1", "memory_bytes": 2**39}
-            document["devices"][1] |= {"vbios": "95", "pcie_generation_max": 4}
+            document["devices"][1] |= {"vbios": "95", "pcie_generation_max": 4, "memory_bytes": 2**36}
+        document["host"]["os"] = f"Linux {at % 2}"
 
-    assert {(one.name, one.item, one.value, one.majority) for one in _judged(table(other)).odd} == {
+    found = table(other)
+    for at, node in enumerate(NODES):  # told again by the node's job
+        told = {"operating system": f"Linux {at % 2}", "kernel": f"6.1.{int(at == 7)}", "tuned": f"{at // 59}"}
+        found.take_configuration({"host": told}, Unit(node))
+    found = _judged(found)
+    assert [(one.name, one.item, one.value, one.majority) for one in found.odd] == [
         ("n007", "kernel", "6.1.1", "6.1.0"), ("n007", "memory", "512 GiB", "1024 GiB"),
-        ("n007 GPU 1", "VBIOS", "95", "96.00.61"), ("n007 GPU 1", "PCIe generation", "4", "missing"),
-    }  # fmt: skip
+        ("n007 GPU 1", "PCIe generation", "4", "missing"), ("n007 GPU 1", "VBIOS", "95", "96.00.61"),
+        ("n007 GPU 1", "memory", "64 GiB", "140 GiB"), ("n059", "tuned", "1", "0"),
+    ]  # fmt: skip
+    assert [(one.item, one.counts) for one in found.mixed] == [("operating system", {"Linux 0": 30, "Linux 1": 30})]
 
 
 def few(changes, nodes=NODES[:5], runs=()):
@@ -138,6 +148,7 @@ def renamed(record):
 def test_a_node_whose_measurement_was_void_is_measured_again_and_reported_for_it_only_then():
     one = NODES[1]
     table_, result = few({(one, "round"): invalid})
+    assert result.bad_nodes() == {one: ["Check00: no valid measurement in 1 run: throttled"]}
     chosen = findings.suspects(table_, CAMPAIGN)
     assert chosen.checks == {one: ("Check00",)} and chosen.void, "its repetition is the first that is compared"
     _, result = few({(one, "round"): invalid}, runs=[Unit(one, "retest", 1)])
@@ -195,6 +206,72 @@ def test_a_figure_of_the_second_run_stands_for_that_of_a_void_first_one():
     assert {s.name for s in result.named} == {f"{one} GPU 0"}
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_who_is_slow_in_general_is_named_or_waits_for_a_second_run(monkeypatch, again):
+    named, once = (Suspect("node", node, "in all checks", 0.1, 0.05, (at,)) for at, node in enumerate(NODES[:2]))
+    monkeypatch.setattr(findings.screening, "slow_in_general", lambda *_: ([named], [once]))
+    _, result = few({}, runs=[Unit(NODES[1], "retest", 1)] if again else [])
+    assert (result.named, result.not_again, result.unrepeated) == ([named], [once], [] if again else [once])
+
+
+def test_suspect_nodes_are_run_again_before_void_ones_and_four_of_a_group_stand_for_it(monkeypatch):
+    """In this order, since a limit cuts the end. A suspicion of no single figure needs all checks."""
+    devices = [(node, f"GPU {gpu}") for node in NODES[:6] for gpu in range(2)]
+    table_ = findings.Table({})
+    table_.values = {"gpu": {"C1 m": {device: {} for device in reversed(devices)}}, "host": {"C0 m": {}}}
+    table_.check = {"C1 m": "C1", "C0 m": "C0"}
+    void = {node: ["void"] for node in (NODES[8], NODES[7], NODES[2])}
+    table_.invalid = {"C3": void, "C2": void}
+
+    def judge(_, found, __):
+        found.unrepeated = [
+            Suspect("rack", "r0", "C1 m", 0.1, 0.05, tuple(range(2, 12))),
+            Suspect("node", "n001", "all", 0.1, 0.05, ()),
+            Suspect("device", "n005 GPU 1", "C0 m", 0.1, 0.05, (11,)),
+        ]
+        found.invalid = void
+
+    monkeypatch.setattr(findings, "judge", judge)
+    chosen = findings.suspects(table_, CAMPAIGN)
+    assert chosen.void and list(chosen.checks.items()) == [
+        ("n001", ()), ("n005", ("C0",)), ("n002", ("C1", "C2", "C3")), ("n003", ("C1",)), ("n004", ("C1",)),
+        ("n007", ("C2", "C3")), ("n008", ("C2", "C3")),
+    ]  # fmt: skip
+
+
+def gathered(state, root, record, unit, token):
+    name = archive.folder_of(record, PurePosixPath()) / f"000000-s-{token}.json"
+    archive.write_file(root / name, record.text())
+    state.take({"event": "intent", "token": token, "unit": unit.id, "attempt": 1, "time": 1.0})
+    state.take({"event": "gathered", "token": token, "session": "s", "records": [str(name)], "seconds": 900.0})
+
+
+def test_what_counts_of_a_node_that_was_repaired_and_why_another_has_no_result(tmp_path):
+    """Of the first node only what came after its last repair; all runs count as runs."""
+    nodes, state = NODES[:5], State()
+    world = standin.StandIn(nodes, gpus=1)
+    repairs = [Unit(nodes[0], "repair", number) for number in (1, 2)]
+    for at, unit in enumerate([Unit(nodes[0]), *repairs, Unit(nodes[1])]):
+        if unit.purpose == "repair":
+            state.take({"event": "phase", "units": [unit.id]})
+        low = Judgement("FAIL", (Finding("FAIL", f"low {at}"),) if at < 3 else ())
+        gathered(state, tmp_path, replace(world._record("s", unit.node, 0), judgement=low), unit, f"{at:08x}")
+    state.take({"event": "gathered", "token": "00000003", "session": "t", "records": ["none.json"], "seconds": 1800.0})
+    never = "never entered the queue"
+    for node, why in ((2, "killed"), (2, "left no file"), (3, "already been"), (3, "lost"), (4, never)):
+        token = f"{node} {why}"
+        state.take({"event": "intent", "token": token, "unit": Unit(nodes[node]).id, "attempt": 1, "time": 1.0})
+        state.take({"event": "ended", "token": token, "why": why})
+    table_, found = findings.read(state, tmp_path, replace(CAMPAIGN, nodes=nodes))
+    (of_figure, *_) = table_.values["gpu"].values()
+    assert list(of_figure[nodes[0], "GPU 0"]) == [("round", 1), ("repair", 2)]
+    assert found.failed == {nodes[0]: ["Check00: low 2"]}
+    assert (found.verdicts, found.sessions, found.node_hours) == ({"FAIL": 3}, ["s", "t"], 1.25)
+    assert len(found.damaged) == 1 and found.tested == 2
+    assert found.lost == {nodes[2]: "left no file", nodes[3]: "lost", nodes[4]: never}
+    assert found.unstarted == {nodes[4]}
+
+
 @pytest.mark.parametrize("broken", [3, 1])
 def test_a_check_that_left_nothing_on_most_nodes_is_no_finding_of_each_of_them(tmp_path, broken):
     nodes, state, world = NODES[:4], State(), standin.StandIn(NODES[:4], gpus=1)
@@ -203,10 +280,7 @@ def test_a_check_that_left_nothing_on_most_nodes_is_no_finding_of_each_of_them(t
         record = world._record("s", node, 0)
         if at < broken:
             record = replace(record, result=None, judgement=Judgement("FAIL", (why,), ()))
-        name = archive.folder_of(record, PurePosixPath()) / f"000000-s-{at:08x}.json"
-        archive.write_file(tmp_path / name, record.text())
-        state.take({"event": "intent", "token": node, "unit": Unit(node).id, "attempt": 1, "time": 1.0})
-        state.take({"event": "gathered", "token": node, "session": "s", "records": [str(name)], "seconds": 1.0})
+        gathered(state, tmp_path, record, Unit(node), f"{at:08x}")
     table_, result = findings.read(state, tmp_path, replace(CAMPAIGN, nodes=nodes))
     findings.judge(table_, result, replace(CAMPAIGN, nodes=nodes))
     assert not result.damaged

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -57,6 +58,27 @@ def test_nodes_are_read_until_the_end_and_a_silent_bmc_is_named_once(server, tmp
     found = power.series(tmp_path / "r.jsonl")
     assert list(found) == ["n1"] and {watts for _, watts in found["n1"]} == {9400.0}
     assert len(said) == 1 and said[0].startswith("the power of nodes is not read: n2: no answer")
+    full = power.Watch(list, connect, tmp_path, said.append)
+    for _ in range(2):
+        full._note(["a line"])
+    assert said[1:] == [f"the power of nodes is not read: {tmp_path}: Is a directory"]
+
+
+def test_a_reading_belongs_to_each_check_that_ran_on_its_node_then(monkeypatch):
+    monkeypatch.setattr(power, "_record", lambda node, last, checks: (node, checks))
+
+    def ran(check, moments, *nodes, by="n1"):
+        return SimpleNamespace(base_check=check, nodes=nodes, result=SimpleNamespace(node=by, moments=moments))
+
+    kept = [
+        SimpleNamespace(nodes=("n1",), result=None), ran("B", (10, 20)), ran("A", (20, 30), "n1", by="n1.site"),
+        ran("C", (None, 20), "n1", by="n1.site"), ran("D", (10, None), "n1", by="n1.site"), ran("E", (5, 35), "n4"),
+        ran("F", (10, 15), "n2", by="n2.site"), ran("F", (25, 35), "n2", "n3"),
+    ]  # fmt: skip
+    read = {node: [(at, float(at)) for at in range(5, 40, 5)] for node in ("n1", "n2", "n4")} | {"n3": [(25, 1.0)] * 2}
+    assert list(power._of_session(kept, read, {"n4"})) == [
+        ("n1.site", {"B": [10, 15, 20], "A": [20, 25, 30]}), ("n2", {"F": [10, 15, 25, 30, 35]}),
+    ]  # fmt: skip
 
 
 def readings(file, node, watts):

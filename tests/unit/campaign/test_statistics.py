@@ -87,11 +87,12 @@ def test_a_tail_that_extends_farther_than_its_half_moves_the_limit_as_far(half: 
 def test_the_odd_one_out_is_named_with_what_differs_and_two_kinds_accuse_nobody():
     names = [f"n{i}" for i in range(20)]
     settings = [{"VBIOS": "96", "serial": i, "kernel": f"6.{i % 2}"} for i in range(20)]
-    settings[3]["VBIOS"] = "95"
+    settings[3] |= {"VBIOS": "95", "BIOS": "1", "tuned": "1"}
     del settings[5]["VBIOS"]
     odd, mixed = configured(names, settings)
-    assert [(o.name, o.item, o.value, o.majority) for o in odd] == [
-        ("n3", "VBIOS", "95", "96"), ("n5", "VBIOS", "missing", "96"),
+    assert [(o.name, o.item, o.value, o.majority, o.share) for o in odd] == [
+        ("n3", "BIOS", "1", "missing", 0.95), ("n3", "VBIOS", "95", "96", 0.9), ("n5", "VBIOS", "missing", "96", 0.9),
+        ("n3", "tuned", "1", "missing", 0.95),
     ]  # fmt: skip
     assert [m.item for m in mixed] == ["kernel"]
     assert configured(names, [{"VBIOS": "96"}] * 20) == ([], [])
