@@ -138,9 +138,11 @@ def test_power_supplies_fans_and_coolant_are_read_and_what_names_a_part_is_not(s
 
 def test_a_bmc_of_the_older_kind_says_the_same(server):
     server.of = older()
+    critical = {"Status": {"Health": "Critical"}, "Model": "M"}
+    server.of["/T"]["Fans"] += [{"MemberId": "3", "Id": "D"}, {"Id": "4"} | critical, critical]
     found = server.read()
-    assert found.items == {"power supplies": "2 x P3000 1.2 3000 W", "fans": "2 x present"}
-    assert found.faults == ["fan B: health Critical"]
+    assert found.items == {"power supplies": "2 x P3000 1.2 3000 W", "fans": "2 x M, 3 x present"}
+    assert found.faults == [f"fan {name}: health Critical" for name in ("4", "B", "without name")]
 
 
 def test_a_missing_supply_differs_and_parts_at_fault_are_named(server):
@@ -203,6 +205,7 @@ def test_one_answer_is_waited_for_ten_seconds_or_what_is_left(left, waits):
     [
         ("https://{node}-bmc", None), ("https://{node}.bmc.site:8443/", None), ("http://127.0.0.1:8000", None),
         ("http://{node}-bmc", "unencrypted"), ("https://me:pw@{node}", "contains a user"), ("{node}-bmc", "a URL"),
+        ("https://me@{node}", "contains a user"), ("https://:pw@{node}", "contains a user"),
         ("https://{node}/redfish/v1", "more than a host"), ("ftp://{node}", "unencrypted"), ("https://x:y", "a URL"),
     ],
 )  # fmt: skip
@@ -295,7 +298,9 @@ def chassis_tree(count: int, **of_first):
 
 def test_a_tree_of_49_chassis_is_read(server):
     server.of = chassis_tree(49)
-    assert server.read() == redfish.Hardware({"fans": "49 x present"})
+    for at, code in enumerate((404, 405, 501)):  # what a BMC does not have
+        server.special[f"{ROOT}/T{at}"] = lambda h, code=code: h.answer(code, {})
+    assert server.read() == redfish.Hardware({"fans": "46 x present"})
 
 
 @pytest.mark.parametrize("host", ["", "http://127.0.0.1", "https://127.0.0.1:443", "{address}"])
@@ -347,10 +352,12 @@ def test_a_member_that_cannot_be_read_voids_itself_alone(server, how, says, bad)
     server.of = chassis_tree(3, ThermalSubsystem=member("/S"))
     server.of["/S"] = member("/S", LeakDetection=member("/L"))
     server.of["/L"] = {"LeakDetectors": member("/Ls")}
-    server.of["/Ls"] = {"Members": [ok(Name="manifold", DetectorState="LeakDetected")]}
+    wet = [ok(Name=name, DetectorState="LeakDetected") for name in ("tray", "manifold")]
+    server.of["/Ls"] = {"Members": [*wet, ok(Name="silent"), ok(Name="dry", DetectorState="OK")]}
     server.special[f"{ROOT}{bad}"] = how
     found = server.read()
-    assert found.faults == ["leak detector manifold: detector state LeakDetected"] and found.readings == {"leaks": 1.0}
+    assert found.faults == [f"leak detector {name}: detector state LeakDetected" for name in ("manifold", "tray")]
+    assert found.readings == {"leaks": 2.0}
     assert found.items["fans"] == "2 x present" and bad in found.error and says in found.error
     table, all_ = findings.Table({}), findings.Findings(nodes=1)
     findings.take_hardware(table, all_, {"n1": found}, Campaign("c", "standin", "gpu", ("n1",), 60.0))
