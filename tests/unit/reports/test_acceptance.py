@@ -405,6 +405,108 @@ def test_stability_needs_its_span_and_its_level(tmp_path):
     assert found.stability == "INCONCLUSIVE" and "M1 on nid001 GPU 1 was measured in one session" in found.stability_why
 
 
+def required(parts, **changes):
+    """A clause and the values of its parts."""
+    said = {"direction": "higher", "rule": "interval", "bound": 3.0, "repetitions": 5, "retests": 1, "share": 1.0}
+    clause = SimpleNamespace(**(said | {"hours": None, "id": "C", "program": "p", "metric": "m"} | changes))
+    made = [acceptance.Measured(acceptance.Part("n1", f"GPU {at}")) for at, _ in enumerate(parts)]
+    for one, values in zip(made, parts, strict=True):
+        one.values = [acceptance.Value(value, session, "", "", "m") for session, value in values]
+    return acceptance.Requirement(clause, "Check", parts=made)
+
+
+ONE_TO_FIVE = [("S1", float(value)) for value in (3, 1, 5, 2, 4)]
+
+
+@pytest.mark.parametrize(("bounds", "result", "changes"), [
+    # of five runs the interval is from the smallest to the largest
+    ((1, 5), "MET", {}), ((1.1, 4.9), "INCONCLUSIVE", {}), ((5, 1), "INCONCLUSIVE", {}), ((5.1, 0.9), "NOT MET", {}),
+    ((3, 3), "MET", {"rule": "value"}), ((3.1, 2.9), "NOT MET", {"rule": "value"}),
+    ((1, 5), "INCONCLUSIVE", {"repetitions": 6}), ((5.1, 0.9), "INCONCLUSIVE", {"retests": 0}),
+    ((5.1, 0.9), "NOT MET", {"retests": None}),
+])  # fmt: skip
+def test_a_value_at_its_bound_meets_it_in_either_direction(bounds, result, changes):
+    """After one INVALID run."""
+    for direction, bound in zip(("higher", "lower"), bounds, strict=True):
+        one = required([ONE_TO_FIVE], direction=direction, bound=bound, **changes)
+        one.parts[0].invalid = [acceptance.Value(0.0, "S1", "", "", "m")]
+        acceptance.decide_requirement(one, 0.95)
+        assert (direction, one.result) == (direction, result)
+
+
+@pytest.mark.parametrize(("met", "missed", "still", "share", "result", "why"), [
+    (3, 0, 0, 1.0, "MET", "met on 3 of 3 devices"), (2, 1, 0, 1.0, "NOT MET", "met on 2 of 3 devices"),
+    (2, 1, 0, 0.6, "MET", "met on 2 of 3 devices, needed on 2"),
+    (1, 1, 1, 0.6, "INCONCLUSIVE", "met on 1 of 3 devices, needed on 2; n1 GPU 2: 1 of 5 runs"),
+    (1, 2, 0, 0.6, "NOT MET", "met on 1 of 3 devices, needed on 2"),
+    (9, 1, 0, 0.9, "MET", "met on 9 of 10 devices, needed on 9"),
+])  # fmt: skip
+def test_as_many_parts_as_agreed_must_meet_a_clause(met, missed, still, share, result, why):
+    parts = [*[[("S1", 4.0)] * 5] * met, *[[("S1", 2.0)] * 5] * missed, *[[("S1", 4.0)]] * still]
+    one = required(parts, share=share)
+    acceptance.decide_requirement(one, 0.95)
+    assert (one.result, one.why) == (result, why)
+
+
+@pytest.mark.parametrize(("direction", "last", "hours", "stability", "why"), [
+    ("higher", 90.0, 5.0, "MET", "ratio of last to first session 0.9000 (C on n1 GPU 1); at least 0.9 over 5.0 h"),
+    ("higher", 89.0, 5.0, "NOT MET", "0.8900 (C on n1 GPU 1)"), ("lower", 111.0, 5.0, "MET", "0.9009 (C on n1 GPU 1)"),
+    ("lower", 112.0, 5.0, "NOT MET", "0.8929 (C on n1 GPU 1)"),
+    ("higher", 90.0, 4.9, "INCONCLUSIVE", "the runs span 4.9 h; 5 h are required"),
+    ("higher", None, 5.0, "INCONCLUSIVE", "no measurement was repeated; at least 0.9 over 5.0 h; C on n1 GPU 0 was"),
+])  # fmt: skip
+def test_stability_compares_the_medians_of_the_last_session_and_the_first(direction, last, hours, stability, why):
+    """One between them does not count, and neither does a clause of hours."""
+    first = [("S1", value) for value in (99.0, 100.0, 150.0)]
+    more = [] if last is None else [("S2", 1.0), *(("S3", value) for value in (1.0, last, 200.0))]
+    parts = [[*first, *(more and [("S3", 100.0)])], [*first, *more]]
+    found = SimpleNamespace(
+        contract=SimpleNamespace(stability=SimpleNamespace(hours=5.0, least=0.9)), first="2026-11-21T01:00:00Z",
+        last=f"2026-11-21T{1 + int(hours):02d}:{60 * (hours % 1):02.0f}:00Z",
+        requirements=[required([[("S1", 1.0), ("S2", 0.1)]], hours=12), required(parts, direction=direction)],
+    )  # fmt: skip
+    acceptance._hold_stable(found)
+    assert found.stability == stability and why in found.stability_why
+
+
+def test_reasons_are_those_against_it_then_what_is_unclear_then_exceptions():
+    def of(name, result, severity="essential"):
+        one = required([], id=name, severity=severity)
+        one.result, one.why = result, "why"
+        return one
+
+    items = [SimpleNamespace(id=name, what="door", open=name == "P1") for name in ("P1", "P2")]
+    contract = SimpleNamespace(allow_unsealed=False, replaced=[], punch_list=items)
+    missed = acceptance.drill.MISSED
+    found = SimpleNamespace(
+        contract=contract, wrong=[0, 0], failed=[0], stability="INCONCLUSIVE", stability_why="span", excluded=[0, 0, 0],
+        damaged=["a", "b", "c", "d"], unsealed=["x", "y"], unlisted_parts=["new"], missing_parts=["gone"],
+        drilled=[SimpleNamespace(check=check, outcome="noticed" if check == "A" else missed) for check in "ABBC"],
+        requirements=[
+            of("M", "MET"), of("E1", "INCONCLUSIVE"), of("E2", "NOT TESTED"), of("N", "NOT MET"), of("N", "NOT MET"),
+            of("m", "NOT MET", "minor"), of("i", "INCONCLUSIVE", "minor"), of("k", "MET", "minor"),
+        ],
+    )  # fmt: skip
+    against = ["N p.m: NOT MET in 2 checks; Check: (why)", "2 runs with a wrong or missing result"]
+    unclear = [
+        "E1 p.m by Check: INCONCLUSIVE (why)", "E2 p.m by Check: NOT TESTED (why)", "gone", "stability: span",
+        *(f"the archive is damaged: {name}" for name in "abc"), "2 records are unsealed, such as x",
+        "an injected fault was not noticed by B, C",
+    ]  # fmt: skip
+    exceptions = [
+        "m p.m by Check, minor: NOT MET (why)", "i p.m by Check, minor: INCONCLUSIVE (why)",
+        "1 runs failed outside the clauses", "new", "punch list P1: door", "3 runs were excluded by agreement",
+    ]  # fmt: skip
+    acceptance._state(found)
+    assert (found.statement, found.reasons) == ("REJECTED", [*against, *unclear, *exceptions])
+    found.wrong, found.requirements = [], [one for one in found.requirements if one.clause.id != "N"]
+    acceptance._state(found)
+    assert (found.statement, found.reasons) == ("INCONCLUSIVE", [*unclear, *exceptions])
+    found.stability, found.stability_why = "NOT MET", "fell"
+    acceptance._state(found)
+    assert found.statement == "REJECTED" and found.reasons[0] == "stability: fell"
+
+
 def test_minor_clauses_and_open_items_are_exceptions(tmp_path):
     minor = "  - {id: M2, metric: stream.triad, subject: gpu, target: 4790, unit: GB/s, source: x, severity: minor}\n"
     found = answer(tmp_path, five(), CONTRACT + minor + "punch_list: [{id: P1, what: door, status: open}]\n")

@@ -39,10 +39,10 @@ def records(nodes, checks=3, gpus=4):
                 if verdict == "PASS"
                 else [builder.finding(verdict, f"{name} GPU 2", f"{name}: <not> as it should", "triad.gpu2")]
             )
-            judged = {m["id"]: builder.judgement(m, {"unknown": "?"}, 4000 if number else None) for m in metrics[-gpus:]}
-            made.append(
-                builder.record(f"Stream{number} %.nid={name}", doc, verdict, judged, findings=said, nodes=(name,))
-            )
+            held = 4000 if number else None
+            judged = {m["id"]: builder.judgement(m, {"unknown": "?"}, held) for m in metrics[-gpus:]}
+            check = f"Stream{number} %.nid={name}"
+            made.append(builder.record(check, doc, verdict, judged, findings=said, nodes=(name,)))
     return made
 
 
