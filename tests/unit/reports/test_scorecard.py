@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from lxml import html
 
@@ -142,6 +144,124 @@ def test_the_terminal_has_twenty_five_lines_whatever_happens(tmp_path):
     lines = scorecard.in_lines(loaded, rows, [("GPUs", "x")])
     assert len(lines) <= scorecard.LINES and "... and 34 more on the page" in lines
     assert sum(line.startswith("FAIL: P2P") for line in lines) == 6
+
+
+def figures(*measured, verdict="PASS", devices=("H200",), **parameters):
+    """The scores of one case for each (program, metric, subject), with changes of its row."""
+    cases, all_rows = [], {}
+    for at, (program, metric, subject, *changes) in enumerate(measured):
+        result = SimpleNamespace(program=program, parameters=parameters, devices=devices)
+        case = SimpleNamespace(result=result, verdict=verdict, findings=[], check=f"C{at}")
+        row = {"value": 50.0, "at": {}, "ends": None, "bounds": (40.0, None), "reference": None, "criterion": "floor",
+               "limit": 100.0, "attainable": None, "verdict": "PASS", "spread": 0.01, "count": 2}  # fmt: skip
+        row |= changes[0] if changes else {}
+        row |= {"name": metric, "subject": subject, "node": "n1", "id": metric, "unit": "GB/s"}
+        row["share_of"] = lambda base, value=row["value"]: value / base if base else None
+        cases.append(case)
+        all_rows[id(case)] = [SimpleNamespace(**row)]
+    return scorecard.scores(SimpleNamespace(counted=cases), all_rows)
+
+
+FP16, FP64 = {"at": {"precision": "fp16"}}, {"at": {"precision": "fp64"}}
+
+
+@pytest.mark.parametrize(("measured", "title", "of"), [
+    (("stream", "triad", "GPU 0"), "GPU memory, triad", {}), (("stream", "triad", "host"), "Host memory, triad", {}),
+    (("stream", "copy", "GPU 0"), None, {}), (("stream", "triad", "2 ranks"), None, {}),
+    (("p2p", "peer", "GPU 0 → GPU 1", {"ends": (0, 1)}), "Peer copy", {}), (("p2p", "peer", "GPU 0"), None, {}),
+    (("nccl", "all_reduce", "4 ranks"), "All-reduce, NCCL", {}),
+    (("nccl", "all_reduce", "4 ranks"), None, {"devices": ()}),
+    (("mpi_p2p", "bandwidth", "2 ranks"), "MPI, device buffers", {"buffers": "device"}),
+    (("mpi_p2p", "bandwidth", "2 ranks"), None, {"buffers": "host"}), (("mpi_p2p", "bandwidth", "2 ranks"), None, {}),
+    (("gemm", "gemm", "GPU 0", FP16), "GEMM FP16", {"precision": "fp64"}), (("gemm", "gemm", "GPU 0", FP64), None, {}),
+    (("hpl", "hpl", "GPU 0"), "HPL", {}), (("hpl", "hpl", "4 ranks"), "HPL", {}),
+    (("hpl", "hpl", "host"), "HPL, host", {}),
+    (("hpl", "hpl", "GPU 0", {"value": None}), None, {}), (("hpl", "hpl", "GPU 0"), None, {"verdict": "WAIVED"}),
+])  # fmt: skip
+def test_what_is_a_key_figure(measured, title, of):
+    assert [one.figure for one in figures(measured, **of)] == ([] if title is None else [title])
+
+
+@pytest.mark.parametrize(("row", "against", "share", "verdict"), [
+    ({"reference": 80.0, "criterion": "contract", "attainable": 60.0}, "contract 80.00", 0.625, "PASS"),
+    ({"attainable": 60.0}, "peak 100.0", 0.5, "PASS"),
+    ({"limit": None, "attainable": 62.5}, "attainable 62.50", 0.8, "PASS"),
+    ({"limit": None}, "", None, "PASS"), ({"criterion": None}, "peak 100.0", 0.5, "RECORDED"),
+    ({"criterion": None, "verdict": "FAIL"}, "peak 100.0", 0.5, "FAIL"),
+    ({"reference": 80.0, "criterion": None}, "reference 80.00", 0.625, "RECORDED"),
+])  # fmt: skip
+def test_what_a_figure_is_compared_with(row, against, share, verdict):
+    (one,) = figures(("hpl", "hpl", "GPU 0", row))
+    assert (one.against, one.share, one.verdict, one.spread) == (against, share, verdict, 0.01)
+    assert one.margin == 0.25 and one.mark == (None if share is None else pytest.approx(40 * share / 50))
+    (one,) = figures(("hpl", "hpl", "GPU 0", {**row, "count": 1, "bounds": (None, None)}))
+    assert (one.spread, one.margin, one.mark) == (None, float("inf"), None)
+
+
+def test_figures_are_in_the_order_of_verdict_margin_and_list():
+    def of(subject, verdict, value, bound, metric="triad", **more):
+        row = {"verdict": verdict, "value": value, "bounds": (bound, None), **more}
+        return ("stream" if metric == "triad" else "hpl", metric, subject, row)
+
+    found = figures(
+        of("GPU 0", "PASS", 50.0, 40.0, "hpl"), of("GPU 1", "PASS", 50.0, 40.0), of("GPU 2", "PASS", 44.0, 40.0),
+        of("GPU 3", "RECORDED", 9.0, None, criterion=None), of("GPU 4", "INVALID", 1.0, 40.0),
+        of("GPU 5", "FAIL", 30.0, 40.0), of("GPU 6", "FAIL", 39.0, 40.0), of("GPU 1", "PASS", 49.0, 40.0),
+    )  # fmt: skip
+    assert [(one.subject, one.figure) for one in found] == [
+        ("GPU 5", "GPU memory, triad"), ("GPU 6", "GPU memory, triad"), ("GPU 4", "GPU memory, triad"),
+        ("GPU 0", "HPL"), ("3 subjects, least GPU 3", "GPU memory, triad"),
+    ]  # fmt: skip
+    links = [("p2p", "peer", f"GPU 0→GPU {n}", {"ends": (0, n), "value": 60.0 - n}) for n in range(1, 6)]
+    assert [one.subject for one in figures(*links[1:])] == [f"GPU 0→GPU {n}" for n in (5, 4, 3, 2)]
+    assert [one.subject for one in figures(*links)] == ["5 links, least GPU 0→GPU 5"]
+
+
+@pytest.mark.parametrize(("bad", "many", "lines"), [(0, 22, 22), (0, 23, 21), (6, 17, 17), (7, 17, 15)])
+def test_what_has_no_room_on_the_terminal_is_counted(monkeypatch, bad, many, lines):
+    """With its machine and its verdict, findings and a last line: 25 lines."""
+    about = ("GPU 0", 50.0, "GB/s", None, "PASS", 1.26, "peak 40", 40.0, "C")
+    found = [scorecard.Score(f"F{n}", *about) for n in range(many)]
+    cases = [SimpleNamespace(verdict="INVALID" if n == 0 else "FAIL", check=f"C{n} %x=1", decisive=[], where="nid1")
+             for n in range(bad)]  # fmt: skip
+    monkeypatch.setattr(scorecard, "scores", lambda *_: found)
+    monkeypatch.setattr(scorecard, "sentence", lambda *_: "said")
+    monkeypatch.setattr(scorecard, "without_criterion", lambda *_: "last" if bad == 0 else "")
+    run = SimpleNamespace(verdict="FAIL" if bad else "PASS", counted=cases)
+    head, verdict, *rest = scorecard.in_lines(run, {}, [("Processor", "none found"), ("GPUs", "2 x H200, 141 GiB")])
+    assert (head, verdict) == ("2 x H200", "FAIL: said" if bad else "OK: said")
+    told = [f"FAIL: C{n} 1: nid1" for n in range(1, bad)] + ["INVALID: C0 1: nid1"] * bool(bad)
+    assert rest[: min(bad, 6)] == told[:6]
+    rest = rest[min(bad, 6) :]
+    if bad == 7:
+        assert rest.pop(0) == "... and 1 more on the page"
+    assert [line.split()[0] for line in rest[:lines]] == [f"F{n}" for n in range(lines)]
+    assert " ".join(rest[0].split()) == "F0 GPU 0 50.00 GB/s ########## 126 % of peak 40 PASS"
+    left = [f"... and {many - lines} more key figures on the page"] if many > lines else []
+    assert rest[lines:] == [*left, *(["last"] if bad == 0 else [])]
+
+
+@pytest.mark.parametrize(
+    ("share", "bar"), [(0.0, "." * 10), (0.34, "###......."), (0.36, "####......"), (-1, 10 * ".")]
+)
+def test_a_bar_has_a_mark_for_each_tenth(share, bar):
+    assert scorecard._bar(share) == bar and scorecard._bar(None) == ""
+
+
+@pytest.mark.parametrize(("changes", "says"), [
+    ({"nothing_was_run": True}, "Nothing was run"), ({"load_errors": ["a", "b"]}, "2 check files did not load"),
+    ({"damaged": ["x"]}, "The run or its archive is incomplete"), ({"incomplete": ["x"]}, "The run or its archive is"),
+    ({"tests": ["WAIVED", "WAIVED"]}, "Every check was waived"),
+    ({"tests": ["WAIVED", "PASS"]}, "No fault found; 1 of 2 checks met bounds"),
+    ({"tests": ["INVALID", "PASS"]}, "No fault found, but 1 of 2 checks ran under conditions that void a measurement"),
+    ({"tests": ["INVALID", "FAIL", "PASS"]}, "1 of 3 checks failed"),
+])  # fmt: skip
+def test_the_most_serious_is_told_in_words(changes, says):
+    result = SimpleNamespace(devices=[])
+    cases = [SimpleNamespace(verdict=v, result=result, late=False) for v in changes.get("tests", ["PASS"])]
+    said = {"nothing_was_run": False, "load_errors": [], "damaged": [], "incomplete": []} | changes
+    run = SimpleNamespace(**said | {"tests": cases, "counted": cases, "told": cases})
+    assert scorecard._outcome(run, []).startswith(says)
 
 
 def test_the_mailed_page_has_no_records_and_links_to_them(tmp_path):
