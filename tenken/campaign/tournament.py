@@ -217,7 +217,7 @@ def accuse(
                 of_node.setdefault(node, []).append(one)
     open_ones = set(bad)
     while True:
-        counted = [(n, *_against(n, of_node[n], open_ones, verdict.nodes)) for n in of_node if n not in verdict.nodes]
+        counted = [(n, *_against(n, of_node[n], open_ones, verdict.nodes)) for n in of_node]
         guilty = [(count, share, n) for n, count, share in counted if count >= _LEAST and share >= _SHARE]
         if not guilty:
             break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import PurePosixPath
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import pytest
 
 from tenken.archive import records as archive
 from tenken.campaign import findings
-from tenken.campaign.configuration import Odd
+from tenken.campaign.configuration import Mixed, Odd
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import State, Unit
 from tenken.campaign.screening import Effect, Suspect
@@ -290,10 +291,153 @@ def test_a_check_that_left_nothing_on_most_nodes_is_no_finding_of_each_of_them(t
     assert result.common == ([head] if broken == 3 else [])
 
 
-def test_the_worst_group_of_an_effect_is_the_one_that_loses_most() -> None:
-    found = findings.Findings(effects=[Effect("leaf", "triad", {"a": -0.01, "b": 0.03, "c": 0.0}, 0.02)])
-    (line,) = [one for one in report.text(found, CAMPAIGN, lambda node, _: node).splitlines() if "leaf on triad" in one]
-    assert "worst b (+3.00 %)" in line
+REPORT = """\
+Campaign c: standin
+8 of 16 nodes are not in order
+
+In short
+  14 of 16 nodes tested, 8 not in order; records: 2 FAIL, 3 PASS
+  1.23 node hours; sessions: s, t
+  with 95 % confidence at least 1.3 % of such units (rack) are in order
+
+Units (rack): 1 of 4 in order
+  r1: l of 2 nodes
+  r2: h of 2 nodes
+  r3: n of 1 nodes
+
+Reported, each confirmed by a second, independent run
+  node b: C m is 9.52 % worse than the fleet after subtracting group effects; healthy ones stay within 4.88 %
+
+Checks that could not judge the majority of nodes: check, build or environment
+  C: failed
+
+Criteria missed
+  g: C: low
+  g: D: low
+  h: C: low
+
+No valid measurement
+  h: C: void
+
+Hardware faults reported by BMCs
+  b: fan
+
+BMCs that could not be read
+  i: refused
+  j: timeout
+
+Configured differently from the majority
+  e: driver is 1; 90.0 % have 2
+
+Two or more configurations, no node reported
+  kernel differs within the fleet: 4 x 2, 3 x 1
+
+Nodes without a result
+  k: killed
+  l: never
+
+Missing figures
+  f: no value
+
+Suspects not confirmed by a second run, or without one
+  device d GPU 1: C m was 9.52 % worse (limit 4.88 %)
+
+Closed after repair
+  p
+
+Damaged records
+  x.json
+
+Spread between healthy devices (figure: devices, median, relative standard deviation)
+  C m (gpu): 8, 4000.1, 1.23 %
+
+Group effects (spread between groups)
+  leaf on triad: 2.00 %, worst b (+3.00 %)
+
+To take out of service (nothing was executed)
+  b <b: C m 9.5 % worse than the fleet>
+  e <e: driver is 1; 90.0 % have 2>
+  f <f: no value>
+  g <C: low>
+  k <no result: killed>
+  h <rack r2: C: low>
+  a <rack r2: h: C: low>
+
+After repair
+  tenken campaign retest c a,b,e,f,g,h,k
+"""
+WELL = """\
+Campaign c: Hall
+All 2 nodes are in order
+
+In short
+  2 of 2 nodes tested, 0 not in order; records: none
+  0.00 node hours; sessions: none
+  with 95 % confidence at least 22.4 % of such nodes are in order
+
+Reported, each confirmed by a second, independent run
+  none
+
+Configured differently from the majority
+  none
+
+Nodes without a result
+  no node
+"""
+
+
+def test_a_report_tells_everything_in_its_order_and_little_of_a_fleet_in_order():
+    def suspect(kind, name):
+        return Suspect(kind, name, "C m", 0.1, 0.05, (0,))
+
+    nodes = tuple("abcdefghijklmnop")
+    racks = {node: node for node in nodes} | {"h": "r2", "a": "r2", "l": "r1", "c": "r1", "n": "r3", "o": "r4"}
+    found = findings.Findings(
+        named=[suspect("node", "b")], not_again=[suspect("device", "d GPU 1")], odd=[Odd("e", "driver", "1", "2", 0.9)],
+        mixed=[Mixed("kernel", {"1": 3, "2": 4})], missing=["f: no value"], invalid={"h": ["C: void"]},
+        failed={"h": ["C: low"], "g": ["C: low", "D: low"]}, hardware={"b": ["fan"]}, common=["C: failed"],
+        unread={"j": "timeout", "i": "refused"}, lost={"l": "never", "k": "killed"}, unstarted={"l"}, unjudged={"n"},
+        closed=["p"], damaged=["x.json"], spreads={"C m (gpu)": (8, 4000.06, 0.0123)}, sessions=["s", "t"],
+        effects=[Effect("leaf", "triad", {"a": -0.01, "b": 0.03, "c": 0.0}, 0.02)], verdicts=Counter(PASS=3, FAIL=2),
+        units={"r2": ["h", "a"], "r1": ["l", "c"], "r3": ["n"], "r4": ["o"]}, tested=14, nodes=16, node_hours=1.234,
+    )  # fmt: skip
+    campaign = replace(CAMPAIGN, nodes=nodes, unit="rack", groups={"rack": racks})
+    assert report.text(found, campaign, lambda node, why: f"{node} <{why}>") == REPORT
+    well = findings.Findings(tested=2, nodes=2)
+    assert report.text(well, replace(CAMPAIGN, title="Hall"), lambda node, _: node) == WELL
+    well.units = {"r1": ["a", "b"]}
+    assert "Units (None): 1 of 1 in order\n  all\n" in report.text(well, CAMPAIGN, lambda node, _: node)
+
+
+@pytest.mark.parametrize(("changes", "told"), [
+    ({"tested": 0}, ("FAIL", "Nothing ran: none of 2 nodes has a result")),
+    ({"unjudged": {"a"}, "damaged": ["x"]}, ("FAIL", "1 of 2 nodes are not in order")),
+    ({"damaged": ["x"]}, ("INVALID", "All 2 nodes are in order, but 1 records are damaged")),
+    ({}, ("PASS", "All 2 nodes are in order")),
+])  # fmt: skip
+def test_the_verdict_of_a_campaign(changes, told):
+    found = findings.Findings(**{"tested": 2, "nodes": 2, **changes})
+    assert report.sentence(found) == told
+    badge = "OK" if told[0] == "PASS" else told[0]
+    page = report.page(found, CAMPAIGN, lambda node, _: node)
+    assert f'<header class="{told[0]}">' in page and f'<span class="badge {told[0]}">{badge}</span>' in page
+
+
+def test_fifty_lines_of_a_section_are_shown_and_commands_are_code():
+    found = findings.Findings(tested=99, nodes=99, common=[f"<{at}>" for at in range(51)], closed=["x"] * 50)
+    found.failed = {"a": ["C: low"]}
+    page = report.page(found, CAMPAIGN, lambda node, why: f"drain {node} {why}")
+    assert "<li>&lt;49&gt;</li></ul><details><summary>1 more</summary><ul><li>&lt;50&gt;</li></ul>" in page
+    assert page.count("<details>") == 1
+    assert "<li><code>drain a C: low</code></li>" in page and "<li><code>tenken campaign retest c a</code></li>" in page
+    live = report.live(CAMPAIGN, "line <1>", {"b": "runs", "a": "waits", "c": "done", "d": "runs"})
+    assert "<p>line &lt;1&gt;</p><p>1 done, 2 runs, 1 waits</p>" in live
+    assert "<ul><li>a: waits</li><li>b: runs</li><li>d: runs</li></ul>" in live
+
+
+@pytest.mark.parametrize(("reason", "cut"), [("1234567890a", "1234567890a"), ("1234567890ab", "123 ... 0ab")])
+def test_a_reason_that_is_too_long_is_cut_in_its_middle(reason, cut):
+    assert report.within(reason, 11) == cut
 
 
 @pytest.mark.parametrize(

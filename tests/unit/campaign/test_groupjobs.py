@@ -413,6 +413,18 @@ def test_the_program_is_that_of_the_campaign_file_or_what_its_first_node_built(t
     assert groupjobs.program(Between("s"), tmp_path) == str(built / "mpi_p2p")
 
 
+@pytest.mark.parametrize(("status", "said", "why"), [
+    ("124 3", "", "hung: no answer in 60 s"), ("137 60", "", "hung: no answer in 60 s"),
+    ("137 59", "a\nb\n \n", "ended with status 137: b"), ("1 0", None, "ended with status 1"),
+    ("1 0", "", "ended with status 1"), ("1", "a", "its job ended first"), (None, "a", "its job ended first"),
+])  # fmt: skip
+def test_why_a_pair_left_nothing(tmp_path, status, said, why):
+    for name, text in (("3.status", status), ("3.err", said)):
+        if text is not None:
+            (tmp_path / name).write_text(text)
+    assert groupjobs._why(tmp_path, 3) == why
+
+
 @pytest.mark.parametrize(
     ("between", "message"),
     [

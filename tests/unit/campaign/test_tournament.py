@@ -41,6 +41,48 @@ def test_no_leafs_uplinks_are_overloaded_and_everybody_meets_somebody(count: int
     assert sum(kind == LOADED for kind, _ in met) >= 0.5 * count
 
 
+@pytest.mark.parametrize(("crossing", "steps"), [(1, ["a1b1", "a2b2", "a3b1"]), (5, ["a1b1 a2b2", "a3b1"])])
+def test_a_plan_of_two_leaves_pair_by_pair(crossing: int, steps: list[str]) -> None:
+    """Each within its leaf; each node of the larger leaf with the others in turn; all at once with the next one."""
+    of = {"b1": "B", "a1": "A", "a2": "A", "a3": "A", "b2": "B"}
+    told = [
+        [(m.kind, *m.leaves, [" ".join("".join(pair) for pair in step) for step in m.steps]) for m in meetings]
+        for meetings in plan(of, partners=3, crossing=crossing)
+    ]
+    other = [one.replace("b1", "x").replace("b2", "b1").replace("x", "b2") for one in steps]
+    assert told == [
+        [(WITHIN, "A", ["a2a3", "a1a3", "a1a2"]), (WITHIN, "B", ["b1b2"])],
+        *([(ACROSS, "A", "B", one)] for one in (steps, other, steps)), [(LOADED, "A", "B", ["a1b2 a2b1"])],
+    ]  # fmt: skip
+    alone = plan({"a": "A", "b": "B"})
+    assert [[one.kind for one in meetings] for meetings in alone] == [[ACROSS], [LOADED]]
+
+
+@pytest.mark.parametrize(("crossing", "across"), [(1, ["a0b0", "a1c0", "a2d0"]), (2, ["a0b0 a1c0", "a2d0"])])
+def test_as_many_slow_pairs_of_a_leaf_as_its_uplinks_carry_are_measured_again_at_once(
+    crossing: int, across: list[str]
+) -> None:
+    slow_ones = {ACROSS: ("a0b0", "a1c0", "a2d0"), WITHIN: ("a0a1", "a2a3", "a1a2")}
+    told = [Answer(kind, (one[:2], one[2:]), 10.0) for kind, some in slow_ones.items() for one in some]
+    well = [Answer(kind, (f"x{at}", f"y{at}"), 20.0) for at in range(9) for kind in slow_ones]
+    of = {node: node[0] for one in [*told, *well] for node in one.pair}
+    again = [
+        (m.kind, "".join(m.leaves), " ".join(m.nodes), [" ".join("".join(pair) for pair in step) for step in m.steps])
+        for m in repeated([*told, *well], of, crossing=crossing)
+    ]
+    nodes = "a0 b0 a1 c0 a2 d0"
+    assert again == [(ACROSS, "abcd", nodes, across), (WITHIN, "a", "a0 a1 a2 a3", ["a0a1 a2a3", "a1a2"])]
+
+
+def test_levels_are_medians_of_what_was_measured_and_a_pair_without_a_figure_is_told() -> None:
+    rates = {WITHIN: (20.0, 19.0, None, 21.0), LOADED: (5.0, 7.0)}
+    flat = [(kind, f"{kind}{at}", rate) for kind, some in rates.items() for at, rate in enumerate(some)]
+    told = [Answer(kind, (node, f"x{node}"), rate) for kind, node, rate in flat]
+    found = accuse(told, {node: node for one in told for node in one.pair})
+    assert found.levels == {WITHIN: (20.0, 3), LOADED: (6.0, 2)}
+    assert found.pairs == {(f"{WITHIN}2", f"x{WITHIN}2"): f"{WITHIN}: no figure"}
+
+
 def answers(of: dict[str, str], seed: int, bad: dict[str, float], cables: dict[frozenset[str], float] | None = None,
             dead: tuple[str, ...] = ()) -> list[Answer]:  # fmt: skip
     """Simulated: 1 % of noise, other levels within, across and loaded; `bad`: nodes at a share of their speed."""
@@ -124,7 +166,7 @@ def test_slow_pairs_are_measured_again_as_isolated_and_noise_accuses_nobody() ->
     assert not found.nodes and not found.pairs
     # one that is dead twice stays so; one that was dead once has a figure
     dead = Answer(WITHIN, ("a", "b"), None, None, "hung")
-    assert better([dead], [dead])[0].why == "hung; again: hung"
+    assert better([dead], [dead]) == [Answer(WITHIN, ("a", "b"), None, None, "hung; again: hung")]
     assert better([dead], [Answer(WITHIN, ("a", "b"), 5.0, 2.0)])[0] == Answer(WITHIN, ("a", "b"), 5.0, 2.0)
     assert repeated(healthy, of) == []
     # a kind that was not measured has no level
@@ -168,6 +210,8 @@ def test_a_node_is_named_for_two_slow_pairs_and_three_quarters_of_its_own(
     nodes = {node: "x" for pair in [*mine, *others] for node in pair}
     found = accuse(answered(set(mine[:slow_ones]), [*mine, *others]), nodes)
     assert (set(found.nodes), set(found.pairs)) == (({"a"}, set()) if named else (set(), set(mine[:slow_ones])))
+    why = f"{slow_ones} of {partners} pairs: with b0 within: 10 GB/s, 50 % below the better half of its kind 20"
+    assert found.nodes.get("a", why) == why
 
 
 @pytest.mark.parametrize(

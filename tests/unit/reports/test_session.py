@@ -53,15 +53,19 @@ def test_overall_verdict_and_exit_code(tmp_path, verdicts, overall, code):
         ),
         (builder.testcase("hpl", "abort", "aborted due to OddError", "run"), "aborted: OddError (in submission)"),
         (builder.testcase("hpl", "skip"), "would have left a record"),
-        (builder.testcase("hpl", "pass"), "no record"),
-        (builder.testcase("hpl", "fail_deps"), "a dependency failed"),
-        (builder.testcase("hpl", "something new"), "gives no reason"),
+        (builder.testcase("hpl", "pass"), "no record of a measurement"),
+        (builder.testcase("hpl", "fail_deps"), "a dependency failed: ReFrame does not say what"),
+        (builder.testcase("hpl", "fail", "no space", "compile_wait"), "no space (in build)"),
+        (builder.testcase("hpl", "fail", "no space in build", "compile"), "no space in build"),
+        (builder.testcase("hpl", "fail", "wrong", "sanity"), "wrong (in sanity)"),
+        (builder.testcase("hpl", "fail", "lost", None), "lost"),
+        (builder.testcase("hpl", "something new"), "ReFrame gives no reason"),
     ],
 )
 def test_a_case_without_record_fails_with_the_reason(tmp_path, testcase, words):
     found = load(tmp_path, [simple()], [builder.testcase("stream"), testcase])
     case = next(c for c in found.cases if c.check == "hpl")
-    assert case.verdict == "FAIL" and words in case.findings[0].message
+    assert case.verdict == "FAIL" and case.findings[0].message.endswith(words)
     assert found.exit_code == 1
 
 
@@ -92,6 +96,10 @@ def test_load_errors_fail_a_green_run(tmp_path):
     found = load(tmp_path, [simple()], plan={**builder.PLAN, "load_errors": ["checks/hpl.py: SyntaxError: line 3"]})
     assert (found.verdict, found.exit_code) == ("FAIL", 1)
     assert found.load_errors == ["checks/hpl.py: SyntaxError: line 3"]
+    errors = ["a", {"file": "f", "text": "t"}, {"path": "p", "error": "e"}, {"reason": "r"}, {"message": "m"}, "a",
+              {"file": "f"}, {"odd": 1}]  # fmt: skip
+    found = load(tmp_path, [simple()], plan={**builder.PLAN, "load_errors": errors})
+    assert found.load_errors == ["a", "f: t", "p: e", "r", "m", "f", "{'odd': 1}"], "each once"
 
 
 def test_damaged_files_are_listed_and_stop_nothing(tmp_path):
@@ -127,6 +135,9 @@ def test_an_interrupted_session_is_incomplete(tmp_path, content):
     found = session.load(root, "last")
     assert found.exit_code == 3 and [c.check for c in found.cases] == ["stream"]
     assert "run report is missing" in found.incomplete[0]
+    assert [why.split(":")[0] for _, why in found.damaged] == {
+        None: [], "{": ["cannot be read"], "[]": ["is not a JSON object"],
+    }[content]  # fmt: skip
 
 
 @pytest.mark.parametrize(("first", "last"), [("FAIL", "PASS"), ("PASS", "FAIL"), ("PASS", "INVALID")])
@@ -167,8 +178,10 @@ def test_a_session_of_which_only_a_damaged_record_is_left_is_shown(tmp_path):
 
 
 def test_an_unknown_session_names_the_known(tmp_path):
-    builder.write_session(tmp_path, [simple()])
-    with pytest.raises(session.NoSession, match=builder.NAME):
+    names = [f"2026112{number}T000000Z-s" for number in (3, 1, 7, 5, 2, 4, 6)]
+    for name in names:
+        builder.write_session(tmp_path, [simple()], name=name)
+    with pytest.raises(session.NoSession, match=f"most recent: {', '.join(sorted(names)[2:])}$"):
         session.load(tmp_path, "nosuch")
 
 
