@@ -11,7 +11,10 @@ import pytest
 from tenken import counters
 from tenken.judge import bounds, conditions, verdict
 from tenken.model import catalogue, judgement, kinds, numbers, pages
+from tenken.model.request import Request
+from tenken.model.result import typed
 from tests.support import honest
+from tests.support.documents import gpu_document
 from tests.support.planted import Fault, put, seen, without
 from tests.unit.judge.test_planted import of_metric
 
@@ -284,3 +287,35 @@ def test_a_link_that_is_slower_than_its_ends(
 
 #: Of a link: what the driver reports, what the GPU can, and what the other end can.
 ENDS = ("max", "gpu", "bridge")
+
+
+@pytest.mark.parametrize(
+    ("watched_by", "ranks", "subjects", "measured", "samples", "unread"),
+    [
+        # which of two GPUs was not watched during the timed part: only the first rank watches its own GPU
+        ("all", 2, ("gpu",), [0], [3, 0], [1]),
+        ("first rank", 2, ("gpu",), [0], [3, 0], []),
+        ("first rank", 2, ("gpu",), [0, 1], [3, 0], [1]),
+        ("first rank", 1, ("gpu",), [0], [3, 0], [1]),
+        # copies by the CPU have no timed part on a GPU
+        ("all", 1, ("host",), [], [0, 0], []),
+        ("all", 1, ("host", "gpu"), [], [0, 0], [0, 1]),
+        ("all", 1, (), [], [0, 0], [0, 1]),
+        ("all", 1, ("host",), [0], [0, 0], [0]),
+        ("first rank", 2, ("host",), [], [3, 3], []),
+    ],
+)
+def test_which_gpus_must_be_watched(
+    watched_by: str, ranks: int, subjects: tuple[str, ...], measured: list[int], samples: list[int], unread: list[int]
+) -> None:
+    raw = gpu_document(gpus=2)
+    raw["metrics"] = [one for one in raw["metrics"] if one["subject"]["gpu"] in measured]
+    for one, count in zip(raw["health"]["devices"], samples, strict=True):
+        one["samples"] = count
+    run = typed(raw)
+    run = replace(run, placement=replace(run.placement, ranks=ranks))
+    program = catalogue.of_suite()["stream"]
+    program = replace(program, contract=replace(program.contract, watched_by=watched_by))
+    found = list(conditions._all(run, program, Request(None, "stream", subjects=subjects)))
+    said = [(one.first, text) for verdict, one, text in found if verdict == "INVALID" and one]
+    assert [gpu for gpu, text in said if "not sampled during the timed part" in text] == unread
