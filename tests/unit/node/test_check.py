@@ -429,10 +429,10 @@ STEPS = (
 def test_values_are_medians_of_the_node_s_own_gpus(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     program(tmp_path, "stream")
-    found = measure.run(tmp_path, IDLE, time.monotonic() + 5, STEPS)
+    found = measure.run(tmp_path, IDLE, time.monotonic() + 30, STEPS)
     assert found.values == {"stream.triad.gpu6": pytest.approx(4.4)}
     assert found.left_out == {"p2p peer": f"no program {tmp_path / 'p2p'}"}
-    assert list(found.seconds) == ["stream cuda"] and 0 < found.seconds["stream cuda"] < 5
+    assert list(found.seconds) == ["stream cuda"] and 0 < found.seconds["stream cuda"] < 30
     program(tmp_path, "p2p")
     assert measure.run(tmp_path, IDLE, time.monotonic() + 5, STEPS).left_out == {"p2p peer": "needs 3 idle GPUs"}
 
@@ -462,7 +462,7 @@ def test_what_a_program_says_otherwise(
 ) -> None:
     tmp_path.chmod(0o755)
     program(tmp_path, "stream", body, **document)
-    found = measure.run(tmp_path, IDLE, time.monotonic() + 0.5, STEPS[:1])
+    found = measure.run(tmp_path, IDLE, time.monotonic() + (0.5 if where == "hung" else 30), STEPS[:1])
     assert getattr(found, where) == (["stream cuda"] if said is None else {"stream cuda": said}) and not found.values
 
 
@@ -471,7 +471,7 @@ def test_nothing_starts_that_the_time_does_not_hold(tmp_path: Path) -> None:
     program(tmp_path, "stream")
     assert measure.run(tmp_path, IDLE, time.monotonic() + 0.12, STEPS[:1]).left_out == {"stream cuda": "no time left"}
     program(tmp_path, "stream", "sleep 60")
-    late = measure.run(tmp_path, IDLE, time.monotonic() + 0.25, STEPS[:1])
+    late = measure.run(tmp_path, IDLE, time.monotonic() + 0.35, STEPS[:1])
     assert late.left_out == {"stream cuda": "no time left: it did not end"} and not late.hung
 
 
