@@ -469,10 +469,12 @@ def test_what_a_program_says_otherwise(
 def test_nothing_starts_that_the_time_does_not_hold(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     program(tmp_path, "stream")
-    assert measure.run(tmp_path, IDLE, time.monotonic() + 0.12, STEPS[:1]).left_out == {"stream cuda": "no time left"}
+    early = measure.run(tmp_path, IDLE, 0.13, STEPS[:1], clock=lambda: 0.0)
+    assert early.left_out == {"stream cuda": "no time left"}
     program(tmp_path, "stream", "sleep 60")
-    late = measure.run(tmp_path, IDLE, time.monotonic() + 0.35, STEPS[:1])
+    late = measure.run(tmp_path, IDLE, 0.27, STEPS[:1], clock=lambda: 0.0)
     assert late.left_out == {"stream cuda": "no time left: it did not end"} and not late.hung
+    assert measure.run(tmp_path, IDLE, 0.29, STEPS[:1], clock=lambda: 0.0).hung == ["stream cuda"]
 
 
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root refuses what others could replace")
