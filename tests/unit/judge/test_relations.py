@@ -327,6 +327,8 @@ def test_a_ratio_is_held_by_what_its_denominator_could_have_reached(measured: fl
     declared = SimpleNamespace(of_run=("base", None), sheet_key=lambda *_: "", data_sheet="")
     program: Any = SimpleNamespace(metrics={"one": declared, "base": declared})
     assert bounds.yardstick(run, run.metrics[0], program, {}) == factor
+    run.limits = {one.id: bounds.Limit(None, one.unit, "x") for one in parts}
+    assert bounds.yardstick(run, run.metrics[0], program, {}) == 1.0
 
 
 #: What a site adds for its own program: nothing else is needed, and nothing of it is in the suite.
@@ -364,7 +366,15 @@ def steps(run, one):
         (3000.0, 3000.0, 0.0, 1, "PASS", ""),
         (3000.0, 4000.0, 0.0, 1, "FAIL", "share.gpu0 = 0.75 1; at least 0.9 is required: a ring is as fast"),
         (3000.0, 3000.0, 0.0, 4, "FAIL", "at most 0.5 is required: its steps"),
-        (1000.0, 1000.0, 0.0, 1, "FAIL", "rate.gpu0 = 1000 GB/s (median) is below 2407"),
+        (
+            1000.0,
+            1000.0,
+            0.0,
+            1,
+            "FAIL",
+            "rate.gpu0 = 1000 GB/s (median) is below 2407.15 GB/s by 58.5 % "
+            "(floor: 50 % of the limit, attribute: memory clock x bus width: 4814.3 GB/s)",
+        ),
         (5000.0, 5000.0, 0.0, 1, "FAIL", "beyond 1.02 of the physical limit"),
         (3000.0, 3000.0, 0.6, 1, "FAIL", "every byte failed: error 0.6, tolerance 0.5"),
     ],
