@@ -245,7 +245,7 @@ class Looker:
                 level, kind = self.text(f"{folder}/{index}/level"), self.text(f"{folder}/{index}/type")
                 size = _size(self.text(f"{folder}/{index}/size"))
                 covered |= _cpu_list(self.text(f"{folder}/{index}/shared_cpu_list")) or {cpu}
-                if level and size and kind != "Instruction":
+                if size and kind != "Instruction":
                     total[f"L{level}d" if kind == "Data" else f"L{level}"] += size
         if not total:
             match = re.search(r"^cache size\s*:\s*(\d+ KB)", self.text("proc/cpuinfo") or "", re.MULTILINE)
@@ -867,11 +867,11 @@ def _of_smbios(table: bytes) -> list[tuple[int, int | None]]:
             return int.from_bytes(field[offset : offset + size], "little") if len(field) >= offset + size else 0
 
         if kind == 17:
-            mib = word(0x0C, 2)
-            mib = word(0x1C, 4) if mib == 0x7FFF else (mib & 0x7FFF) // 1024 if mib & 0x8000 else mib
+            size = word(0x0C, 2)  # above 0x7FFF: unknown, or in KiB as no module of today
+            mib = word(0x1C, 4) if size == 0x7FFF else size
             rate = word(0x20, 2)
             other = word(0x12, 1) in _NO_DRAM or word(0x28, 1) in _PERSISTENT
-            if mib > 0 and word(0x0C, 2) != 0xFFFF and not other:
+            if mib > 0 and size <= 0x7FFF and not other:
                 found.append((mib, (word(0x58, 4) if rate == 0xFFFF else rate) or None))
         if end < 0 or kind == 127:
             break

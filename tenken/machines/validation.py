@@ -113,7 +113,7 @@ def _tell(document: Document, error: Any) -> Iterable[Problem]:
                 yield document.problem((*path, key), f"unknown key '{key}'{inside}; {choices(key, allowed)}")
     elif error.validator == "required":
         for key in error.validator_value:
-            if key not in value and f"'{key}'" in error.message:
+            if key not in value:
                 yield document.problem(path, f"missing key '{key}'{inside}")
     elif error.validator == "dependentRequired":
         yield document.problem(path, f"missing key{inside}: {error.message}")

@@ -180,6 +180,7 @@ def test_a_share_of_a_card_has_no_sheet_of_the_card(node: Machine, name: str) ->
         (["nvidia"] * 3 + ["vfio-pci"], 3, ""),
         (["nvidia"] * 3 + ["pci-stub"], 3, ""),
         (["nvidia"] * 3 + ["vf", "vf"], 3, ""),
+        (["nvidia"] * 3 + ["switch"] * 4, 3, ""),
     ],
 )
 def test_a_card_that_the_driver_could_not_take_is_lost(
@@ -190,7 +191,7 @@ def test_a_card_that_the_driver_could_not_take_is_lost(
     for i, driver in enumerate(drivers):
         folder = f"sys/bus/pci/devices/0000:0{i}:00.0"
         node.file(f"{folder}/vendor", "0x10de")
-        node.file(f"{folder}/class", "0x030200")
+        node.file(f"{folder}/class", "0x068000" if driver == "switch" else "0x030200")
         if driver == "vf":  # a virtual function, which has NVIDIA's driver too
             (node.root / folder / "physfn").symlink_to("../0000:00:00.0")
             driver = "nvidia"
@@ -230,6 +231,7 @@ def test_of_mig_instances_cuda_opens_one(node: Machine, visible: str, mode: str)
         node.file(f"proc/driver/nvidia/gpus/0000:0{i}:00.0/information", "Model: \t NVIDIA A100-SXM4-80GB\n")
     without = node.describe()
     assert without.partition("node").node.gpu_count == 1 and without.partition("node").node.gpu is None
+    assert any("MIG is enabled" in note for note in without.notes)
 
 
 @pytest.mark.parametrize(
@@ -492,10 +494,14 @@ def test_nothing_is_hidden_where_gpus_are_seen_or_there_are_none(node: Machine) 
     assert node.describe().hidden_gpus == ""
 
 
-def test_a_job_whose_control_group_keeps_its_gpus_from_it(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_job_whose_control_group_keeps_its_gpus_from_it(
+    listed: bool, node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for i in range(2):
         node.file(f"dev/nvidia{i}", "")
-        node.file(f"proc/driver/nvidia/gpus/0000:0{i}:00.0/information", "Model: \t NVIDIA A100-SXM4-80GB\n")
+        if listed:
+            node.file(f"proc/driver/nvidia/gpus/0000:0{i}:00.0/information", "Model: \t NVIDIA A100-SXM4-80GB\n")
     monkeypatch.setattr(local, "_may_open", lambda file: False)
     node.answers["nvidia-smi --query-gpu="] = "No devices were found\n"
     assert "has 2 NVIDIA GPUs" in node.describe().hidden_gpus

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -175,6 +176,7 @@ def test_unknown_and_mixed_gpus(h200: Machine) -> None:
     assert node.gpu is None and node.gpu_names == ("NVIDIA X1", "NVIDIA X1")
     assert node.pair_links is not None and node.pair_links.total_gbs == pytest.approx(18 * 26.562)
     assert "no data sheet of 'NVIDIA X1'" in system.notes[0]
+    assert system.title == "This machine: Intel(R) Xeon(R) Processor, 32 cores, 2 x NVIDIA X1"
     h200.answers[Q] = H200_ROWS.replace("NVIDIA H200", "NVIDIA X1", 1)
     assert "several kinds" in h200.describe().notes[0]
 
@@ -235,20 +237,30 @@ def test_grace_is_named_by_its_part_number_and_its_cores(machine: Machine, cores
 
 
 @pytest.mark.parametrize(
-    "files",
+    ("files", "cores", "gib", "notes"),
     [
-        {"cpu.max": "250000 100000", "memory.max": 2**20},
-        {"cpu/cpu.cfs_quota_us": 250000, "cpu/cpu.cfs_period_us": 100000, "memory/memory.limit_in_bytes": 2**20},
+        ({"cpu.max": "250000 100000", "memory.max": 2**32}, 2, 4, ["2.5 of 16 cores", "4.0 of 16.0 GiB memory"]),
+        ({"cpu/cpu.cfs_quota_us": 250000, "cpu/cpu.cfs_period_us": 100000, "memory/memory.limit_in_bytes": 2**32},
+         2, 4, ["2.5 of 16 cores", "4.0 of 16.0 GiB memory"]),
+        ({"cpu.max": "50000 100000", "memory.max": 2**34 - 2**30}, 1, 15,
+         ["0.5 of 16 cores", "15.0 of 16.0 GiB memory"]),
+        ({"cpu.max": "1600000 100000", "memory.max": 2**34}, 16, 16, []),
+        ({"cpu.max": "1700000 100000", "memory.max": 2**35}, 16, 16, []),
+        ({"cpu.max": "max 100000", "memory.max": "max"}, 16, 16, []),
+        ({"cpu/cpu.cfs_quota_us": -1, "cpu/cpu.cfs_period_us": 100000}, 16, 16, []),
     ],
-)
-def test_a_container_with_a_share_of_the_machine(files: dict[str, object], machine: Machine) -> None:
+)  # fmt: skip
+def test_a_container_with_a_share_of_the_machine(
+    files: dict[str, object], cores: int, gib: int, notes: list[str], machine: Machine
+) -> None:
     machine.cpus(1, 16, 1)
+    machine.file("proc/meminfo", f"MemTotal: {2**24} kB\n")
     for name, value in files.items():
         machine.file(f"sys/fs/cgroup/{name}", f"{value}\n")
     system = machine.describe()
     node = system.partition("node").node
-    assert node.cores == 2 and node.memory_bytes == 2**20
-    assert len(system.notes) == 2 and "2.5 of 16 cores" in " ".join(system.notes)
+    assert (node.cores, node.memory_bytes) == (cores, gib * 2**30)
+    assert list(system.notes) == [f"the control group allows {note}" for note in notes]
 
 
 def test_a_virtual_machine_without_topology(machine: Machine) -> None:
@@ -274,6 +286,7 @@ def test_an_empty_machine_raises_nothing(machine: Machine) -> None:
     system = machine.describe("riscv64")
     node = system.partition("node").node
     assert (node.cores, node.sockets, node.memory_bytes, node.gpu_count) == (None, None, None, 0)
+    assert node.numa_nodes is None and system.title == "This machine: riscv64, ? cores, no GPU"
     assert "install g++" in system.notes[-1]
 
 
@@ -352,6 +365,28 @@ def test_found_counts(load: Callable[[str], System], h200: Machine, monkeypatch:
     h200.file("dev/nvidia2", "")
     assert "3 GPUs found; the file lists 1, 2" in local.resolve(system, h200.root, {}).notes[0]
     assert local.resolve(system, h200.root / "nowhere", {}) == system
+    hidden = {"CUDA_VISIBLE_DEVICES": ""}
+    assert "has 3 NVIDIA GPUs" in local.resolve(system, h200.root, hidden).hidden_gpus
+    assert local.resolve(load(GOOD), h200.root, hidden).hidden_gpus == ""
+
+
+@pytest.mark.parametrize("stated", [False, True])
+def test_what_the_file_states_of_a_node_is_kept_and_the_rest_is_found(
+    stated: bool, load: Callable[[str], System], h200: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "resolve", lambda system: system)
+    system = load(FOUND)
+    monkeypatch.undo()
+    partition = system.partition("gpu")
+    own: dict[str, Any] = {"cpu": "C", "sockets": 2, "cores": 96, "threads_per_core": 2, "caches": {"L3": 1},
+                           "numa_nodes": 8, "memory_bytes": 5}  # fmt: skip
+    if stated:
+        partition = replace(partition, node=replace(partition.node, **own))
+    found = local.resolve(replace(system, partitions={"gpu": partition}), h200.root, {}).partition("gpu").node
+    h200_host = {"cpu": "Intel(R) Xeon(R) Processor", "sockets": 1, "cores": 32, "threads_per_core": 1,
+                 "caches": {"L1d": 32 * 48 * 2**10, "L3": 30 * 2**20}, "numa_nodes": 1,
+                 "memory_bytes": 64 * 2**20}  # fmt: skip
+    assert {key: getattr(found, key) for key in own} == (own if stated else h200_host)
 
 
 @pytest.mark.parametrize(("sockets", "gib", "found"), [
@@ -388,6 +423,7 @@ def smbios(*modules: tuple[int, int], kind: int = 0x1A, technology: int = 3) -> 
         ([(65536, 4800)] * 8 + [(0, 0)] * 8, False, 307.2),  # every second channel
         ([(65536, 4400)] * 16, False, 563.2),  # slower than the CPU supports
         ([(65536, 4400)] * 32, False, 563.2),  # as two a channel are
+        ([(65536, 4400)] * 15 + [(65536, 0)], False, 563.2),  # one does not state its speed
         ([(16384, 4800)] * 16, True, 614.4),
         ([(32768, 0)] * 8, True, 307.2),
         ([(32768, 0)] * 4, True, 614.4),  # a controller without a driver: the memory is larger than that
@@ -426,6 +462,9 @@ def test_the_firmwares_chip_and_persistent_memory_are_no_modules() -> None:
     """As dmidecode shows them: lpereira/hardinfo 536, and DDR4 with Optane in every second slot of a Xeon 5317."""
     rest = smbios((16, 0), kind=0x09) + smbios((262144, 2933), kind=0x1F, technology=7)
     assert local._of_smbios(smbios((65536, 2933), (65536, 2933))[:-6] + rest) == [(65536, 2933)] * 2
+    size = (0x7FFF).to_bytes(2, "little")
+    for unknown in (0xFFFF, 0x8000 + 512):  # or in KiB, as no module of today
+        assert local._of_smbios(smbios((65536, 2933)).replace(size, unknown.to_bytes(2, "little"))) == []
 
 
 @pytest.mark.parametrize(("channels", "expected"), [(8, 204.8), (4, 102.4)])

@@ -228,7 +228,9 @@ def test_a_curve_says_what_it_is_and_keeps_the_wider_tolerance(tmp_path):
     ("old", "new", "said"),
     [
         ("between: bytes", "between: size", "must name a coordinate that at least two points have"),
-        ("{bytes: 4000}", "{bytes: -4000}", "must name a coordinate that at least two points have"),
+        ("{bytes: 4000}", "{bytes: 0}", "must name a coordinate that at least two points have"),
+        ("{bytes: 4000}", "{bytes: true}", "must name a coordinate that at least two points have"),
+        ("      - {at: {bytes: 4000}, value: 0.8}\n", "", "must name a coordinate that at least two points have"),
         ("htod_sweep", "overhead", "unknown metric"),
     ],
 )

@@ -388,6 +388,36 @@ def wrong_of_host(sheet: hardware.HostSheet) -> list[str]:
     return [key for key, (value, other) in second.items() if value != pytest.approx(other, rel=1e-3)]
 
 
+@pytest.mark.parametrize(
+    ("memory", "tflops", "host", "said"),
+    [
+        ({"gbs": 1000}, {}, ("LPDDR5X", 1), []),
+        ({"gbs": 1000, "bits": 8000}, {}, ("DDR5-4800", 38.4), ["'x': bits and gbit_s require each other"]),
+        ({"gbs": 1000, "gbit_s": 1}, {}, ("DDR5-4800", 307.2), ["'x': bits and gbit_s require each other"]),
+        # half a percent of the printed figure is its rounding
+        ({"gbs": 1000, "bits": 8040, "gbit_s": 1}, {}, ("DDR5-4800", 308.7), []),
+        ({"gbs": 1000, "bits": 8041, "gbit_s": 1}, {}, ("DDR5-4800", 308.8),
+         ["'x': 8041 bits at 1 Gbit/s are 1005.1 GB/s, not 1000",
+          "'y': 308.8 GB/s are 8.042 channels of DDR5-4800; a whole number is required"]),
+        ({"gbs": 1000, "bits": 7959, "gbit_s": 1}, {}, ("MRDIMM-8800", 105.6),
+         ["'x': 7959 bits at 1 Gbit/s are 994.88 GB/s, not 1000",
+          "'y': 105.6 GB/s are 1.5 channels of MRDIMM-8800; a whole number is required"]),
+        # two percent of the step
+        ({"gbs": 1}, {"tf32": 100, "fp16": 203, "bf16": 207, "fp8": 398, "int8": 391}, ("DDR5-4800", 305.7), []),
+        ({"gbs": 1}, {"tf32": 100, "fp16": 205, "bf16": 200, "fp8": 400, "int8": 391}, ("DDR5-4800", 305.6),
+         ["'x': fp16 205 is 2.05 times tf32 100; allowed: 2 times",
+          "'x': bf16 200 is 0.976 times fp16 205; allowed: 1 times",
+          "'x': fp8 400 is 1.95 times fp16 205; allowed: 2 times",
+          "'x': int8 391 is 0.978 times fp8 400; allowed: 1 times",
+          "'y': 305.6 GB/s are 7.958 channels of DDR5-4800; a whole number is required"]),
+    ],
+)  # fmt: skip
+def test_figures_of_one_sheet_that_contradict_each_other(memory, tflops, host, said):
+    data = {"gpus": {"x": {"memory": memory, "tflops": tflops}},
+            "hosts": {"y": {"memory": dict(zip(("type", "gbs"), host, strict=True))}}}  # fmt: skip
+    assert validation.sheets(SimpleNamespace(data=data, problem=lambda path, what: what)) == said
+
+
 @pytest.mark.parametrize("name", hardware.load().hosts)
 def test_a_cpu_has_the_figures_of_its_channels_cores_and_caches(name):
     sheet = hardware.host_sheet(name)
