@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tenken.history.detect import Event, Findings, Group, Settings, fleet_outliers, group_events
+from tenken.history.detect import Event, Findings, Group, fleet_outliers, group_events
 from tenken.history.nights import History
 from tenken.history.parts import COMMON, nodes_of, shared
 from tenken.history.record_parser import FINGERPRINT
@@ -98,7 +98,6 @@ class Finding:
 def findings(
     history: History,
     found: Findings,
-    settings: Settings,
     together: Sequence[Together] = (),
     drifts: Sequence[Event] = (),
 ) -> list[Finding]:
@@ -443,7 +442,7 @@ def _flapping(event: Event, events: Sequence[Event], nights: int) -> bool:
         return False
     same = [e for e in events if e.series == event.series and _recent_loss(e, nights)]
     gone = [e for e in same if e.recovered_night is not None]
-    return len(same) >= FLAPS and len(gone) >= len(same) - 1 and bool(gone)
+    return len(same) >= FLAPS and len(gone) >= len(same) - 1
 
 
 def _recent_loss(event: Event, nights: int) -> bool:

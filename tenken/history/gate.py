@@ -196,9 +196,7 @@ def system(history: History, found: Findings, settings: Any, retired: Sequence[R
     from tenken.history.detect import power
 
     pool = siblings.pooled(history, settings)
-    one = Judged(
-        history, found, causes.findings(history, found, settings, pool.found, pool.drifts), together=pool.judged
-    )
+    one = Judged(history, found, causes.findings(history, found, pool.found, pool.drifts), together=pool.judged)
     ran = ~np.isnan(history.values)
     one.retired = [row for row in range(len(ran)) if any(entry.covers(history, row) for entry in retired)]
     one.void = [int(r) for r in np.flatnonzero(history.invalid[:, -1] & ~ran[:, -1])]

@@ -205,7 +205,7 @@ def propose(history: History, last_nights: int = 30, accepted: Path | None = Non
 
     settings = Settings()
     found = nights.judge(history, settings)
-    events = causes.findings(history, found, settings)
+    events = causes.findings(history, found)
     acknowledged.apply(acknowledged.read_all(accepted or acknowledged.FILE), history, events)
     bad = {row for f in events if f.alarming for row in f.rows}
     # an accepted new level is the machine's level

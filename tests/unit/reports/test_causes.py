@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -206,6 +207,10 @@ def test_what_flaps_is_one_finding_of_a_program_on_a_node_with_the_figures_of_th
         ({7: range(58, 60)}, 60, 58), ({7: [59]}, 60, None), ({7: [57, 59]}, 60, 57), ({7: [57, 58]}, 60, 57),
         ({7: [56, 59]}, 60, None), ({7: range(50, 60)}, 60, 50), ({7: [40, *range(50, 60)]}, 60, 50),
         ({7: range(3)}, 3, 0), ({7: range(2)}, 2, 0),
+        # three nights without end it, also where a sibling has been one for longer
+        ({7: [55, 57, 58, 59]}, 60, 55), ({6: range(40, 60), 7: [53, 54, *range(57, 60)]}, 60, 57),
+        # returned after every second of 30 nights: 14 of 8 x 29, so three nights in a row are needed
+        ({7: [*range(30, 57, 2), 58, 59]}, 60, None), ({7: [*range(30, 57, 2), *range(57, 60)]}, 60, 30),
     ],
 )  # fmt: skip
 def test_an_outlier_has_been_one_since_its_first_night(slow: dict[int, Any], nights: int, since: int | None) -> None:
@@ -217,12 +222,30 @@ def test_an_outlier_has_been_one_since_its_first_night(slow: dict[int, Any], nig
     if since is None:
         assert found == []
         return
-    (one,) = found
-    assert (one.rows, one.night, one.of, one.kind) == ([7], since, 8, "outlier")
+    assert len(found) == len(slow)
+    (one,) = (f for f in found if f.rows == [7])
+    assert (one.night, one.of, one.kind) == (since, 8, "outlier")
     assert one.size == pytest.approx(-0.2, abs=0.02) and one.high == -one.low > 0
     silent = values.copy()
     silent[7, -1] = np.nan
-    assert causes.outliers(replace(h, values=silent)) == [], "it did not run on the last night"
+    assert len(causes.outliers(replace(h, values=silent))) == len(slow) - 1, "it did not run on the last night"
+
+
+@pytest.mark.parametrize(
+    ("change", "alone"),
+    [({}, False), ({"series": 3}, True), ({"worse": False}, True), ({"recovered_night": 55}, True),
+     ({"kind": "noisy"}, False)],
+)  # fmt: skip
+def test_an_outlier_with_an_open_loss_is_a_note_of_it(change: dict[str, Any], alone: bool) -> None:
+    h = history(nodes=8, nights=60)
+    values = 400 * np.exp(np.random.default_rng(1).normal(0, 0.004, (8, 60)))
+    values[7, 58:] *= 0.8
+    event: Any = replace(LOSS, **{"series": 7, **change})
+    found = causes.findings(replace(h, values=values), SimpleNamespace(events=[event]))  # type: ignore[arg-type]
+    assert [f.rows for f in found if f.kind == "outlier"] == ([[7]] if alone else [])
+    (standing,) = (f for f in found if f.kind != "outlier")
+    assert len(standing.notes) == (not alone)
+    assert all(note.startswith("now -2") and note.endswith(" % from its siblings") for note in standing.notes)
 
 
 def test_the_worst_outlier_comes_first() -> None:
@@ -361,6 +384,12 @@ def test_nights_without_a_run_do_not_end_a_row(nights: str, newest: int) -> None
         h.values[0, len(nights) - 1 - back] = np.nan if one == "-" else 1
     past = [{0: (0.0, 0.0)} if one == "1" else {} for one in nights]
     assert causes._newest(h, past, 0) == newest
+
+
+def test_a_change_two_nights_before_or_after_is_near() -> None:
+    h = history(nodes=1)
+    h.fingerprints[0, 5:] = 1
+    assert [night for night in range(10) if causes.changes(h, 0, night)] == [3, 4, 5, 6, 7]
 
 
 def test_an_environment_that_was_unknown_is_no_change() -> None:

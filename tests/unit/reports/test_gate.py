@@ -193,7 +193,7 @@ def test_every_event_that_is_open_is_told() -> None:
     values[35, 90:] *= 0.97
     h = replace(h, values=values, fingerprints=np.zeros((40, 120), int), invalid=np.zeros((40, 120), bool))
     found = detect(values, np.ones(40, bool), Settings())
-    told = {row for finding in causes.findings(h, found, Settings()) for row in finding.rows}
+    told = {row for finding in causes.findings(h, found) for row in finding.rows}
     assert {event.series for event in found.events} <= told and set(range(30)) <= told
 
 
@@ -236,10 +236,10 @@ def test_a_withdrawn_loss_is_neither_intermittent_nor_part_of_another() -> None:
     found = detect(h.values, h.higher)
     for gone, kinds in ((False, ["flapping"]), (True, ["step", "step"])):
         some = replace(found, events=tuple(replace(e, withdrawn=gone) for e in events))
-        assert [f.kind for f in causes.findings(h, some, Settings()) if 0 in f.rows] == kinds
+        assert [f.kind for f in causes.findings(h, some) if 0 in f.rows] == kinds
     others = (replace(step, withdrawn=True), *(replace(step, series=n, recovered_night=None) for n in (1, 2, 3)))
     found = replace(found, events=others)
-    assert [(f.withdrawn, len(f.rows)) for f in causes.findings(h, found, Settings())] == [(False, 3), (True, 1)]
+    assert [(f.withdrawn, len(f.rows)) for f in causes.findings(h, found)] == [(False, 3), (True, 1)]
 
 
 def test_a_chance_loss_before_a_loss_of_all_is_not_intermittent() -> None:
@@ -248,7 +248,7 @@ def test_a_chance_loss_before_a_loss_of_all_is_not_intermittent() -> None:
     now = [replace(before, series=n, change_night=55, found_night=57, recovered_night=None) for n in range(4)]
     for others, kinds in ((now, ["step", "step"]), (now[:1], ["flapping"])):
         some = replace(detect(h.values, h.higher), events=(before, *others))
-        assert sorted(f.kind for f in causes.findings(h, some, Settings())) == kinds
+        assert sorted(f.kind for f in causes.findings(h, some)) == kinds
 
 
 def test_a_store_that_cannot_be_read_is_incomplete(tmp_path: Path, capsys: Any) -> None:
@@ -329,7 +329,7 @@ def test_one_program_slower_on_a_node_at_all_sizes_is_one_finding() -> None:
     zeros = np.zeros((48, 110), int)
     h = replace(h, series=series, values=values, fingerprints=zeros, invalid=zeros.astype(bool))
     found = detect(values, h.higher)
-    (finding,) = [f for f in causes.findings(h, found, Settings()) if f.alarming]
+    (finding,) = [f for f in causes.findings(h, found) if f.alarming]
     assert finding.rows == list(range(12)) and finding.what == "node n0"
     assert "12 metrics" in sentences.sentence(h, finding) and " worse " in sentences.sentence(h, finding)
 
@@ -636,7 +636,7 @@ def test_the_page_tells_an_end_once_on_the_night_on_which_it_is_known(
             0, "step", True, 40, 42, -0.05, -0.06, -0.04, 9.0, 1e-4, ended if withdrawn else 52, withdrawn, ended
         )
         found = replace(detect(h.values, h.higher), events=(event,))
-        one = gate.Judged(h, found, causes.findings(h, found, Settings()))
+        one = gate.Judged(h, found, causes.findings(h, found))
         form = gate.Gate(Path("a"), [one], Ingested(), 30)
         told = [text.split(":")[0] for _, text, _ in nightly._since_yesterday(form, nightly._shown(form))]
         assert told == [word] * (ended == 59)

@@ -30,7 +30,7 @@ def made(nodes: int, changed: slice, loss: float, nights: int = NIGHTS, seed: in
 def told(h, nights: int) -> list[causes.Finding]:
     h = replace(h, values=h.values[:, :nights], fingerprints=h.fingerprints[:, :nights], nights=h.nights[:nights])
     found = detect(h.values, h.higher)
-    return [f for f in causes.findings(h, found, Settings(), siblings.pooled(h, Settings()).found) if f.worse]
+    return [f for f in causes.findings(h, found, siblings.pooled(h, Settings()).found) if f.worse]
 
 
 def test_a_driver_that_costs_1_percent_on_32_is_one_finding_within_three_nights() -> None:
