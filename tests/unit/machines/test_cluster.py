@@ -155,6 +155,35 @@ def test_checks_between_nodes_say_that_the_count_is_not_known(load):
     assert make_plan(told, [BETWEEN], [], None).applicable == ("Between",)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("default: short", "default: gpu", 14), ("default: short", "default: nosuch", None),
+        ("architecture: x86_64", "architecture: x86_64\n      count: 3", 3),
+        ("default: short", "default: cpu", None),  # its nodes have no GPUs, and the file asks for four
+        ("scheduler: slurm", "scheduler: slurm\n    scheduler_status: comes later", None),
+    ],
+)  # fmt: skip
+def test_a_count_that_the_file_omits_is_the_schedulers(old, new, count, load):
+    text = GOOD.replace("default: short", "default: gpu") if old != "default: short" else GOOD
+    told = cluster.with_node_counts(load(text.replace(old, new)), answers(sinfo=SINFO), lambda name: name)
+    assert told.partition("gpu").node.count == count
+
+
+def test_nodes_without_gpus_are_counted_for_a_partition_without(load):
+    text = GOOD.replace("default: short", "default: cpu").replace("count: 4", "count: found")
+    told = cluster.with_node_counts(load(text), answers(sinfo=SINFO), lambda name: name)
+    assert told.partition("gpu").node.count == 40
+
+
+def test_vnodes_are_of_the_host_that_they_name_or_that_their_name_has():
+    here = {"resources_available": {"host": "h"}}
+    vnodes = {"a": here, "b": here, "uv[0]": {}, "uv[1]": {}, "c": {"resources_available": {}}}
+    assert {host: [*parts] for host, parts in cluster.pbs_hosts(vnodes).items()} == {
+        "h": ["a", "b"], "uv": ["uv[0]", "uv[1]"], "c": ["c"],
+    }  # fmt: skip
+
+
 def test_one_node_is_none_between(load):
     system = load(GOOD.replace("architecture: x86_64", "architecture: x86_64\n      count: 1"))
     assert make_plan(system, [BETWEEN], [], None).not_applicable[0].lacks == ("2 nodes",)

@@ -34,6 +34,72 @@ def written(tmp_path, scheduler: str, mpi: bool = False, **said: str):
     return loader.load_file(tmp_path / "new.yaml", cache_folder=None), made
 
 
+GPU = """\
+  gpu:
+    scheduler: slurm
+    launcher: srun
+    access:
+      - "--partition=gpu"
+      - "--account=${TENKEN_ACCOUNT}"
+      - "--reservation=${TENKEN_RESERVATION}"
+    gpu_request: ["--gpus-per-node={num_gpus_per_node}"]
+    environments: [host, cuda, nvhpc]
+    features: [cuda]
+    time_limit: 24:00:00
+    build: login
+    node:
+      architecture: x86_64   # as here
+      count: 14
+      sockets: 2
+      cores: 112
+      threads_per_core: 2
+      memory_gib: 1007
+      gpus: {sheet: H100-SXM-80GB, count: 4}   # guessed from the scheduler's 'h100'
+"""
+A100 = """\
+      count: 2
+      sockets: 2
+      cores: 64
+      threads_per_core: 1
+      memory_gib: 502.9
+      gpus: {sheet: A100-SXM-80GB, count: 8, pair_links: all}   # guessed from the scheduler's 'a100'
+"""
+CPU = """\
+    environments: [host]
+    features: []
+    build: login
+    node:
+      architecture: x86_64   # as here
+      count: 40
+      sockets: 2
+      cores: 128
+      threads_per_core: 2
+      memory_gib: 502.9
+"""
+SHORT_G = """\
+  short-g:
+    scheduler: pbs
+    launcher: mpirun
+    launcher_options: ["-ppn {num_tasks_per_node}"]
+    access:
+      - "-q short-g"
+      - "-W group_list=${TENKEN_GROUP}"
+    gpu_request: ["ngpus={num_gpus_per_node}"]
+    environments: [host]
+    features: [mpi]
+    time_limit: 08:00:00
+    build: login
+    node:
+      architecture: x86_64   # as here
+      count: 2
+      cores: 72
+      memory_gib: 230
+      # gpus: {sheet: ..., count: 1}   # scheduler name: not reported; without a data sheet:
+      # gpus: {model: "as nvidia-smi -L prints it", memory_gib: ..., compute_capability: "...", count: 1}
+  cpu:
+"""
+
+
 def test_slurm(tmp_path):
     system, made = written(tmp_path, "slurm", sinfo=SINFO)
     assert {n: (p.node.count, p.node.cores, p.node.gpu_count) for n, p in system.partitions.items()} == {
@@ -44,14 +110,59 @@ def test_slurm(tmp_path):
     gpu = system.partition("gpu")
     assert gpu.node.gpu.name == "H100-SXM-80GB" and gpu.gpu_request and gpu.access[0] == "--partition=gpu"
     assert system.modules_system == "lmod" and "nodes" in gpu.abilities
-    assert any("MPI" in line for line in made.unseen) and any("NVLinks" in line for line in made.unseen)
+    partitions = made.text.partition("\npartitions:\n")[2]
+    assert partitions.startswith(f"{GPU}  gpu-a100:\n") and f"{A100}  cpu:\n" in partitions and partitions.endswith(CPU)
+    assert '  cuda:\n    features: [cuda, openmp]\n    cc: gcc\n    cxx: g++\n    cuda: "nvcc"\n' in made.text
+    assert made.seen == [
+        "partition gpu: 14 nodes, 112 cores, 4 x H100-SXM-80GB",
+        "partition gpu-a100: 2 nodes, 64 cores, 8 x A100-SXM-80GB", "partition cpu: 40 nodes, 128 cores, no GPU",
+    ]  # fmt: skip
+    assert [line.partition(":")[0] for line in made.unseen] == [
+        "sinfo", "an MPI that can build and start programs", "modules",
+        "how many NVLinks join two GPUs of partition gpu",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("queue", "name"),
+    [
+        (Queue("GPU (new)", 1), "gpu-new"), (Queue("7days", 1), "p7days"), (Queue("_", 1), "p"),
+        (Queue("a", 1, gpu_kind="NVIDIA_H100"), "a-nvidiah100"), (Queue("a", 1, cores=64), "a-64"),
+        (Queue("a", 1), "a-3"), (Queue("a", 1, gpu_kind="b"), "a-bx"),
+    ],
+)  # fmt: skip
+def test_names_of_partitions_are_allowed_and_differ(queue, name):
+    taken = {"a", "a-b", "c"}
+    assert draft._name(queue, taken) == name and name in taken
+
+
+@pytest.mark.parametrize(
+    ("env", "name"),
+    [({}, "nomod"), ({"LMOD_CMD": "/x", "MODULESHOME": "/y"}, "lmod"), ({"MODULESHOME": "/y"}, "envmod"),
+     ({"MODULESHOME": "/y", "MODULES_CMD": "/z"}, "tmod4")],
+)  # fmt: skip
+def test_the_modules_system_is_told_by_its_variables(env, name):
+    assert draft._modules_system(env) == name
+
+
+def test_modules_to_choose_from_are_a_comment(tmp_path):
+    versions = [f"nvhpc/{n}" for n in range(38)]
+    listed = "\n".join(
+        ["/opt/modules:", "cuda/12.6", " gcc/13", "python/3", "gccx/1", *versions, "Cray-MPICH", "nvidia"]
+    )
+    _, made = written(tmp_path, "slurm", sinfo=SINFO, bash=listed)
+    assert f"\n# modules here: {', '.join(['cuda/12.6', 'gcc/13', *versions])}\n" in made.text  # 40 of them
+    assert "42 modules of compilers, CUDA and MPI" in made.seen
+    assert not [line for line in made.unseen if "module avail" in line]
 
 
 def test_nodes_of_another_architecture_than_the_login_node_build_for_themselves(tmp_path):
     sinfo = "hopper|8|1|72|1|480000|gpu:gh200:1|1-00:00:00|up|idle\ncpu|40|2|64|1|256000|(null)|infinite|up|idle\n"
+    sinfo += "spark|2|1|20|1|120000|gpu:gb10:1|1-00:00:00|up|idle\n"
     system, _ = written(tmp_path, "slurm", sinfo=sinfo)
     hopper, cpu = system.partition("hopper"), system.partition("cpu")
-    assert (hopper.node.architecture, hopper.build) == ("aarch64", "job")
+    for one in (hopper, system.partition("spark")):
+        assert (one.node.architecture, one.build) == ("aarch64", "job")
     assert (cpu.node.architecture, cpu.build) == ("x86_64", "login")
 
 
@@ -77,6 +188,7 @@ def test_pbs(tmp_path):
         "ngpus={num_gpus_per_node}",
     )
     assert any("data sheet of the 1 GPUs of partition short-g" in line for line in made.unseen)
+    assert SHORT_G in made.text and made.text.endswith("      count: 1\n      cores: 112\n      memory_gib: 124\n")
 
 
 @pytest.mark.parametrize(
@@ -146,9 +258,46 @@ def test_an_open_mpi_that_knows_nothing_of_pbs_is_handed_the_nodes(components, l
     assert {partition.launcher for partition in system.partitions.values()} == {launcher}
 
 
-def test_this_machine(tmp_path):
-    system, _ = written(tmp_path, "local")
-    assert system.partition("node").scheduler == "local" and system.partition("node").max_jobs == 1
+@pytest.mark.parametrize(("with_mpi", "launcher", "features"), [(False, "local", ""), (True, "mpirun", "mpi")])
+def test_this_machine(with_mpi, launcher, features, tmp_path):
+    _, made = written(tmp_path, "local", mpi=with_mpi)
+    assert made.text.endswith(f"""
+partitions:
+  node:
+    scheduler: local
+    launcher: {launcher}
+    environments: [host]
+    features: [{features}]
+    max_jobs: 1
+    build: login
+    node:
+      architecture: x86_64   # as here
+""")
+
+
+@pytest.mark.parametrize("nvcc", [False, True])
+def test_gpus_of_this_machine_without_a_sheet_are_as_the_driver_reports(nvcc, tmp_path):
+    seen = here(tmp_path)
+    node = replace(
+        seen.partition("node").node, sockets=1, cores=8, threads_per_core=1, memory_bytes=2**34, gpu_count=2,
+        gpu_names=("NVIDIA X1", "NVIDIA X1"), gpu_memory_bytes=3 * 2**33, compute_capability="9.9",
+    )  # fmt: skip
+    seen = replace(seen, partitions={"node": replace(seen.partition("node"), node=node)})
+    made = draft.draft("n", "local", seen, answers(), which if nvcc else lambda name: None, {})
+    assert made.text.endswith("""\
+      sockets: 1
+      cores: 8
+      threads_per_core: 1
+      memory_gib: 16
+      gpus:   # there is no data sheet; as reported by the driver
+        model: "NVIDIA X1"
+        memory_gib: 24
+        compute_capability: "9.9"
+        count: 2
+""")
+    assert any(line.startswith("nvcc: ") for line in made.unseen) != nvcc
+    of_slurm = draft.draft("n", "slurm", seen, answers(sinfo=SINFO.replace("h100", "x1")), which, {})
+    assert 'model: "NVIDIA X1"' not in of_slurm.text and "# gpus: {sheet: ..., count: 4}" in of_slurm.text
 
 
 @pytest.mark.parametrize("scheduler", ["slurm", "pbs"])
@@ -175,11 +324,22 @@ def test_a_file_that_is_there_stays(tmp_path):
     [("h100", "H100-SXM-80GB"), ("a100", "A100-SXM-80GB"), ("nvidia_h200_nvl", "H200-NVL-141GB"), ("l40s", "L40S-48GB"),
      ("gh200", "GH200-96GB"), ("mi300x", None), (None, None), ("nvidia_gh200_480gb", "GH200-96GB"), ("v100s", None),
      ("tesla", None), ("80gb", None), ("h100-sxm5-80gb", "H100-SXM-80GB"), ("a100_80", "A100-PCIe-80GB"),
-     ("nvidia_a100-sxm4-40gb", "A100-SXM-40GB"), ("rtx_4090", "RTX-4090-24GB"), ("tesla_k40m", "K40")],
+     ("nvidia_a100-sxm4-40gb", "A100-SXM-40GB"), ("rtx_4090", "RTX-4090-24GB"), ("tesla_k40m", "K40"),
+     ("hbm3", None), ("pro6000", "RTX-PRO-6000-Server-96GB")],
 )  # fmt: skip
 def test_the_schedulers_word_for_a_card(kind, sheet, tmp_path):
-    found, _ = draft.sheet_of(Queue("q", 1, gpus=4, gpu_kind=kind), here(tmp_path))
-    assert (found.name if found else None) == sheet
+    seen = here(tmp_path)
+    found, guessed = draft.sheet_of(Queue("q", 1, gpus=4, gpu_kind=kind), seen)
+    assert (found.name if found else None) == sheet and guessed == (found is not None)
+    assert draft.sheet_of(Queue("q", 1, gpus=0, gpu_kind=kind), seen) == (None, False)
+
+
+@pytest.mark.parametrize(("kind", "guessed"), [("h100", True), ("H100-NVL-94GB", False)])
+def test_the_card_of_this_machine_comes_before_others_of_its_name(kind, guessed, tmp_path):
+    seen, sheet = here(tmp_path), hardware.sheet("H100-NVL-94GB")
+    node = replace(seen.partition("node").node, gpu=sheet)
+    seen = replace(seen, partitions={"node": replace(seen.partition("node"), node=node)})
+    assert draft.sheet_of(Queue("q", 1, gpus=4, gpu_kind=kind), seen) == (sheet, guessed)
 
 
 def test_names_and_files_alike_can_be_validated(capsys):

@@ -17,9 +17,9 @@ def gpu(load: Callable[[str], System]) -> Partition:
     return load(GOOD).partition("gpu")
 
 
-def known(limit: limits.Limit | limits.Unknown) -> limits.Limit:
+def known(limit: limits.Limit | limits.Unknown, *basis: str) -> limits.Limit:
     assert isinstance(limit, limits.Limit)
-    assert limit.basis.startswith(("data sheet: ", "driver: "))
+    assert limit.basis.startswith(basis or ("data sheet: ", "driver: "))
     return limit
 
 
@@ -91,6 +91,41 @@ def test_what_is_not_known_says_why(gpu: Partition) -> None:
     assert "virtual machine (KVM)" in str(limits.memory(virtual, "host"))
     strange = replace(gpu, node=replace(gpu.node, gpu=None, gpu_names=("NVIDIA X",)))
     assert "NVIDIA X" in str(limits.memory(strange, "gpu"))
+    for names, told in ((("B", "A", "B"), "A, B"), ((), "name not known")):
+        of = replace(gpu, node=replace(gpu.node, gpu=None, gpu_names=names))
+        no_sheet = limits.Unknown(f"no data sheet of the GPU ({told})")
+        assert limits.memory(of, "gpu") == limits.fp64(of, "gpu") == limits.rate(of, "gpu") == no_sheet
+        assert limits.rate(of, "ranks") == limits.host_link(of) == no_sheet
+    said = limits.Unknown("no data sheet of the host (CPU not known)")
+    for node in (replace(gpu.node, cpu=None, host=None), replace(gpu.node, cpu=None, sockets=None)):
+        no_cpu = replace(gpu, node=node)
+        assert limits.memory(no_cpu, "host") == limits.fp64(no_cpu, "host") == limits.rate(no_cpu, "host") == said
+
+
+def test_a_basis_has_the_figures_of_its_limit(gpu: Partition) -> None:
+    sheet = gpu.node.gpu
+    assert sheet is not None
+    ends = f"H100-SXM-80GB, {sheet.source}"
+    assert known(limits.pair_link(gpu)).basis == f"data sheet: 18 x NVLink4 at 25 GB/s, {ends}"
+    assert known(limits.host_link(gpu)).basis == f"data sheet: PCIe Gen5 x16 at 63.02 GB/s, {ends}"
+    by_name = limits.rate(gpu, "ranks", "fp64", 3)
+    assert by_name == limits.Limit(12 * 67, "TFLOP/s", f"12 x 67 TFLOP/s, data sheet: fp64, {ends}")
+    highest = limits.rate(gpu, "gpu", "fp6")
+    assert highest == limits.Limit(max(sheet.tflops.values()), "TFLOP/s", f"data sheet: {ends}")
+    # without tensor cores for FP64 both rates are the same, and FP32 is none
+    plain = limits.rates(replace(sheet, fp64_tensor_tflops=None, tflops={"fp32": 60.0, "fp16": 900.0}))
+    assert {name: one.value for name, one in plain.items()} == {
+        "rate fp16": 900,
+        "rate fp64": 34,
+        "rate fp64_tensor": 34,
+    }
+    cpus = replace(gpu.node, gpu=None, gpu_count=0, host=replace(gpu.node.host, fp64_tflops=1.5))  # type: ignore[type-var]
+    of_cpus = known(
+        limits.rate(replace(gpu, node=cpus), "ranks", "fp64", 3), "3 x 3 TFLOP/s, data sheet: 2 x Xeon-8468"
+    )
+    assert of_cpus.value == 9
+    unknown = replace(gpu, node=replace(gpu.node, gpu=replace(sheet, memory_gbs=None, unsure={"memory": "why"})))
+    assert limits.memory(unknown, "gpu") == limits.Unknown("data sheet H100-SXM-80GB: memory is not certain: why")
 
 
 def test_wrong_subject(gpu: Partition) -> None:
