@@ -21,6 +21,7 @@ from tenken.cli import main
 from tenken.history import record_parser as reading
 from tenken.history.ingest import _SHOWN, Ingested, NoArchive, ingest
 from tenken.history.store import VERSION, StoreError, locked, open_store
+from tenken.model.subject import Subject
 from tenken.paths import ROOT
 from tools import synthetic
 
@@ -561,3 +562,90 @@ def test_what_does_not_fit_its_column_is_no_row(value: float, count: int, said: 
     one: Any = SimpleNamespace(value=value, count=count)
     found = reading._refused(one)
     assert said in found and bool(found) == bool(said)
+
+
+SESSION = "20250901T180000Z-5eed00"
+
+
+@pytest.mark.parametrize(
+    ("text", "session", "found"),
+    [
+        ("2025-09-01T18:00:00Z", SESSION, "2025-09-01 18:00:00"), ("2025-09-01T18:00:00", "", "2025-09-01 18:00:00"),
+        ("2025-09-01T18:00:00+09:00", "mine", "2025-09-01 09:00:00"),
+        # a day ahead of this machine's clock, from 2010, an hour before to 14 days after its session began
+        ("2025-09-21T12:00:00Z", "", "2025-09-21 12:00:00"), ("2025-09-21T12:00:01Z", "", "in the future"),
+        ("2010-01-01T00:00:00", "", "2010-01-01 00:00:00"), ("2009-12-31T23:59:59", "", "is before 2010"),
+        ("2025-09-01T17:00:00", SESSION, "2025-09-01 17:00:00"), ("2025-09-01T16:59:59", SESSION, "a clock jumped"),
+        ("2025-09-15T18:00:00", SESSION, "2025-09-15 18:00:00"), ("2025-09-15T18:00:01", SESSION, "a clock jumped"),
+    ],
+)  # fmt: skip
+def test_a_time_is_held_against_the_clock_and_its_session(text: str, session: str, found: str) -> None:
+    def read() -> str:
+        time = reading.moment(text, datetime(2025, 9, 20, 12))
+        reading._hold_against_session(time, session)
+        return str(time)
+
+    if found.startswith("20"):
+        assert read() == found
+    else:
+        with pytest.raises(reading.Unreadable, match=found):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("unit", "low", "high", "direction"),
+    [
+        ("GB/s", "", "", "higher"), ("us", "", "", "lower"), ("s", "-0.1", "", "higher"), ("GB/s", "", "0.1", "lower"),
+        ("s", "-0.1", "0.1", "lower"), ("GB/s", "-0.1", "0.1", "higher"), ("J/run", "", "", "lower"),
+        ("steps", "", "", "higher"), ("", "", "", "higher"),
+    ],
+)  # fmt: skip
+def test_the_direction_of_a_plain_value_is_that_of_its_one_bound_or_its_unit(
+    unit: str, low: str, high: str, direction: str
+) -> None:
+    assert reading._direction(unit, low, high) == direction
+
+
+@pytest.mark.parametrize(
+    ("subject", "slot"),
+    [
+        (Subject("gpu", 1), ("gpu", "GPU 1", "1", "", ("of 1",))),
+        (Subject("gpu", 3), ("gpu", "GPU 3", "3", "", ("all",))),
+        (Subject("pair", 1, 0), ("pair", "GPU 1 → 0", "1", "0", ("of 1",))),
+        (Subject("host"), ("host", "host", "", "", ("all",))),
+        (Subject("ranks", 2), ("2 ranks", "2 ranks", "", "", ("all",))),
+    ],
+)  # fmt: skip
+def test_a_series_names_its_place_and_the_fingerprint_of_its_gpu(subject: Subject, slot: Any) -> None:
+    assert reading._slot(subject, {1: ("of 1",), 2: ("of 2",)}, ("all",)) == slot
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [("|\n", ""), ("| |\n", ""), ("|x\n", "18 columns where the header has 17"), ("", "")],
+    ids=["one empty column", "two", "one more", "none"],
+)
+def test_empty_columns_at_the_end_of_a_line_are_none(ends: str, said: str, archive: Path, store: Path) -> None:
+    (archive / "m" / "gpu" / "Lone.log").write_text(OURS + ours(1).rstrip("\n") + (ends or "\n"))
+    found = take(archive, store)
+    assert [why for _, why in found.bad] == ([f"line 2: {said}"] if said else [])
+    assert rows(archive, store, "SELECT count(*) FROM history WHERE \"check\" = 'Lone'") == [(not said,)]
+
+
+@pytest.mark.parametrize(
+    ("result", "verdict", "phase", "valid"),
+    [
+        ("pass", "PASS", "null", True), ("fail", "FAIL", "performance", True), ("fail", "null", "performance", True),
+        ("fail", "null", "null", True), ("fail", "null", "sanity", False), ("fail", "FAIL", "sanity", True),
+        ("fail", "INVALID", "sanity", False), ("pass", "INVALID", "null", False), ("p", "null", "null", True),
+    ],
+)  # fmt: skip
+def test_a_value_of_a_run_that_failed_before_it_does_not_count(
+    result: str, verdict: str, phase: str, valid: bool, archive: Path, store: Path
+) -> None:
+    plain = verdict == "null"  # a log of another suite has no verdict
+    line = ours(1, verdict=verdict).replace("pass|", f"{result}|", 1).replace("|null\n", f"|{phase}\n")
+    header = OURS.replace("tenken_session|tenken_verdict", "a|b") if plain else OURS
+    (archive / "m" / "gpu" / "Lone.log").write_text(header + line)
+    take(archive, store)
+    assert rows(archive, store, "SELECT valid FROM history WHERE \"check\" = 'Lone'") == [(valid,)]
