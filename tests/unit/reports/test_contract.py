@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -70,9 +71,89 @@ def test_a_right_one_is_typed(tmp_path):
     assert contract.stability is not None and contract.stability.hours == 72
 
 
+FULL = """\
+title: "T"
+system: h200
+parties: {customer: "C", supplier: "S"}
+lot: L
+date: 2026-11-01
+modes: [quick, acceptance]
+confidence: 0.9
+repetitions: 7
+rule: value
+share: 0.8
+retests: 3
+allow_unsealed: true
+redfish: {address: "https://{node}-bmc", verify: false}
+scope: {nodes: 2, gpus_per_node: 4, delivered: [{uuid: U1, serial: s, node: n, slot: x}, {uuid: U2}]}
+clauses:
+  - {id: A, metric: gemm.gemm, subject: gpu, target: 50, unit: TFLOP/s, source: "o"}
+  - {id: B, metric: gemm.gemm, subject: gpu, target: 2, unit: PFLOP/s, source: "p", text: "t", check: K, environ: e,
+     partition: g, at: {precision: fp16}, over: best, nodes: 2, statistic: best, tolerance: 0.1, direction: higher,
+     rule: interval, share: 0.7, repetitions: 5, retests: 1, severity: minor}
+exclusions:
+  - {id: E1, clause: A, node: n, uuid: U1, session: S1, reason: "r", agreed: 2026-11-20}
+punch_list: [{id: P1, what: "w", status: open, due: 2026-12-01}, {id: P2, what: "v", status: closed}]
+replaced: [{uuid: U1, by: U3, why: "dead", item: P1}, {uuid: U2, by: U4, why: "dead"}]
+stability: {hours: 5, least: 0.9}
+"""
+
+
+def test_every_key_is_one_field_and_has_one_default(tmp_path):
+    shared = {"rule": "value", "share": 0.8, "repetitions": 7, "retests": 3}
+    one = contracts.Clause("A", "gemm", "gemm", "gpu", 50.0, "TFLOP/s", "higher", "median", "o", **shared)
+    whole = contracts.Clause(
+        "B", "gemm", "gemm", "gpu", 2000.0, "TFLOP/s", "higher", "best", "p", text="t", check="K", environ="e",
+        partition="g", at={"precision": "fp16"}, over="best", nodes=2, tolerance=0.1, rule="interval", share=0.7,
+        repetitions=5, retests=1, severity="minor",
+    )  # fmt: skip
+    full = contracts.Contract(
+        "c", "T", "h200", "C", "S", (one, whole), lot="L", date="2026-11-01", modes=("quick", "acceptance"),
+        confidence=0.9, nodes=2, gpus_per_node=4, text=FULL,
+        delivered=(contracts.Delivered("U1", "s", "n", "x"), contracts.Delivered("U2")),
+        exclusions=(contracts.Exclusion("E1", "r", "2026-11-20", "A", "n", "U1", "S1"),),
+        punch_list=(contracts.Item("P1", "w", True, "2026-12-01"), contracts.Item("P2", "v", False)),
+        replaced=(contracts.Replaced("U1", "U3", "dead", "P1"), contracts.Replaced("U2", "U4", "dead")),
+        stability=contracts.Stability(5.0, 0.9), redfish={"address": "https://{node}-bmc", "verify": False},
+        allow_unsealed=True,
+    )  # fmt: skip
+    assert load(tmp_path, FULL) == full
+    least = FULL[: FULL.index("lot:")] + FULL[FULL.index("clauses:") : FULL.index("  - {id: B")]
+    alone = replace(one, rule="interval", share=1.0, repetitions=6, retests=None)
+    assert load(tmp_path, least) == contracts.Contract("c", "T", "h200", "C", "S", (alone,), text=least)
+
+
+def at_point(target, at):
+    return contracts.Drafted("p.m", "gpu", target, "GB/s", "", "", at=(("n", at),))
+
+
+@pytest.mark.parametrize(("targets", "points", "direction", "made"), [
+    ([98.1, 100], 2, "higher", [98.1]), ([98.1, 100], 2, "lower", [100]), ([98, 100], 2, "higher", [98, 100]),
+    ([99, 100], 3, "higher", [99, 100]), ([100], 1, "higher", [100]), ([100, 98], 2, "lower", [100, 98]),
+])  # fmt: skip
+def test_targets_within_two_percent_at_all_points_are_one_clause_on_the_worst(targets, points, direction, made):
+    group = [at_point(target, at) for at, target in enumerate(targets)]
+    found = contracts._as_one(group[::-1], points, direction)
+    assert [one.target for one in found] == made
+    assert [one.at for one in found] == ([()] if len(made) < len(targets) else [one.at for one in group])
+    other = [replace(group[0], statistic="best"), *group[1:]]
+    assert len(contracts._as_one(other, points, direction)) == len(targets)
+
+
+@pytest.mark.parametrize(("partition", "nodes"), [(None, 5), ("a", 2), ("b", 3), ("c", 0)])
+def test_the_nodes_of_a_partition_or_of_all(partition, nodes):
+    parts = {name: SimpleNamespace(name=name, node=SimpleNamespace(count=n)) for name, n in (("a", 2), ("b", 3))}
+    assert contracts._nodes_of(SimpleNamespace(partitions=parts), partition) == nodes
+    parts["b"].node.count = None
+    unknown = {"a": 2, "c": 0}.get(partition)
+    assert contracts._nodes_of(SimpleNamespace(partitions=parts), partition) == unknown
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
+        ("punch_list:", "replaced:\n  - {uuid: A, by: B, why: x}\n  - {uuid: A, by: C, why: x}\npunch_list:",
+         "GPU 'A' is replaced twice, or by itself"),
         ("system: h200", "system: h20", "c.yaml:2: unknown system 'h20'; did you mean 'h200'?"),
         ("stream.triad", "strem.triad", "c.yaml:12: unknown program 'strem' in clause 1 (M1); did you mean 'stream'?"),
         ("stream.triad", "stream.tried", "did you mean 'triad'?"),

@@ -125,6 +125,70 @@ def test_a_fraction_is_shown_as_percent(fraction, digits, text):
     assert words.percent(fraction, digits) == text
 
 
+def test_findings_and_measures_of_nights_by_kind_and_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New alarms, those that stand, and the rest; each measure by its last night, those with an alarm first."""
+
+    def finding(text: str, alarming: bool, rows: list[int], acknowledged: bool = False) -> Any:
+        return SimpleNamespace(text=text, alarming=alarming, rows=rows, acknowledged=acknowledged, ended=None)
+
+    nan = np.nan
+    found = [finding("a", True, [1]), finding("b", True, [0, 1, 2]), finding("c", False, [3], True)]
+    found += [finding("d", False, [])]
+    siblings, parts = ["x", "x", "gone", "y", "z", "z10", "z9"], ["p", "p", "p", "p", "o", "p", "p"]
+    series = [
+        SimpleNamespace(siblings=(group,), partition=part, measure=group, unit="u", where=f"w{at}")
+        for at, (group, part) in enumerate(zip(siblings, parts, strict=True))
+    ]
+    values = np.array([[10, 40], [30, 20], [5, nan], [nan, 7], [1, 1], [1, 1], [1, 1]])
+    level = np.array([10, 30, 5, nan, 1, 1, 1])
+    kept = SimpleNamespace(series=series, values=values, system="s", nights=[1])
+    one = SimpleNamespace(
+        history=kept, found=SimpleNamespace(level=level), in_order=lambda: found, is_new=lambda f: False,
+        is_standing=lambda f: f.text == "b", alarms=[SimpleNamespace(rows=[1, 4])], night="2026-01-02",
+    )  # fmt: skip
+    other = SimpleNamespace(
+        **{**vars(one), "night": "2026-01-01", "in_order": list, "history": SimpleNamespace(
+            **{**vars(kept), "series": [], "values": np.zeros((0, 1)), "system": "t"})},
+    )  # fmt: skip
+    monkeypatch.setattr(nightly, "template", lambda name: SimpleNamespace(render=lambda **told: told))
+    monkeypatch.setattr(nightly.sentences, "sentence", lambda _, finding: finding.text)
+    monkeypatch.setattr(nightly.sentences, "power_sentence", lambda one, since: f"{one.history.system} {since}")
+    monkeypatch.setattr(nightly.trends, "sparkline", lambda middle: str(middle.tolist()))
+
+    def draw(history: Any, found: Any, finding: Any, anchor: str) -> tuple[str, str]:
+        if finding.text == "b":
+            raise ValueError("odd")
+        return "<svg>", anchor
+
+    monkeypatch.setattr(nightly.trends, "draw", draw)
+    monkeypatch.setattr(nightly, "MAX_PLOTS", 3)
+    monkeypatch.setattr(nightly, "MAX_LISTED", 2)
+    gate: Any = SimpleNamespace(systems=[one, other], judged_from="x")
+    told: Any = nightly.render(gate, "now")
+    assert (told["nights"], told["written"], told["powers"]) == (["2026-01-01", "2026-01-02"], "now", ["s x", "t x"])
+    now: Any = nightly.render(gate)
+    assert len(now["written"]) == len("2026-01-01 00:00 UTC")
+    assert [[(s.text, s.verdict, s.anchor) for s in told[kind]] for kind in ("alarms", "standing", "rest")] == [
+        [("a", "FAIL", "finding-1")], [("b", "FAIL", "finding-2")],
+        [("c", "WAIVED", "finding-3"), ("d", "PASS", "finding-4")],
+    ]  # fmt: skip
+    every = [*told["alarms"], *told["standing"], *told["rest"]]
+    plots = [s.plot and (s.plot.caption or s.plot.missing) for s in every]
+    assert plots == ["t1", "No plot: ValueError: odd", "t3", None]
+    assert [(s.members, s.left_out) for s in every] == [
+        (("x, w1",), 0), (("x, w0", "x, w1"), 1), (("y, w3",), 0), ((), 0),
+    ]  # fmt: skip
+    measures = [[m.name, m.partition, m.count, m.open, m.last, m.spark] for m in told["measures"]]
+    assert measures == [
+        ["z", "o", 1, 1, 1.0, "[1.0, 1.0]"], ["x", "p", 2, 1, 30.0, "[20.0, 30.0]"],
+        ["y", "p", 1, 0, 7.0, "[nan, 7.0]"],
+        ["z9", "p", 1, 0, 1.0, "[1.0, 1.0]"], ["z10", "p", 1, 0, 1.0, "[1.0, 1.0]"],
+    ]  # fmt: skip
+    of_x, of_y = told["measures"][1:3]
+    assert (of_x.level, of_x.lowest, of_x.lowest_at, of_x.highest, of_x.highest_at) == (20.0, 20.0, "w1", 40.0, "w0")
+    assert np.isnan(of_y.level)
+
+
 @pytest.mark.parametrize("back", [1, 8, 9])
 def test_nodes_that_run_again_are_named_up_to_eight(back: int) -> None:
     """Beside one that runs for the first time, and one that never paused."""
