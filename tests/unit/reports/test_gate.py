@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -592,6 +594,167 @@ def test_each_finding_has_the_word_of_its_state_and_notes_and_alarms_follow(monk
         "To accept one, add to reports/acknowledged.yaml:", "snippet of a", "snippet of b", "INCOMPLETE: no night", "",
         "Gate: FAIL, 2 findings, exit status 1",
     ]  # fmt: skip
+
+
+MARKDOWN = """\
+# Tenken gate: HEAD
+
+## h\\|1, night of 2026-03-02
+
+| finding | since | size | what changed with it |
+|---|---|---|---|
+| step: p \\<m\\> | 2026-03-01 | -5.0 % | driver 1 to 2, kernel 6 to 7 |
+| noisy: n1: members | 2026-03-02 | scatter x 1.5 | nothing |
+
+- s for long
+
+- k said
+
+power h|1 20
+
+## q, night of 2026-03-02
+
+No regression.
+
+power q 20
+
+## r, night of 2026-03-02
+
+Nothing new.
+
+- s for long
+
+power r 20
+
+## Incomplete
+
+- no \\<night\\>
+"""
+PROMETHEUS = """\
+# HELP tenken_gate_exit_status 0 no regression, 1 a regression, 3 incomplete or invalid
+# TYPE tenken_gate_exit_status gauge
+tenken_gate_exit_status 1
+# HELP tenken_gate_incomplete reasons for which the answer is incomplete
+# TYPE tenken_gate_incomplete gauge
+tenken_gate_incomplete 1
+# HELP tenken_gate_series series by state on the last night
+# TYPE tenken_gate_series gauge
+tenken_gate_series{system="h|1",state="missing"} 2
+tenken_gate_series{system="h|1",state="ran"} 1
+# HELP tenken_gate_findings open findings that are not acknowledged
+# TYPE tenken_gate_findings gauge
+tenken_gate_findings{system="h|1",kind="step"} 2
+tenken_gate_findings{system="h|1",kind="drift"} 0
+tenken_gate_findings{system="h|1",kind="flapping"} 0
+tenken_gate_findings{system="h|1",kind="noisy"} 1
+tenken_gate_findings{system="h|1",kind="outlier"} 0
+# HELP tenken_gate_last_night_days the last night, as days since 0001-01-01 plus 1
+# TYPE tenken_gate_last_night_days gauge
+tenken_gate_last_night_days{system="h|1"} 739677
+# HELP tenken_metric_value value of the last night
+# TYPE tenken_metric_value gauge
+tenken_metric_value{LABELS0} 2.5
+# HELP tenken_metric_level baseline of the series
+# TYPE tenken_metric_level gauge
+tenken_metric_level{LABELS0} 2.0
+tenken_metric_level{LABELS2} 1.0
+"""
+
+
+def test_a_night_word_by_word_in_each_form_for_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three series one is too slow, one noisier and missing, one void."""
+
+    def finding(name: str, alarming: bool, rows: list[int], **changes: Any) -> Any:
+        said = {"kind": "step", "label": "measure", "what": "p <m>", "worse": True, "acknowledged": "", "night": 0,
+                "found": 1, "recovered": None, "withdrawn": False, "size": -0.05, "low": -0.06, "high": -0.04,
+                "evidence": 9.0, "p_value": 0.1, "times": 1, "of": 2, "causes": []}  # fmt: skip
+        return SimpleNamespace(**said | {"name": name, "alarming": alarming, "rows": rows} | changes)
+
+    changed = [SimpleNamespace(field=field, before=a, after=b, nodes=("n0",), text=f"{field} {a} to {b}")
+               for field, a, b in (("driver", "1", "2"), ("kernel", "6", "7"))]  # fmt: skip
+    slow = finding("a", True, [0], causes=changed, found=5)
+    noisy = finding("b", True, [1], kind="noisy", label="node", what="n1", night=1, size=0.5, recovered=7)
+    stands, known = finding("s", True, []), finding("k", False, [2], acknowledged="yes")
+    shown = [slow, noisy, stands, known, finding("past", False, []), finding("gone", False, [])]
+    monkeypatch.setattr(notices.sentences, "sentence", lambda _, f: f"{f.name} said")
+    monkeypatch.setattr(notices.sentences, "standing", lambda _, f: f"{f.name} for long")
+    monkeypatch.setattr(notices.sentences, "members", lambda _, f: ["mem", "bers"])
+    monkeypatch.setattr(notices.sentences, "was_withdrawn", lambda _, f: f.name == "gone")
+    monkeypatch.setattr(notices.sentences, "power_sentence", lambda one, least: f"power {one.history.system} {least}")
+    series = [
+        SimpleNamespace(check="C", program="p", metric="m", coordinates="n=1", parameters="", partition="gpu",
+                        environ="cuda", unit="GB/s",
+                        node=f"n{at}", place="GPU 0", gpu="U\\0" * (at == 0), peer="n9" * (at == 1),
+                        measure="p m", where=f"n{at} GPU 0")
+        for at in range(3)
+    ]  # fmt: skip
+    nights = [date(2026, 3, 1), date(2026, 3, 2)]
+    values, nan = np.array([[1, 2.5], [1, np.nan], [1, np.nan]]), np.nan
+    level = SimpleNamespace(level=[2.0, nan, 1.0], band=([1.9, nan, 0.9], [2.1, nan, 1.1]), nights=np.array([5, 1, 5]),
+                            state=[SimpleNamespace(value=word) for word in ("judged", "new", "judged")])  # fmt: skip
+    one = SimpleNamespace(
+        history=SimpleNamespace(system="h|1", nights=nights, series=series, values=values), found=level,
+        in_order=lambda: shown, findings=[slow, noisy], alarms=[slow, noisy, stands], missing=[1], void=[2],
+        states={"ran": 1, "missing": 2}, power={0.01: (3.0, math.inf)}, notes=["note"], night=nights[1],
+        is_standing=lambda f: f.name == "s", is_past=lambda f: f.name == "past",
+    )  # fmt: skip
+    made: Any = SimpleNamespace(
+        headline="HEAD", systems=[one], judged_from=20, incomplete=["no <night>"], exit_code=1, verdict="FAIL",
+        archive="/a", ingested=SimpleNamespace(bad=[("f", "why")]),
+    )  # fmt: skip
+
+    labels = {
+        f"LABELS{at}": f'system="h|1",partition="gpu",environ="cuda",check="C",metric="m",at="n=1",parameters="",'
+        f'node="n{at}",place="GPU 0",gpu="{gpu}",unit="GB/s"' for at, gpu in ((0, "U\\\\0"), (2, ""))
+    }  # fmt: skip
+    expected = PROMETHEUS
+    for name, text in labels.items():
+        expected = expected.replace(name, text)
+    assert notices.prometheus(made) == expected
+
+    told = notices.as_json(made)
+    (system,) = told.pop("systems")
+    assert told == {"schema": "tenken-findings/1", "verdict": "FAIL", "exit_code": 1, "archive": "/a",
+                    "least_nights": 20,
+                    "incomplete": ["no <night>"], "bad_files": [{"file": "f", "reason": "why"}]}  # fmt: skip
+    first, second = system.pop("findings")
+    assert system == {"system": "h|1", "night": "2026-03-02", "nights": 2, "series": 3,
+                      "states": {"ran": 1, "missing": 2},
+                      "power": {"0.01": {"half": 3.0, "most": None}}, "notes": ["note"]}  # fmt: skip
+    assert (first["found"], first["recovered"], first["acknowledged"]) == ("2026-03-02", None, None)
+    assert (second["night"], second["recovered"], second["kind"]) == ("2026-03-02", "2026-03-02", "noisy")
+    assert first["causes"][0] == {"field": "driver", "from": "1", "to": "2", "nodes": ["n0"]} and not second["causes"]
+    assert [(m["node"], m["gpu"], m["peer"]) for f in (first, second) for m in f["members"]] == [
+        ("n0", "U\\0", None), ("n1", None, "n9"),
+    ]  # fmt: skip
+
+    root = ElementTree.fromstring(notices.junit(made))
+    suites = [{k: s.get(k) for k in ("name", "tests", "failures", "errors", "skipped", "timestamp")} for s in root]
+    assert [list(one.values()) for one in suites] == [
+        ["h|1", "3", "2", "0", "1", "2026-03-02T12:00:00"], ["incomplete", "1", "0", "1", None, None],
+    ]  # fmt: skip
+    cases = [
+        (c.get("classname"), c.get("name"), c[-1].tag, c[-1].get("message"), c[-1].get("type"))
+        for c in root.iter("testcase")
+    ]
+    assert cases == [
+        ("h|1.gpu.C", "p m n0 GPU 0", "failure", "a said", "step"),
+        ("h|1.gpu.C", "p m n1 GPU 0", "failure", "b said", "noisy"),
+        ("h|1.gpu.C", "p m n2 GPU 0", "skipped", "ran under invalid conditions", None),
+        ("tenken.gate", "no <night>", "error", "no <night>", None),
+    ]  # fmt: skip
+    assert [[f"{p.get('name')} {p.get('value')}" for p in c] for c in root.iter("properties")] == [
+        ["value 2.5", "level 2.0", "band_low 1.9", "band_high 2.1", "unit GB/s", "nights 5", "state judged"],
+        ["unit GB/s", "nights 1", "state new"],
+        ["level 1.0", "band_low 0.9", "band_high 1.1", "unit GB/s", "nights 5", "state judged"],
+    ]  # fmt: skip
+
+    made.systems += [
+        SimpleNamespace(**{**vars(one), "history": SimpleNamespace(system=name, nights=nights), "alarms": alarms,
+                           "in_order": lambda alarms=alarms: alarms})
+        for name, alarms in (("q", []), ("r", [stands]))
+    ]  # fmt: skip
+    assert notices.markdown(made) == MARKDOWN
 
 
 @pytest.mark.parametrize(("night", "near"), [(2, False), (3, True), (5, True), (7, True), (8, False)])
