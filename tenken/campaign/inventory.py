@@ -83,7 +83,7 @@ def _listed(values: Iterable[str]) -> str:
 
 def _firmware(root: Path) -> dict[str, str]:
     dmi = root / "sys/class/dmi/id"
-    bmc = sorted((root / "sys/devices/platform").glob("ipmi_bmc.*/firmware_revision"))
+    bmc = (root / "sys/devices/platform").glob("ipmi_bmc.*/firmware_revision")
     return {
         "product": _text(dmi / "product_name"), "board": _text(dmi / "board_name"),
         "BIOS": " ".join(filter(None, (_text(dmi / "bios_version"), _text(dmi / "bios_date")))),
@@ -116,9 +116,9 @@ def _kernel(root: Path) -> dict[str, str]:
 def _memory(root: Path) -> dict[str, str]:
     blocks = sum(_text(b / "online") == "1" for b in (root / "sys/devices/system/memory").glob("memory[0-9]*"))
     size = _text(root / "sys/devices/system/memory/block_size_bytes")
-    dimms = sorted((root / "sys/devices/system/edac/mc").glob("mc*/dimm*"))
+    dimms = (root / "sys/devices/system/edac/mc").glob("mc*/dimm*")
     chosen = _found(r"\[(\w+)\]", _text(root / "sys/kernel/mm/transparent_hugepage/enabled"))
-    pages = sorted((root / "sys/kernel/mm/hugepages").glob("hugepages-*"))
+    pages = (root / "sys/kernel/mm/hugepages").glob("hugepages-*")
     return {
         # in blocks, so that nodes with equal DIMMs are equal: the memory left by the kernel differs by megabytes
         "installed memory": f"{blocks * int(size, 16) / 2**30:g} GiB" if size and blocks else "",
@@ -137,7 +137,7 @@ def _memory(root: Path) -> dict[str, str]:
 def _processors(root: Path) -> dict[str, str]:
     cpu = root / "sys/devices/system/cpu"
     info = _text(root / "proc/cpuinfo")
-    nodes = sorted((root / "sys/devices/system/node").glob("node[0-9]*"))
+    nodes = (root / "sys/devices/system/node").glob("node[0-9]*")
     turbo = _text(cpu / "intel_pstate/no_turbo")
     boost = {"0": "on", "1": "off"}.get(turbo) or {"1": "on", "0": "off"}.get(_text(cpu / "cpufreq/boost"), "")
     return {
@@ -151,8 +151,8 @@ def _processors(root: Path) -> dict[str, str]:
 
 
 def _network(root: Path) -> dict[str, str]:
-    adapters = sorted((root / "sys/class/infiniband").glob("*"))
-    ports = [port for one in adapters for port in sorted((one / "ports").glob("*"))]
+    adapters = [*(root / "sys/class/infiniband").glob("*")]
+    ports = [port for one in adapters for port in (one / "ports").glob("*")]
     return {
         "network adapters": _listed(f"{_text(a / 'hca_type')} {_text(a / 'board_id')}".strip() for a in adapters),
         "network firmware": _listed(_text(a / "fw_ver") for a in adapters),
@@ -164,7 +164,7 @@ def _network(root: Path) -> dict[str, str]:
 
 
 def _drives(root: Path) -> dict[str, str]:
-    drives = sorted((root / "sys/class/nvme").glob("nvme*"))
+    drives = [*(root / "sys/class/nvme").glob("nvme*")]
     return {
         "NVMe drives": _listed(f"{_text(d / 'model')} {_text(d / 'firmware_rev')}".strip() for d in drives),
         "NVMe states": _listed(_text(d / "state") for d in drives),
@@ -175,7 +175,7 @@ def _pci(root: Path) -> dict[str, str]:
     """Width and maximum speed of the relevant devices; an idle link runs at a lower speed."""
     kinds = {"0x0302": "GPU", "0x0207": "InfiniBand", "0x0108": "NVMe"}
     found: dict[str, list[str]] = {}
-    for device in sorted((root / "sys/bus/pci/devices").glob("*")):
+    for device in (root / "sys/bus/pci/devices").glob("*"):
         kind = kinds.get(_text(device / "class")[:6])
         width, speed = _text(device / "current_link_width"), _text(device / "max_link_speed")
         if kind and width not in ("", "0"):

@@ -36,6 +36,7 @@ FILES = {
     "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "powersave",
     "sys/devices/system/node/node0/cpulist": "0-63", "sys/kernel/iommu_groups/0/x": "",
     "sys/class/infiniband/mlx5_0/fw_ver": "28.39", "sys/class/infiniband/mlx5_0/hca_type": "MT4129",
+    "sys/class/infiniband/a0/hca_type": "MT4131",
     "sys/class/infiniband/mlx5_0/ports/1/state": "4: ACTIVE", "sys/class/infiniband/mlx5_0/ports/1/rate": "400 Gb/sec",
     "sys/class/nvme/nvme0/model": "Disk", "sys/class/nvme/nvme0/firmware_rev": "F1",
     "sys/bus/pci/devices/0000:01:00.0/class": "0x030200", "sys/bus/pci/devices/0000:01:00.0/current_link_width": "8",
@@ -74,7 +75,7 @@ def test_what_is_there_is_read_and_what_names_a_node_is_not(tmp_path):
         "DIMMs": "2 x 32768 MB",
         "transparent huge pages": "madvise", "huge pages": "16 of 2048kB", "CPU": "Some CPU", "CPUs online": "0-63",
         "boost": "off", "CPU governor": "performance, powersave", "NUMA layout": "node0 0-63",
-        "network adapters": "MT4129", "network firmware": "28.39", "network ports": "400 Gb/sec ACTIVE",
+        "network adapters": "MT4129, MT4131", "network firmware": "28.39", "network ports": "400 Gb/sec ACTIVE",
         "NVMe drives": "Disk F1", "PCIe links of GPU": "x8, at most 32.0 GT/s PCIe", "clock": "not synchronised",
         "PCIe ACS": "on in 1 of 2 bridges",
     }  # fmt: skip

@@ -589,6 +589,34 @@ def test_the_title_block_names_the_machine_and_each_source_once(written):
     assert sources == "Sources of the targets: M1, M2: offer."
 
 
+def test_the_words_of_the_title_block():
+    of = SimpleNamespace
+    one, two = [of(node="a")], [of(node="a"), of(node="a"), of(node="b")]
+    assert signed._scope(of(parts=[], conditions={})) == "no GPU measured"
+    assert signed._scope(of(parts=one, conditions={"GPU": {"H200": 1}})) == "1 node, 1 GPU (H200)"
+    kinds = {"A": 2, "not recorded": 1, "B": 1}
+    assert signed._scope(of(parts=two, conditions={"GPU": kinds})) == "2 nodes, 3 GPUs (A, B)"
+    assert signed._scope(of(parts=two, conditions={})) == "2 nodes, 3 GPUs"
+    told = {"Maximum SM clock, MHz": {"1980": 1}, "Driver": {"1": 1, "not recorded": 1, "2": 1},
+            "Power limit, W": {"700": 9}, "CUDA runtime": {"not recorded": 1}}  # fmt: skip
+    assert signed._conditions(of(conditions=told)) == "driver 1 or 2, power limit 700 W, SM clock up to 1980 MHz"
+    items = [("P1", True, "2026-12-02"), ("P2", True, "2026-12-01"), ("P3", False, "2026-01-01"),
+             ("P4", True, "2026-01-02"), ("P5", True, "")]  # fmt: skip
+    listed = [of(id=name, open=still, due=due) for name, still, due in items]
+    found = of(contract=of(punch_list=listed), repaired=["P4"], stability="MET")
+    assert signed._open(found) == "punch list: 3 open, first due 2026-12-01; stability MET"
+    found.contract.punch_list, found.stability = listed[4:], ""
+    assert signed._open(found) == "punch list: 1 open; no stability period agreed"
+    found.contract.punch_list = listed[2:4]
+    assert signed._open(found) == "punch list: no open item; no stability period agreed"
+    runs = [of(parts=[of(values=range(n)) for n in some]) for some in ([6, 6], [5, 7, 6])]
+    assert [signed._runs(one) for one in runs] == ["6", "5 to 7"]
+    assert [signed._some(tuple(some)) for some in ("abc", "abcd")] == ["a, b, c", "a, …, d (4)"]
+    margins = [of(margin=m) for m in (0.2, None, -0.1, 0.0)]
+    assert signed._closest(of(requirements=margins)) is margins[2]
+    assert signed._closest(of(requirements=margins[1:2])) is None
+
+
 def test_ids_in_a_row_are_a_range_from_three_on():
     order = {f"C{i}": i for i in range(1, 9)}
     assert signed._in_runs(["C1", "C2", "C3", "C5", "C6", "C8"], order) == "C1 to C3, C5, C6, C8"

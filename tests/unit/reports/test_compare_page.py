@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from types import SimpleNamespace
 
 import pytest
 from lxml import html
@@ -46,3 +48,55 @@ def test_bars_have_one_scale_with_1_in_the_middle():
     with pytest.raises(ZeroDivisionError):
         compare._place(2.0, 0.0)
     assert "NaN" not in compare.page([ratio("one", "same", 1.0, 1.0, 1.0)], "a", "b", 0.01)
+
+
+def of(place, *values):
+    return [(place, "U", "", night, value) for night, value in enumerate(values)]
+
+
+FOUR = [100.0] * 4
+
+
+@pytest.mark.parametrize(("a", "b", "found"), [
+    # by nights from four on, each place relative to its own level: a slow one that is missing makes no night faster
+    (of("x", *FOUR) + of("y", *[50.0] * 4), of("x", *FOUR) + of("y", 50.0), (100, 100, 1, (4, 4), "nights")),
+    (of("x", *FOUR[1:]) + of("y", *[50.0] * 3), of("x", *FOUR) + of("y", 50.0), (75, 75, 1, (2, 2), "places")),
+    # only places of both sides, if there are any
+    (of("x", 100.0) + of("z", 1.0), of("x", 80.0) + of("w", 9.0), (100, 80, 0.8, (1, 1), "places")),
+    (of("x", 100.0) + of("z", 60.0), of("w", 40.0), (80, 40, 0.5, (2, 1), "places")),
+    (of("x", *[8.0] * 4), of("w", *[4.0] * 5), (8, 4, 0.5, (4, 5), "nights")),
+    (of("x", *[8.0] * 4), of("x", 4.0, 4.0, 4.0, 0.0), (8, 4, 0.5, (4, 4), "nights")),
+    (of("x", 0.0), of("x", 4.0), (0, 4, None, (1, 1), "places")),
+])  # fmt: skip
+def test_sides_are_paired_by_place_and_counted_by_nights(a, b, found):
+    one = compare._ratio(("C", "m", "", "", "gpu", "GB/s", "lower"), a, b, 0.01)
+    told = None if math.isnan(one.ratio) else round(one.ratio, 9)
+    assert (one.a, one.b, told, one.counts, one.unit_of_count) == found
+    told = min(one.counts) >= 4 and all(row[4] for row in b)
+    assert [one.low, one.high] == pytest.approx([one.ratio if told else math.nan] * 2, nan_ok=True)
+    assert one.answer == ("undecided" if not told else "same" if found[2] == 1 else "faster")
+    assert (one.metric, one.unit, one.direction) == ("C m (gpu)", "GB/s", "lower")
+    assert compare._ratio(("C", "m", "n=1", "", "gpu", "GB/s", "lower"), a, b, 0.01).metric == "C m n=1 (gpu)"
+
+
+@pytest.mark.parametrize(("count", "ends"), [(2, (9, 11)), (5, (8, 12))])
+def test_the_interval_of_a_shift_by_hand(count, ends):
+    """0, 1, ... and 10 more: of five each, the differences of ranks 3 from either end; of two, the outermost."""
+    assert compare.shift_interval(range(count), range(10, 10 + count)) == (10, *ends)
+
+
+@pytest.mark.parametrize(("answers", "status"), [
+    (["same"], 0), (["faster", "undecided"], 0), (["undecided"], 3), ([], 3), (["faster", "slower", "undecided"], 1),
+])  # fmt: skip
+def test_the_command_says_what_is_slower_and_writes_the_page(monkeypatch, tmp_path, capsys, answers, status):
+    found = [ratio("m", answer, 0.5) for answer in answers]
+    fakes = {"store_of": None, "require": None, "ingest": None, "open_store": contextlib.nullcontext()}
+    for name, made in fakes.items():
+        monkeypatch.setattr(compare, name, lambda *_, made=made: made)
+    monkeypatch.setattr(compare, "compare", lambda *_: found)
+    asked = SimpleNamespace(margin=0.01, archive=tmp_path, a="driver=1", b="driver=2", html=tmp_path / "page.html")
+    assert compare.run(asked) == status
+    assert asked.html.read_text().startswith("<!DOCTYPE html>") and f"Page: {asked.html}" in capsys.readouterr().out
+    for margin in (0, 1):
+        with pytest.raises(compare.CompareError, match=f"--margin is {margin}"):
+            compare.run(SimpleNamespace(margin=margin))

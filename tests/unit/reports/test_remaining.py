@@ -51,6 +51,72 @@ def test_it_ends_early_only_where_no_run_that_is_left_could_change_it(tmp_path, 
     assert bool(list(remaining.lost(found))) is lost
 
 
+def wants(name, program="p", **changes):
+    said = {"hours": None, "nodes": None, "check": None, "metric": "m", "subject": "gpu", "at": {}, "repetitions": 3}
+    return SimpleNamespace(id=name, program=program, **(said | {"retests": None} | changes))
+
+
+A = Offered("A %n=1", "A", "p", modes=("quick", "acceptance"), lasting="seconds", subjects=("gpu",), metrics=("m",))
+OTHER = Offered("A2", "A2", "p", modes=("quick",), metrics=("x", "y"), subjects=("host",))
+B = Offered("B", "B", "p2", nodes=4, modes=("acceptance",), sized="num")
+C = Offered("C", "C", "q", modes=("long",), lasting="secs")
+DURING_A, DURING_B = (wants(f"during {check}", "bmc", at={"during": check}) for check in "AB")
+
+
+@pytest.mark.parametrize(("clause", "mode", "found"), [
+    (wants("1"), "acceptance", [A]), (wants("1"), "quick", [A]), (wants("1"), "long", [A]), (wants("1"), "", [A]),
+    (wants("1", metric="x", subject="host"), "quick", [OTHER]), (wants("1", metric="z"), "quick", [A, OTHER]),
+    (wants("1", metric="z"), "acceptance", [A]), (wants("1", check="A2"), "", [OTHER]),
+    (wants("1", check="A"), "", [A]), (wants("1", check="A %n=1"), "", [A]),
+    (wants("1", "p2"), "", []), (wants("1", "p2", nodes=1), "", []),
+    (wants("1", "p2", nodes=2), "", [B]), (wants("1", nodes=2), "", []), (wants("1", nodes=1), "", [A]),
+    (DURING_A, "", [A]), (DURING_B, "", [B]), (DURING_B, "quick", [B]),
+])  # fmt: skip
+def test_which_checks_measure_a_clause(clause, mode, found):
+    assert remaining.checks_of(clause, (A, OTHER, B, C), mode) == found
+
+
+def test_a_round_is_one_session_for_each_length_number_of_nodes_and_mode():
+    """A longer run of a check counts for shorter clauses too, and for others that it happened to measure."""
+    clauses = [wants("short"), wants("long", hours=2), wants("q", "q"), wants("four", "p2", nodes=4), DURING_B]
+    found = remaining._batches(clauses, (A, OTHER, B, C), "acceptance", {"q": {A.name}})
+    assert [(one.names, one.nodes, one.hours, one.mode, one.variables, set(one.clauses)) for one in found] == [
+        (("C",), None, None, "long", {}, {"q"}),
+        (("B",), 4, None, "acceptance", {"B.num": "4"}, {"four", "during B"}),
+        (("A %n=1",), None, 2, "acceptance", {"A.seconds": "7200"}, {"short", "long", "q"}),
+    ]
+    assert [one.words for one in found] == ["", " over 4 nodes together", " of 2 h"]
+    assert found[2].patterns == ["^A%n=1$"]
+
+
+@pytest.mark.parametrize(("changes", "due"), [
+    ({}, 13), ({"stability": "MET"}, None), ({"first": ""}, None), ({"wanted": {"M": 1}}, None), ({"rule": None}, None),
+])  # fmt: skip
+def test_one_more_round_is_due_when_only_stability_is_open(monkeypatch, changes, due):
+    said = {"stability": "INCONCLUSIVE", "first": "2026-11-21T01:00:00Z", "rule": SimpleNamespace(hours=12)} | changes
+    monkeypatch.setattr(remaining, "open_clauses", lambda _: said.get("wanted", {}))
+    found = SimpleNamespace(stability=said["stability"], first=said["first"])
+    found.contract = SimpleNamespace(stability=said["rule"])
+    expected = None if due is None else datetime(2026, 11, 21, due, tzinfo=timezone.utc)
+    assert remaining.stability_due(found) == expected
+
+
+def test_each_node_lacks_what_its_worst_part_lacks_and_a_gpu_without_a_successor_all(monkeypatch):
+    def part(node, uuid, runs, void=0):
+        return SimpleNamespace(part=SimpleNamespace(node=node, uuid=uuid), values=[0] * runs, invalid=[0] * void)
+
+    parts = [part("a.site", "1", 2), part("a", "2", 1), part("b", "3", 3), part("c", "4", 1, void=3), part("d", "5", 3),
+             part("e", "6", 2)]  # fmt: skip
+    before = [part("b", "7", 3), part("d", "8", 3)]
+    one = SimpleNamespace(clause=wants("M"), check="C", parts=parts, before=before)
+    replaced = [SimpleNamespace(uuid=old, by=new) for old, new in (("7", "70"), ("70", "3"), ("8", "9"))]
+    contract = SimpleNamespace(clauses=[one.clause, wants("other"), wants("done")], replaced=replaced)
+    found = SimpleNamespace(contract=contract, requirements=[one])
+    monkeypatch.setattr(remaining, "open_clauses", lambda _: {"M": 3, "other": 9})
+    batch = remaining.Batch(("C",), clauses=frozenset({"M", "done"}))
+    assert remaining.lacking(found, batch, ["a", "b", "c", "d.site", "e", "f"]) == {"a": 2, "d.site": 3, "e": 1, "f": 3}
+
+
 def test_of_a_median_the_majority_decides_before_the_last_run(tmp_path):
     text = SIX.replace("target: 4000", "target: 4000, rule: value")
     assert list(remaining.lost(after(tmp_path, [3000] * 4, text)))
