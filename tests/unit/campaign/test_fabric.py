@@ -19,6 +19,8 @@ from tests.unit.reports import builder
 
 NODES = [f"n{i:02d}" for i in range(64)]
 LEAF_OF = {node: f"leaf{i // 16}" for i, node in enumerate(NODES)}
+#: A counter that names no port.
+NOTED = next(name for name, one in counters.COUNTERS.items() if one.rise == counters.NOTED)
 SESSION = "20261121T000000Z-a-ffffff"
 CONTRACT = """\
 title: "64 nodes"
@@ -51,6 +53,25 @@ def told(slow: tuple[str, ...] = (), dead: tuple[str, ...] = ()) -> list[Answer]
 def ports(hours: float, **errors: int | None) -> list[Change]:
     quiet = [Change(n, "mlx5_0/1", "infiniband", 400.0, 3600 * hours, {"link_downed": 0}, {}) for n in NODES]
     return [replace(one, errors={"link_downed": errors[one.node]}) if one.node in errors else one for one in quiet]
+
+
+def test_a_share_is_relative_to_the_better_half_of_its_kind() -> None:
+    rates = {WITHIN: (20.0, 10.0, None, 20.0), LOADED: (5.0,), ACROSS: (None,)}
+    answers = [Answer(kind, (f"{at}", "x"), rate) for kind, some in rates.items() for at, rate in enumerate(some)]
+    assert fabric.shares(answers) == {
+        (WITHIN, ("0", "x")): 1.0, (WITHIN, ("1", "x")): 0.5, (WITHIN, ("2", "x")): 0.0, (WITHIN, ("3", "x")): 1.0,
+        (ACROSS, ("0", "x")): 0.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("hours", "errors", "found"), [
+    (1, {"link_downed": 4, "symbol_error": 1}, 5), (24, {"link_downed": 4}, 4), (48, {"link_downed": 4}, 2),
+    (48, {}, 0), (1, {"link_downed": None, "symbol_error": 1}, None),
+    (1, {"link_downed": 1, NOTED: 7}, 1), (1, {NOTED: None}, 0),
+])  # fmt: skip
+def test_errors_that_name_a_port_are_those_of_a_day(hours: int, errors: dict[str, int | None], found: int) -> None:
+    change = Change("n", "p", "infiniband", 400.0, 3600 * hours, errors, {})
+    assert fabric.errors_in_a_day(change) == found
 
 
 def decided(tmp_path: Path, answers: list[Answer], changes: list[Change]) -> dict[str, str]:

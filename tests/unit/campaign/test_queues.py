@@ -164,6 +164,23 @@ def test_one_node_builds_and_all_others_take_what_it_built(tmp_path):
     assert done.returncode != 0 and not (tmp_path / "other" / "whole").exists()
 
 
+@pytest.mark.parametrize(("changes", "only", "delay", "command"), [
+    ({}, (), 0, "reframe -c checks -r --system s:gpu --exec-order random"),
+    ({"paths": ("a", "b c"), "in_phase": True}, (), 0.4, "reframe -c a -c 'b c' -r --system s:gpu"),
+    ({"names": ("X",), "mode": "quick", "variables": {"A.n": "1"}, "environments": ("gnu", "cuda")}, (), 60,
+     "reframe -c checks -r --system s:gpu -n X --mode quick -S A.n=1 -p gnu -p cuda --exec-order random"),
+    ({"names": ("X",), "in_phase": True}, ("B %n=1.5 @c",), 0,
+     r"reframe -c checks -r --system s:gpu -n '^B%n=1\.5.c$'"),
+])  # fmt: skip
+def test_the_command_of_a_node_names_what_the_campaign_asks_for(tmp_path, changes, only, delay, command):
+    one = Campaign("c", "s", "gpu", ("n7",), 90.0, **changes)
+    lines = nodejob.commands(one, Unit("n7"), "t", tmp_path, tmp_path, "b", delay, tmp_path, only=only)
+    (found,) = [line.split(" > ")[0] for line in lines if line.startswith("reframe ")]
+    assert found == command
+    waits = [line for line in lines if "sleep" in line]
+    assert waits == ([f"echo 'waits {delay:.0f} s: nodes do not begin at once'; sleep {delay:.3f}"] if delay else [])
+
+
 def test_a_node_that_does_not_see_the_campaign_s_folder_is_no_second_start(tmp_path, monkeypatch):
     """Its claim cannot be created either; nothing in the home folder is touched."""
     home = tmp_path / "home"
