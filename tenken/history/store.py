@@ -251,8 +251,6 @@ class Store:
         )
 
     def _known_runs(self, runs: list[int]) -> set[int]:
-        if not runs:
-            return set()
         self.connection.register("incoming", {"run": _array(runs, "int64")})
         found = self.connection.execute("SELECT run FROM runs SEMI JOIN incoming USING (run)").fetchall()
         self.connection.unregister("incoming")

@@ -322,8 +322,7 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
 
 def _patience(raw: Mapping[str, Any]) -> Patience:
     """Converts times as HH:MM:SS to seconds."""
-    seconds = {key: duration_seconds(value) if isinstance(value, str) else value for key, value in raw.items()}
-    return Patience(**seconds)
+    return Patience(**{key: duration_seconds(value) for key, value in raw.items()})
 
 
 def _node(raw: Mapping[str, Any], sheets: Sheets) -> Node:

@@ -273,6 +273,20 @@ partitions:
     node:
       architecture: x86_64   # as here
 """)
+    assert made.seen == ["partition node: 1 nodes, ? cores, no GPU"]
+
+
+@pytest.mark.parametrize(
+    ("sheet", "count", "known", "asked"),
+    [
+        ("H100-SXM-80GB", 8, True, False), ("H100-SXM-80GB", 4, False, True), ("H100-SXM-80GB", 1, False, False),
+        ("H100-NVL-94GB", 8, False, True), ("L4-24GB", 8, False, False),
+    ],
+)  # fmt: skip
+def test_the_links_of_a_board_of_eight_are_known(sheet, count, known, asked):
+    made, links = draft.Draft(""), ", pair_links: all" if known else ""
+    lines = draft._gpus(Queue("q", 1, gpus=count, gpu_kind="k"), hardware.sheet(sheet), False, "q", made)
+    assert lines == [f"      gpus: {{sheet: {sheet}, count: {count}{links}}}"] and bool(made.unseen) == asked
 
 
 @pytest.mark.parametrize("nvcc", [False, True])

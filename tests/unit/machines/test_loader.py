@@ -11,7 +11,7 @@ import pytest
 
 from tenken.machines import loader, yamlfile
 from tenken.machines.errors import SystemFileError, UnknownSystemError
-from tenken.machines.model import FEATURES, System
+from tenken.machines.model import FEATURES, Container, Fabric, Patience, System
 from tenken.paths import PROGRAMS
 from tests.unit.machines.conftest import GOOD
 
@@ -47,6 +47,67 @@ def test_the_schema_is_one_and_knows_the_features() -> None:
 
     for file in (loader.SCHEMA, loader.hardware.SCHEMA):
         Draft202012Validator.check_schema(json.loads(file.read_text()))
+
+
+KEYS = """\
+    time_limit: 1:30:00
+    submit_options: ["--exclusive"]
+    remote: ${TENKEN_HOST}
+    patience: {pending: "00:10:30", silence: "0:00:45"}
+    modules: [m1, m2]
+    prepare: [p]
+    prerun: [q]
+    env_vars: {A: b}
+    fabric: {kind: infiniband, rails: 2, gbit_s: 400}
+    max_jobs: 3
+    local_storage: /scratch
+    build: job
+    containers: [{platform: Apptainer, modules: [a], image: /a.sif, options: [-e]}, {platform: Sarus}]
+"""
+NODE_KEYS = """\
+      cores: 96
+      count: 7
+      threads_per_core: 2
+      numa_nodes: 4
+      memory_gib: 0.5
+      memory_gbs: 300.5
+      memory_gbs_source: half of the modules
+"""
+PARTITION: dict[str, tuple[object, object]] = {
+    # as written above, and where the file has no such key
+    "time_limit": ("1:30:00", "1:30:00"), "submit_options": (("--exclusive",), ()), "remote": ("${TENKEN_HOST}", None),
+    "modules": (("m1", "m2"), ()), "prepare": (("p",), ()), "prerun": (("q",), ()), "env_vars": ({"A": "b"}, {}),
+    "fabric": (Fabric("infiniband", 2, 400), None), "max_jobs": (3, None), "local_storage": ("/scratch", None),
+    "build": ("job", "login"), "patience": (Patience(pending=630, silence=45), Patience()),
+    "containers": ((Container("Apptainer", ("a",), "/a.sif", ("-e",)), Container("Sarus", (), None, ())), ()),
+}  # fmt: skip
+NODE: dict[str, tuple[object, object]] = {
+    "cores": (96, 96), "count": (7, None), "threads_per_core": (2, None), "numa_nodes": (4, None),
+    "memory_bytes": (2**29, None), "memory_gbs": (300.5, None), "memory_gbs_source": ("half of the modules", None),
+    "sockets": (2, 2), "gpu_count": (4, 4), "gpu_counts": ((), ()), "gpu_count_found": (False, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_every_key_of_a_partition_is_read(written: bool, load: Callable[[str], System]) -> None:
+    text = GOOD.replace("    time_limit: 1:30:00\n", KEYS).replace("      cores: 96\n", NODE_KEYS) if written else GOOD
+    if written:
+        text = text.replace("variables:\n", "variables:\n  TENKEN_HOST: {meaning: login node}\n")
+    found = load(text).partition("gpu")
+    for one, expected in ((found, PARTITION), (found.node, NODE)):
+        for key, values in expected.items():
+            assert getattr(one, key) == values[not written], key
+    here = load(GOOD.replace("scheduler: slurm", "scheduler: local")).partition("gpu")
+    assert here.max_jobs == 1, "without a scheduler, nothing else prevents two concurrent jobs"
+    text = GOOD.replace("      gpus: {sheet: H100-SXM-80GB, count: 4, pair_links: all}\n", "")
+    cpus = load(text.replace("    features: [cuda, mpi]\n    capabilities: [managed, peer]\n", ""))
+    assert (cpus.partition("gpu").node.gpu_count, cpus.partition("gpu").node.gpu) == (0, None)
+
+
+@pytest.mark.parametrize("links", [1, 18, "all", 0])
+def test_links_of_a_pair_are_some_or_all_of_the_sheets(links: int | str, load: Callable[[str], System]) -> None:
+    link = load(GOOD.replace("pair_links: all", f"pair_links: {links}")).partition("gpu").node.pair_links
+    assert (link and link.count) == (18 if links == "all" else links or None)
 
 
 def test_miyabi_asks_for_what_the_site_wants(systems: dict[str, System]) -> None:

@@ -109,7 +109,11 @@ def test_a_duplicated_run_counts_once(archive: Path, store: Path) -> None:
     one.with_name("copy.json").write_bytes(one.read_bytes())
     found = take(archive, store)
     assert (found.records, found.duplicates, found.bad) == (5, 1, [])
+    one.with_name("later.json").write_bytes(one.read_bytes())
+    found = take(archive, store)
+    assert (found.records, found.duplicates, found.bad) == (0, 1, [])
     assert rows(archive, store, "SELECT count(*) FROM points") == [(10,)]
+    assert rows(archive, store, "SELECT count(*) FROM runs") == [(5,)]
 
 
 @pytest.mark.parametrize(
@@ -208,6 +212,21 @@ def test_a_unit_that_changed_is_refused_not_mixed(archive: Path, store: Path) ->
     reasons = rows(archive, store, "SELECT id, reason FROM refused ORDER BY id")
     assert reasons[0][0] == "triad.gpu0" and "unit is 'GiB/s' where the series has 'GB/s'" in reasons[0][1]
     assert rows(archive, store, "SELECT DISTINCT unit FROM history") == [("GB/s",)]
+
+
+def test_a_unit_that_changed_in_a_log_is_refused_once(archive: Path, store: Path) -> None:
+    log = archive / "m" / "gpu" / "Lone.log"
+    other = [ours(day).replace("|GB/s|", "|MB/s|") for day in (2, 3)]
+    log.write_text(OURS + ours(1) + other[0])
+    take(archive, store)
+    log.write_text(OURS + ours(1) + other[0] + other[1])
+    assert take(archive, store).points == 0
+    query = "SELECT id, reason FROM refused ORDER BY time"
+    said = "unit is 'MB/s' where the series has 'GB/s'"
+    assert [(name, said in why) for name, why in rows(archive, store, query)] == [("triad.host", True)] * 2
+    (archive / "m" / "gpu" / "Copy.log").write_text(log.read_text())
+    take(archive, store)
+    assert len(rows(archive, store, query)) == 2
 
 
 def test_a_series_belongs_to_the_slot_and_another_card_is_a_mark(archive: Path, store: Path) -> None:
