@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tenken import counters
-from tenken.judge import bounds, conditions, verdict
+from tenken.judge import bounds, completeness, conditions, verdict
 from tenken.model import catalogue, judgement, kinds, numbers, pages
 from tenken.model.request import Request
 from tenken.model.result import typed
@@ -319,3 +319,59 @@ def test_which_gpus_must_be_watched(
     found = list(conditions._all(run, program, Request(None, "stream", subjects=subjects)))
     said = [(one.first, text) for verdict, one, text in found if verdict == "INVALID" and one]
     assert [gpu for gpu, text in said if "not sampled during the timed part" in text] == unread
+
+
+def test_true_is_not_1() -> None:
+    run: Any = SimpleNamespace(parameters={"a": True, "b": 1, "c": 2.0, "d": False})
+    request = Request(None, "x", parameters={"a": 1, "b": True, "c": 2, "d": False, "e": None})
+    assert list(completeness.parameters(run, request)) == [
+        "parameter a is True; requested: 1", "parameter b is 1; requested: True",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "ranks", "said"),
+    [
+        ("ranks", 4, 4, ""),
+        ("ranks", 2, 4, ""),
+        ("ranks", 6, 4, ""),
+        ("ranks", 3, 4, "is of 3 ranks; requested: 2, 4, 6"),
+        ("ranks", 3, None, ""),
+        ("gpu", 3, 4, ""),
+        ("host", 0, 4, ""),
+        ("host", 3, 4, "is of host 3; allowed: 0"),
+    ],
+)
+def test_ranks_are_those_of_the_job_its_gpus_or_what_the_program_counts(
+    kind: str, first: int, ranks: int | None, said: str
+) -> None:
+    """A job of four ranks on two GPUs whose program counts six parts."""
+    metric = SimpleNamespace(id="m", kind=kind, subject=SimpleNamespace(first=first))
+    run: Any = SimpleNamespace(devices=[0, 1], parameters={"parts": 6, "others": 0}, metrics=[metric])
+    program: Any = SimpleNamespace(contract=SimpleNamespace(counts=("parts", "others", "none")))
+    found = list(completeness._subjects(run, program, Request(None, "x", ranks=ranks)))
+    assert found == ([f"m {said}"] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("subjects", "kind", "asked", "missing"),
+    [
+        ("each", "gpu", ("gpu",), ["gpu2"]),
+        ("each", "gpu", ("host",), []),
+        ("any", "gpu", ("gpu",), []),
+        # without access of GPU 1 to GPU 0 there is one pair less
+        ("each", "pair", ("pair", "gpu"), ["gpu0-gpu2", "gpu1-gpu2", "gpu2-gpu0", "gpu2-gpu1"]),
+        ("each", "pair", ("gpu",), []),
+        ("each", "ranks", ("ranks",), []),
+    ],
+)
+def test_each_gpu_and_pair_that_was_requested_must_come(
+    subjects: str, kind: str, asked: tuple[str, ...], missing: list[str]
+) -> None:
+    devices = [SimpleNamespace(index=index) for index in (2, 0, 1)]
+    run: Any = SimpleNamespace(devices=devices, without_access=lambda: frozenset({(1, 0)}))
+    entry: Any = SimpleNamespace(subjects=subjects, at={})
+    come = {"gpu": ["gpu0", "gpu1"], "pair": ["gpu0-gpu1"], "ranks": []}[kind]
+    by_subject: Any = {name: {()} for name in come}
+    found = completeness._of_subjects(run, Request(None, "x", subjects=asked), "m", kind, by_subject, entry)
+    assert list(found) == [f"metric m of {one} is missing" for one in missing]
