@@ -88,7 +88,7 @@ def _across(a: str, left: Sequence[str], b: str, right: Sequence[str], shift: in
         a, b, left, right = b, a, right, left
     # nodes of the smaller leaf meet several others; pairs are disjoint if a step is no longer than that leaf
     pairs = [(node, right[(i + shift) % len(right)]) for i, node in enumerate(left)]
-    step = max(1, min(crossing, len(right)))
+    step = min(crossing, len(right))
     steps = tuple(tuple(pairs[i : i + step]) for i in range(0, len(pairs), step))
     return Meeting(ACROSS, (a, b), (*left, *right), steps)
 

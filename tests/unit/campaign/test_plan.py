@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timezone
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,18 @@ def test_a_ramp_of_power_delays_the_starts_of_a_wave() -> None:
     assert found.lines(ramp, NOW)[3] == (
         "starts 0.50 s apart: 5 kW per node within 10 kW/s, 0.4 min until a wave has started"
     )
+
+
+@pytest.mark.parametrize(("place", "together", "jitter", "changes", "found"), [
+    (3, 4, 0.9, {"node_kw": 5.0, "ramp_kw_per_s": 10.0}, 1.5),
+    (5, 4, 0.9, {"node_kw": 5.0, "ramp_kw_per_s": 10.0}, 0.5),
+    (1, 4, 0.5, {}, 22.5), (4, 4, 0.5, {}, 7.5), (1, 4, 0.0, {"seconds": 100.0}, 2.5),
+    (1, 4, 0.0, {"seconds": 600.0}, 15), (1, 4, 0.5, {"in_phase": True}, 0), (1, 1, 0.5, {}, 0), (1, 2, 0.0, {}, 30),
+])  # fmt: skip
+def test_starts_are_apart_by_the_ramp_or_spread_over_a_minute_or_a_tenth_of_a_short_job(
+    place: int, together: int, jitter: float, changes: dict[str, Any], found: float
+) -> None:
+    assert plan.delay(replace(TWO, **changes), place, together, jitter) == found
 
 
 @pytest.mark.parametrize(("nodes", "concurrency", "queued", "found"), [

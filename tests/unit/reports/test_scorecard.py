@@ -57,6 +57,9 @@ def test_a_figure_without_a_criterion_has_not_passed(tmp_path):
     assert [one.verdict for one in found] == ["RECORDED"]
     assert scorecard.sentence(loaded, found) == "No fault found, but no figure had a criterion"
     assert scorecard.without_criterion(loaded) == "1 check verified, without a criterion: StreamCuda"
+    held = {**triad([4400.0]), "check": "Other", "base_check": "Other"}
+    loaded, _, _ = of(tmp_path / "two", [record, held], [builder.testcase("StreamCuda"), builder.testcase("Other")])
+    assert scorecard.without_criterion(loaded) == "1 check verified, without a criterion: StreamCuda"
     names = [f"Check{n}" for n in range(12)]
     many = [{**record, "check": name, "base_check": name} for name in names]
     loaded, _, _ = of(tmp_path / "many", many, [builder.testcase(name) for name in names])
@@ -167,6 +170,7 @@ FP16, FP64 = {"at": {"precision": "fp16"}}, {"at": {"precision": "fp64"}}
 
 @pytest.mark.parametrize(("measured", "title", "of"), [
     (("stream", "triad", "GPU 0"), "GPU memory, triad", {}), (("stream", "triad", "host"), "Host memory, triad", {}),
+    (("stream", "triad", "host"), "Host memory, triad", {"devices": ()}),
     (("stream", "copy", "GPU 0"), None, {}), (("stream", "triad", "2 ranks"), None, {}),
     (("p2p", "peer", "GPU 0 → GPU 1", {"ends": (0, 1)}), "Peer copy", {}), (("p2p", "peer", "GPU 0"), None, {}),
     (("nccl", "all_reduce", "4 ranks"), "All-reduce, NCCL", {}),

@@ -160,6 +160,16 @@ def test_the_same_check_at_two_places_is_two_cases(tmp_path, field, names, verdi
         assert found.verdict == verdict and found.exit_code
 
 
+def test_a_check_without_time_that_ran_later_or_failed_leaves_nothing_incomplete(tmp_path):
+    when, why = "2026-11-21T03:00:00Z", "nid001: no time left: the 12 minutes are used up"
+    said = [builder.finding(verdict, "nid001", why) for verdict in ("WAIVED", "FAIL")]
+    late, failed = (builder.record("X", None, one["verdict"], findings=[one], time=when) for one in said)
+    assert load(tmp_path / "only", [late]).incomplete == ["No time was left for 1 check: X."]
+    later = simple("X", time="2026-11-21T03:05:00Z")
+    assert load(tmp_path / "later", [late, later], [builder.testcase("X")]).incomplete == []
+    assert load(tmp_path / "failed", [failed]).incomplete == []
+
+
 @pytest.mark.parametrize("name", ["last", "nosuch", "../etc", ".sessions", ""])
 def test_no_session(tmp_path, name):
     (tmp_path / "perflogs").mkdir()
