@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -301,10 +302,26 @@ def test_a_draft_of_a_cluster_has_what_buyers_agree_on(tmp_path):
     assert "metric: gemm.power" in h200 and "target: 700" in h200
 
 
+def test_a_contract_is_found_by_its_name_in_the_folder_and_by_its_path(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    for name in ("a.yaml", "here/b.yaml", "c"):
+        (tmp_path / name).write_text("")
+    monkeypatch.chdir(tmp_path / "here")
+    assert contracts.file_of("a", tmp_path) == tmp_path / "a.yaml"
+    for name in ("b.yaml", "./b.yaml", "../c"):
+        assert contracts.file_of(name, tmp_path) == Path(name)
+    for name in ("b", "c", "here/b", "a.yaml"):
+        with pytest.raises(ContractError, match=f"no contract '{name}' in "):
+            contracts.file_of(name, tmp_path)
+
+
 def test_the_commands_write_once_and_refuse_what_is_wrong(tmp_path, capsys):
     assert run("new", "a", "--from", "h200", "--customer", 'The "Site"', "--folder", tmp_path) == 0
     assert run("validate", tmp_path / "a.yaml") == 0
     assert capsys.readouterr().out.endswith(" clauses on h200; still as drafted: supplier\n")
+    drafted = contracts.load(str(tmp_path / "a.yaml"), load_catalogue(), ["h200"])
+    assert (drafted.customer, drafted.supplier) == ('The "Site"', "SUPPLIER")
+    assert {one.partition for one in drafted.clauses} == {None}, "of one partition it need not be said"
     with pytest.raises(TenkenError, match="already exists"):
         run("new", "a", "--from", "h200", "--folder", tmp_path)
     with pytest.raises(TenkenError, match="unknown system 'h2'"):
