@@ -28,9 +28,8 @@ def reference(known: Iterable[Reference], run: Mapping[str, Any]) -> Reference |
     asked = run.get(key[0])
     if isinstance(asked, bool) or not isinstance(asked, (int, float)) or asked <= 0:
         return None
-    points = sorted(curves[key], key=lambda pair: pair[0])
-    lower = max((p for p in points if p[0] <= asked), key=lambda p: p[0], default=None)
-    upper = min((p for p in points if p[0] >= asked), key=lambda p: p[0], default=None)
+    lower = max((p for p in curves[key] if p[0] <= asked), key=lambda p: p[0], default=None)
+    upper = min((p for p in curves[key] if p[0] >= asked), key=lambda p: p[0], default=None)
     if lower is None or upper is None:
         near = upper or lower
         assert near is not None

@@ -225,6 +225,57 @@ def test_a_curve_says_what_it_is_and_keeps_the_wider_tolerance(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("unit", "values", "expected"),
+    [
+        # 5 us at 4000 B and 8 us at 16000 B: 6 us at 8000 B; 5 us below, and four times 8 us at 64000 B
+        ("us", (5, 8), {1000: 5, 4000: 5, 8000: 6, 16000: 8, 64000: 32, 0.5: 5}),
+        ("messages/s", (2e5, 1.25e5), {1000: 2e5, 4000: 2e5, 8000: 1e6 / 6, 16000: 1.25e5, 64000: 1e6 / 32}),
+        ("GB/s", (0.8, 2), {1000: 0.2, 4000: 0.8, 8000: 8 / 6, 16000: 2, 64000: 2}),
+    ],
+)
+def test_a_curve_in_each_unit_in_any_order(tmp_path, unit, values, expected):
+    one = load(tmp_path, CURVE).references[0]
+    ends = [
+        replace(one, unit=unit, value=value, parameters={"way": "pinned", "bytes": size})
+        for size, value in zip((4000, 16000), values, strict=True)
+    ]
+    no_curve = [replace(one, between=None, value=7.0), replace(one, value=None, range=(1, 9), parameters={"bytes": 9})]
+    for known in ([*ends, *no_curve], [*no_curve, *ends[::-1]]):
+        for size, value in expected.items():
+            found = interpolation.reference(known, {"bytes": size, "way": "pinned"})
+            assert found.value == pytest.approx(value) and found.parameters == {"way": "pinned", "bytes": size}
+        for size in (0, -1, None):
+            assert interpolation.reference(known, {"bytes": size, "way": "pinned"}) is None
+        assert interpolation.reference(known, {"bytes": 8000, "way": "pageable"}) is None
+    assert interpolation.reference(no_curve, {"bytes": 8000}) is None
+
+
+@pytest.mark.parametrize(
+    ("bounds", "lower", "upper"),
+    [
+        (((-0.1, 0.3), (-0.2, 0.1)), -0.2, 0.3), (((-0.2, 0.1), (-0.1, 0.3)), -0.2, 0.3),
+        (((-0.1, None), (-0.2, None)), -0.2, None), (((None, 0.1), (None, 0.2)), None, 0.2),
+        (((-0.1, 0), (-0.2, 0)), -0.2, 0),
+    ],
+)  # fmt: skip
+def test_a_value_between_points_has_the_wider_bounds_of_both(tmp_path, bounds, lower, upper):
+    known = load(tmp_path, CURVE).references
+    known = [replace(one, lower=low, upper=high) for one, (low, high) in zip(known, bounds, strict=True)]
+    found = interpolation.reference(
+        known, {"bytes": 8000, **{k: v for k, v in known[0].parameters.items() if k != "bytes"}}
+    )
+    assert (found.lower, found.upper) == (lower, upper)
+    named = {
+        1000: "model, at 4000 bytes, the first of its sweep: ",
+        64000: "model, at 16000 bytes, the last of its sweep: ",
+    }
+    for size, words in named.items():
+        found = interpolation.reference(known, {**known[0].parameters, "bytes": size})
+        near = known[0] if size == 1000 else known[1]
+        assert found.source == words + near.source and (found.lower, found.upper) == (near.lower, near.upper)
+
+
+@pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("between: bytes", "between: size", "must name a coordinate that at least two points have"),

@@ -54,6 +54,7 @@ BAD = {
     "title as map": ("title: A machine", "title: {a: machine}", "title", ["'title' must be text, not a map\n"]),
     "title as truth": ("title: A machine", "title: true", "title", ["'title' must be text, not true: write it in quotes\n"]),
     "title of nothing": ("title: A machine", "title:", "title", ["'title' must be text, not null: write it in quotes\n"]),
+    "date of facts": ("status: active", "status: active\nfacts: {date: 1, source: x}", "facts", [" 'facts', 'date' must be text, not 1"]),
     "option as number": ('access: ["-A ${TENKEN_GROUP}", ', "access: [-1, ", "access", ["partition 'gpu', 'access', item 1 must be text, not -1"]),
     "version as number": ('"570.20"', "570.20", "570.20", ["'driver' must be text, not 570.2: write it in quotes"]),
     "missing key": ("    scheduler: slurm\n", "", "  gpu:\n", ["missing key 'scheduler' in partition 'gpu'"]),
