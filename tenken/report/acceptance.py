@@ -580,19 +580,19 @@ def decide_requirement(requirement: Requirement, confidence: float) -> None:
 def _scope(found: Acceptance, parts: list[Part]) -> None:
     contract = found.contract
     found.parts = sorted(parts, key=lambda p: (p.node, p.slot, p.place, p.uuid))
-    successor = {one.uuid: one.by for one in contract.replaced}
-    parts = [p for p in parts if p.uuid not in successor]
-    measured = {p.uuid for p in parts if p.uuid}
+    gone = {one.uuid for one in contract.replaced}
+    parts = [p for p in parts if p.uuid not in gone]
+    present = gone | {p.uuid for p in parts if p.uuid}
     found.missing_parts = [
         f"delivered GPU {d.serial or d.uuid} ({d.uuid}) was not measured"
         for d in contract.delivered
-        if successor.get(d.uuid, d.uuid) not in measured
+        if d.uuid not in present
     ]
     tested = {m.part.node for r in found.requirements for m in r.parts}
     found.missing_parts += [
         f"GPU {one.by}, which replaced {one.uuid}, was not measured"
         for one in contract.replaced
-        if one.by not in measured and one.by not in successor
+        if one.by not in present
     ]
     if contract.nodes is not None and len(tested) != contract.nodes:
         found.missing_parts.append(f"{len(tested)} nodes were measured; the contract covers {contract.nodes}")
@@ -604,7 +604,7 @@ def _scope(found: Acceptance, parts: list[Part]) -> None:
                     f"{node}: {there} GPUs were measured; the contract covers {contract.gpus_per_node} per node"
                 )
     if contract.delivered:
-        listed = {successor.get(d.uuid, d.uuid) for d in contract.delivered}
+        listed = gone | {d.uuid for d in contract.delivered} | {one.by for one in contract.replaced}
         found.unlisted_parts = [
             f"{p.name} ({p.uuid or 'no UUID'}) is not among the delivered GPUs"
             for p in found.parts

@@ -342,6 +342,42 @@ def test_exclusions_are_shown_and_make_an_exception(tmp_path):
     assert len(found.excluded) == 1 and "excluded by agreement" in found.reasons[0]
 
 
+NO_RUN, ELSE = "was not measured", "is not among the delivered GPUs"
+
+
+@pytest.mark.parametrize(
+    ("delivered", "replaced", "covered", "measured", "missing", "unlisted"),
+    [
+        ("AB", "", (1, 2), "n1:A n1:B", [], []),
+        ("AB", "", (None, None), "n1:A", [f"delivered GPU s-B (B) {NO_RUN}"], []),
+        ("A", "", (None, None), "n1:A n1:B n1:?", [], [f"n1 gpu0 (B) {ELSE}", f"n1 gpu0 (no UUID) {ELSE}"]),
+        ("", "", (None, None), "n1:A n1:B", [], []),
+        # before and after an exchange: the old one's runs are of the past, and the new one needs its own
+        ("AB", "A>D", (1, 2), "n1:A n1:B n1:D", [], []),
+        ("AB", "A>D", (1, 2), "n1:B n1:D", [], []),
+        ("AB", "A>D", (None, None), "n1:A n1:B", [f"GPU D, which replaced A, {NO_RUN}"], []),
+        ("AB", "A>D D>E", (1, 2), "n1:A n1:B n1:D n1:E", [], []),
+        ("AB", "A>D D>E", (None, None), "n1:A n1:B n1:D", [f"GPU E, which replaced D, {NO_RUN}"], []),
+        ("", "A>D", (None, None), "n1:A n1:B", [f"GPU D, which replaced A, {NO_RUN}"], []),
+        ("DB", "A>D", (1, 2), "n1:A n1:B n1:D", [], []),
+        ("AB", "A>D", (1, None), "n1:A n1:B n1:D n2:X",
+         ["2 nodes were measured; the contract covers 1"], [f"n2 gpu0 (X) {ELSE}"]),
+        ("", "", (2, 1), "n1:A n2:B n2:C", ["n2: 2 GPUs were measured; the contract covers 1 per node"], []),
+        ("", "A>D", (None, 2), "n1:A n1:D", ["n1: 1 GPUs were measured; the contract covers 2 per node"], []),
+    ],
+)  # fmt: skip
+def test_which_parts_the_contract_covers(delivered, replaced, covered, measured, missing, unlisted):
+    parts = [acceptance.Part(*one.replace("?", "").split(":")) for one in measured.replace(":", ":gpu0:").split()]
+    contract = SimpleNamespace(
+        delivered=[contracts.Delivered(uuid, f"s-{uuid}") for uuid in delivered], nodes=covered[0],
+        gpus_per_node=covered[1], replaced=[contracts.Replaced(*one.split(">"), "dead") for one in replaced.split()],
+    )  # fmt: skip
+    requirement = SimpleNamespace(parts=[SimpleNamespace(part=one) for one in parts])
+    found = SimpleNamespace(contract=contract, requirements=[requirement], unlisted_parts=[])
+    acceptance._scope(found, parts)
+    assert (found.missing_parts, sorted(found.unlisted_parts)) == (missing, unlisted)
+
+
 @pytest.mark.parametrize(("name", "excluded"), [("NID002.site.org", 1), ("nid002", 1), ("nid003", 0)])
 def test_an_excluded_node_may_be_spelled_otherwise(tmp_path, name, excluded):
     text = CONTRACT + f'exclusions: [{{id: E1, node: {name}, reason: "door open", agreed: 2026-11-22}}]\n'
