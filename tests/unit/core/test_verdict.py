@@ -9,14 +9,25 @@ from typing import Any
 import pytest
 
 from tenken.errors import CatalogueError
-from tenken.judge import conditions
+from tenken.judge import bounds, conditions
+from tenken.judge import verdict as judging
 from tenken.model import verdicts as verdict
 from tenken.model.catalogue import read_metric
-from tenken.model.judgement import Limit
+from tenken.model.judgement import (
+    DEVICE,
+    FLOOR,
+    REFERENCE,
+    RELATION,
+    SAME_RUN,
+    Criterion,
+    Finding,
+    JudgedMetric,
+    Limit,
+)
 from tenken.model.machine import Machine
 from tenken.model.result import validate
 from tenken.model.subject import Subject
-from tenken.model.verdicts import FAIL, RECORDED
+from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
 from tests.support.catalogue import make_metric, make_program
 from tests.support.documents import around, gpu_document, host_document, metric, spoiled
 from tests.support.judging import Expectation, judge
@@ -218,3 +229,63 @@ def test_a_card_beside_a_bridged_pair_is_no_fault(links, per_pair, expected):
     run: Any = SimpleNamespace(devices=devices, node="n1")
     found = conditions._peers(run, Machine(links_per_pair=per_pair))
     assert [(one.subject.first, one.verdict) for one in found] == expected
+
+
+def of(verdict_: str, kind: str = REFERENCE, said_by: str = DEVICE) -> JudgedMetric:
+    """A value of 5 GB/s with a criterion of this kind; empty: none."""
+    criterion = Criterion(kind, 5.0, 4.0, 6.0, "GB/s", "median", "x") if kind else None
+    return JudgedMetric(
+        verdict_, 5.0, "GB/s", "higher", "median", criterion, Limit(9.0, "GB/s", "y", said_by), 0.5, (None, None)
+    )
+
+
+NOTED, LIMITED = Finding(RECORDED, "x", kind="note"), Finding(RECORDED, "x", kind=bounds.LIMITED_BY_OPERATOR)
+VOID, BROKEN = Finding(INVALID, "x"), Finding(FAIL, "x")
+UNSTEADY = Finding(INVALID, "x", kind=bounds.UNSTEADY)
+
+
+@pytest.mark.parametrize(
+    ("found", "misses", "values", "expected"),
+    [
+        ([], [], [of(PASS)], PASS),
+        ([NOTED], [], [of(PASS), of(RECORDED, "")], PASS),
+        # without an absolute criterion, or on a GPU that its operator limits
+        ([], [], [of(RECORDED, "")], RECORDED),
+        ([], [], [of(PASS, RELATION)], RECORDED),
+        ([], [], [of(PASS, FLOOR, SAME_RUN)], RECORDED),
+        ([], [], [of(PASS, FLOOR)], PASS),
+        ([], [], [of(PASS, RELATION), of(RECORDED)], RECORDED),
+        ([LIMITED], [], [of(PASS)], RECORDED),
+        ([LIMITED], [BROKEN], [of(PASS)], FAIL),
+        # hardware, then conditions, then values
+        ([BROKEN, VOID], [], [of(PASS)], FAIL),
+        ([VOID], [BROKEN], [of(FAIL)], INVALID),
+        ([], [VOID, BROKEN], [of(FAIL)], INVALID),
+        # a value that varies excuses no other
+        ([], [UNSTEADY, BROKEN], [of(FAIL)], FAIL),
+        ([], [UNSTEADY], [of(PASS)], INVALID),
+        ([], [BROKEN], [of(FAIL), of(PASS)], FAIL),
+        ([], [NOTED], [of(PASS)], RECORDED),
+        ([], [], [of(FAIL), of(PASS)], FAIL),
+        ([], [], [of(FAIL, "")], FAIL),
+    ],
+)
+def test_what_decides_a_run(found, misses, values, expected):
+    by_id = {str(place): one for place, one in enumerate(values)}
+    assert judging._verdict(found, misses, by_id) == expected
+
+
+def test_a_value_that_only_others_of_its_run_bound_passes_within_both_ends_or_once_proven():
+    def passing(low: float | None, high: float | None, *misses: Finding, verdict_: str = RECORDED) -> bool:
+        floor = Criterion(RELATION, 5.0, low, high, "GB/s", "median", "same run")
+        found = judging._in_run({"a": of(verdict_, ""), "b": of(RECORDED, "")}, {"a": floor}, misses)
+        assert set(found) <= {"a"} and all(one.verdict == PASS and one.criterion == floor for one in found.values())
+        return bool(found)
+
+    missed, open_ = Finding(FAIL, "x", "a"), Finding(RECORDED, "x", "a")
+    assert passing(5.0, None) and passing(None, 5.0) and passing(5.0, 5.0)
+    assert not passing(5.01, None) and not passing(None, 4.99) and not passing(4.0, 4.99)
+    assert (
+        not passing(5.01, None, open_) and passing(5.01, None, missed) and not passing(5.01, None, Finding(FAIL, "x"))
+    )
+    assert not passing(5.0, None, verdict_=PASS) and not passing(5.0, None, verdict_=FAIL)
