@@ -137,8 +137,8 @@ GPU = {
         "transfer",
         f"{ONE} --bytes 64Ki --sweep-max-bytes 1Ki",
         warmup=1.85,
-        # the prefetch of managed pages is not a copy by the runtime
-        but={COLD: {"htod_write_combined"}, UNSEEN: {"dtoh_prefetch", "htod_prefetch"}},
+        # each migration is of pages that were just written
+        but={COLD: {"dtoh_prefetch", "htod_prefetch", "htod_write_combined"}},
     ),
     "access_patterns_gpu": Case("access_patterns", f"{ONE} --bytes 4Mi --placement explicit",
         but={COLD: {"host_by_cpu"}}),
@@ -333,7 +333,7 @@ def _run(
 def lines(case: Case, trace: Trace) -> list[str]:
     """The protocol as it is stored, for each rank."""
     if case.ranks == 1:
-        return trace.lines(fold=case.fold, others=case.others) + trace.sums() + trace.counted()
+        return trace.lines(fold=case.fold, others=case.others) + trace.sums() + trace.sizes() + trace.counted()
     ranks = [trace.lines(rank, case.fold, case.others) for rank in range(case.ranks)]
     return [
         line for rank, some in enumerate(ranks) for line in [f"rank {rank}:", *some]

@@ -475,6 +475,17 @@ def test_what_is_counted_is_rate_times_time() -> None:
         run.counted()
 
 
+def test_sizes_are_those_of_launches_calls_and_bytes() -> None:
+    run, block, shared = trace("", {}), 8 << 24 | 32 | 1 << 34, 4096 << 42
+    run.processes[0].sizes = {
+        "tile": [(2 | 2 << 24 | 1 << 34, block), (7 | 1 << 24 | 1 << 34, block | shared)],
+        "send": [(512, 7 | 2 << 8)], "read": [(48, 0), (8192, 0)], "gpu0>host": [(16, 0), (16, 0)], "region": [(0, 0)],
+    }  # fmt: skip
+    assert run.sizes() == [
+        "size: tile: 2,2x32,8 7x32,8+4096", "size: send: 512 of type 7 by 1", "size: read: 8192", "size: gpu0>host: 16",
+    ]  # fmt: skip
+
+
 def test_a_sample_may_be_one_of_several_operations() -> None:
     (parts,) = trace("a b c ", {"b": [2.0**2 / 3]}).parts
     assert [(part.first, part.last) for part in parts] == [(1, 2)]

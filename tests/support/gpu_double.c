@@ -25,14 +25,15 @@
 enum { gpus = 3, elapsed = -1, collective = -2, by_cpu = -4 };
 /* Steps in their order: copies as 256 times the kind of memory written plus that of the memory read, or that of the
  * memory set; records of events and the two of an elapsed time, by the time that they took; waiting for a GPU. */
-enum { copied = -12, cleared = -13, event_recorded = -14, elapsed_from = -15, elapsed_to = -16, waited = -17, called = -18 };
+enum { copied = -12, cleared = -13, event_recorded = -14, elapsed_from = -15, elapsed_to = -16, waited = -17, called = -18, prefetched = -21 };
 enum { pageable, pinned_kind, by_host_alloc, managed, on_gpu = 16 };
 /* A link of the second GPU is down. */
 static const unsigned active_links[gpus] = {18, 17, 18};
 
 void tenken_test_note(int64_t kind, int64_t value);
 void tenken_test_step(int64_t kind, int64_t value);
-int tenken_test_launched(const void* function, int64_t gpu);
+void tenken_test_sized(int64_t kind, int64_t value, int64_t size, int64_t more);
+int tenken_test_launched(const void* function, int64_t gpu, int64_t blocks, int64_t threads);
 int64_t tenken_test_place(const void* function);
 void tenken_test_pass(int64_t nanoseconds);
 
@@ -169,14 +170,14 @@ static const char* name_of(int kind) {
     static const char* const of_gpus[gpus] = {"gpu0", "gpu1", "gpu2"};
     return kind < on_gpu ? names[kind] : of_gpus[kind - on_gpu];
 }
-static void copies(void* to, const void* from, cudaStream_t s) {
-    tenken_test_step(copied, 256 * kind_of(to) + kind_of(from));
+static void copies(void* to, const void* from, size_t bytes, cudaStream_t s) {
+    tenken_test_sized(copied, 256 * kind_of(to) + kind_of(from), (int64_t)bytes, 0);
     enqueue(s, is_slow(name_of(kind_of(from)), name_of(kind_of(to))));
 }
 
 static int timed = 0;
 static cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t s) {
-    copies(to, from, s);
+    copies(to, from, bytes, s);
     if (bytes > truly || (timed && getenv("TENKEN_TEST_LOST") != NULL)) return cudaSuccess;
     const char* const last = left_by_gpu(from, bytes);
     if (last != NULL && memcmp(last, from, bytes) != 0) tenken_test_note(by_cpu, (int64_t)bytes);
@@ -186,7 +187,7 @@ static cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t s
     return cudaSuccess;
 }
 static cudaError_t set(void* to, int value, size_t bytes) {
-    tenken_test_step(cleared, kind_of(to));
+    tenken_test_sized(cleared, kind_of(to), (int64_t)bytes, 0);
     if (bytes <= truly) memset(to, value, bytes);
     return cudaSuccess;
 }
@@ -299,20 +300,32 @@ __attribute__((destructor)) static void write_shapes(void) {
                 shapes[at].blocks, shapes[at].most_blocks);
     if (file != NULL) fclose(file);
 }
-cudaError_t cudaLaunchKernel(const void* f, dim3 grid, dim3 block, void** arguments, size_t shared,
-                             cudaStream_t stream) {
-    (void)shared;
-    tenken_test_launched(f, current);
+/* Three dimensions in one number, and the bytes of shared memory above them. */
+static int64_t packed(dim3 three, size_t bytes) {
+    return (int64_t)bytes << 42 | (int64_t)three.z << 34 | (int64_t)three.y << 24 | three.x;
+}
+/* A stream, and an event on it, belong to the GPU that was current when it was made. */
+static _Thread_local cudaError_t last_error = cudaSuccess;
+static int on_another(cudaStream_t s) {
+    if (s != NULL && s->gpu != current) last_error = cudaErrorInvalidResourceHandle;
+    return s != NULL && s->gpu != current;
+}
+static cudaError_t launch(const void* f, dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
+    if (on_another(stream)) return last_error;
+    tenken_test_launched(f, current, packed(grid, 0), packed(block, shared));
     enqueue_for(stream, is_slow(name_of(on_gpu + current), "") ? more : time_of(f, grid, block));
-    for (int i = 0; i < max_kernels; ++i) {
-        if (kernels[i].function == f && f != NULL) kernels[i].what(arguments);
-    }
     return cudaSuccess;
 }
+cudaError_t cudaLaunchKernel(const void* f, dim3 grid, dim3 block, void** arguments, size_t shared,
+                             cudaStream_t stream) {
+    const cudaError_t launched = launch(f, grid, block, shared, stream);
+    for (int i = 0; i < max_kernels && launched == cudaSuccess; ++i) {
+        if (kernels[i].function == f && f != NULL) kernels[i].what(arguments);
+    }
+    return launched;
+}
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* how, const void* f, void** arguments) {
-    tenken_test_launched(f, current);
-    enqueue_for(how->stream, is_slow(name_of(on_gpu + current), "") ? more : time_of(f, how->gridDim, how->blockDim));
-    return (void)arguments, cudaSuccess;
+    return (void)arguments, launch(f, how->gridDim, how->blockDim, how->dynamicSmemBytes, how->stream);
 }
 cudaError_t cudaFuncSetAttribute(const void* f, enum cudaFuncAttribute a, int value) {
     return (void)f, (void)a, (void)value, cudaSuccess;
@@ -321,7 +334,8 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes* a, const void* f) {
     return (void)f, memset(a, 0, sizeof *a), cudaSuccess;
 }
 cudaError_t cudaGetLastError(void) {
-    return cudaSuccess;
+    const cudaError_t error = last_error;
+    return last_error = cudaSuccess, error;
 }
 const char* cudaGetErrorName(cudaError_t e) {
     return (void)e, "error";
@@ -424,7 +438,7 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int a, const void* from, int b, size_t
 }
 cudaError_t cudaMemcpy2DAsync(void* to, size_t pitch, const void* from, size_t other, size_t width,
                               size_t height, enum cudaMemcpyKind k, cudaStream_t s) {
-    (void)k, copies(to, from, s);
+    (void)k, copies(to, from, width * height, s);
     for (size_t i = 0; i < height; ++i) memcpy((char*)to + i * pitch, (const char*)from + i * other, width);
     return cudaSuccess;
 }
@@ -438,7 +452,8 @@ cudaError_t cudaMemAdvise(const void* p, size_t n, enum cudaMemoryAdvise a, int 
     return (void)p, (void)n, (void)a, (void)d, cudaSuccess;
 }
 cudaError_t cudaMemPrefetchAsync(const void* p, size_t n, int d, cudaStream_t s) {
-    return (void)p, (void)n, (void)d, (void)s, cudaSuccess;
+    tenken_test_sized(prefetched, d == cudaCpuDeviceId ? pageable : on_gpu + d, (int64_t)n, 0);
+    return (void)p, (void)s, cudaSuccess;
 }
 cudaError_t cudaMemRangeGetAttribute(void* d, size_t s, enum cudaMemRangeAttribute a, const void* p,
                                      size_t n) {
@@ -477,6 +492,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s) {
     static int64_t count = 0;
+    if (on_another(s)) return last_error;
     if (s == NULL) s = &legacy[current];
     if (event->untimed) return enqueue(s, 0), event->busy = s->busy, cudaSuccess;
     timed = !timed;
@@ -589,27 +605,27 @@ int ncclGroupEnd(void) {
     tenken_test_note(collective, 1);
     return 0;
 }
-static int of_gpu(int call, cudaStream_t s) {
-    tenken_test_step(called, call);
+static int of_gpu(int call, size_t n, int type, cudaStream_t s) {
+    tenken_test_sized(called, call, (int64_t)n, type);
     return enqueue(s, is_slow(name_of(on_gpu + s->gpu), "")), 0;
 }
 int ncclAllReduce(const void* from, void* to, size_t n, int type, int how, void* comm, cudaStream_t s) {
-    return (void)from, (void)to, (void)n, (void)type, (void)how, (void)comm, of_gpu(0, s);
+    return (void)from, (void)to, (void)how, (void)comm, of_gpu(0, n, type, s);
 }
 int ncclAllGather(const void* from, void* to, size_t n, int type, void* comm, cudaStream_t s) {
-    return (void)from, (void)to, (void)n, (void)type, (void)comm, of_gpu(1, s);
+    return (void)from, (void)to, (void)comm, of_gpu(1, n, type, s);
 }
 int ncclReduceScatter(const void* from, void* to, size_t n, int type, int how, void* comm, cudaStream_t s) {
-    return (void)from, (void)to, (void)n, (void)type, (void)how, (void)comm, of_gpu(2, s);
+    return (void)from, (void)to, (void)how, (void)comm, of_gpu(2, n, type, s);
 }
 int ncclBroadcast(const void* from, void* to, size_t n, int type, int root, void* comm, cudaStream_t s) {
-    return (void)from, (void)to, (void)n, (void)type, (void)root, (void)comm, of_gpu(3, s);
+    return (void)from, (void)to, (void)root, (void)comm, of_gpu(3, n, type, s);
 }
 int ncclSend(const void* from, size_t n, int type, int peer, void* comm, cudaStream_t s) {
-    return (void)from, (void)n, (void)type, (void)peer, (void)comm, of_gpu(4, s);
+    return (void)from, (void)comm, of_gpu(4, n, type | (peer + 1) << 8, s);
 }
 int ncclRecv(void* to, size_t n, int type, int peer, void* comm, cudaStream_t s) {
-    return (void)to, (void)n, (void)type, (void)peer, (void)comm, of_gpu(5, s);
+    return (void)to, (void)comm, of_gpu(5, n, type | (peer + 1) << 8, s);
 }
 const char* ncclGetErrorString(int code) {
     return (void)code, "an error of the double";

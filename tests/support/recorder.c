@@ -31,13 +31,14 @@
 
 /* Kinds that this file writes; of another thread than the main one they are `other` less. gpu_double.c has more. */
 enum { rank_number = -3, advised = -5, synced = -6, launched = -7, read_file = -8, wrote_file = -9, looked_up = -10, moved = -11 };
+enum { size_of_it = -20 };
 enum { other = 100 };
 
 static int on_main_thread(void) {
     return syscall(SYS_gettid) == getpid();
 }
 
-void tenken_test_note(int64_t kind, int64_t value) {
+static void write_down(const int64_t* numbers, size_t bytes) {
     static int file = -1;
     static pid_t process = 0;
     if (process != getpid()) {
@@ -48,8 +49,12 @@ void tenken_test_note(int64_t kind, int64_t value) {
         snprintf(path, sizeof path, "%s.%ld", name, (long)process);
         file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     }
+    if (syscall(SYS_write, file, numbers, bytes) != (long)bytes) abort(); /* half a log would prove nothing */
+}
+
+void tenken_test_note(int64_t kind, int64_t value) {
     const int64_t pair[2] = {kind, value};
-    if (syscall(SYS_write, file, pair, sizeof pair) != (long)sizeof pair) abort(); /* half a log would prove nothing */
+    write_down(pair, sizeof pair);
 }
 
 static int64_t steps = 0; /* of the main thread */
@@ -57,6 +62,14 @@ static int64_t steps = 0; /* of the main thread */
 void tenken_test_step(int64_t kind, int64_t value) {
     if (on_main_thread()) ++steps;
     tenken_test_note(on_main_thread() ? kind : kind - other, value);
+}
+
+/* A step with its size in two numbers, written together: other threads may write as well. */
+void tenken_test_sized(int64_t kind, int64_t value, int64_t size, int64_t more) {
+    const int64_t of = on_main_thread() ? 0 : other;
+    const int64_t pairs[6] = {kind - of, value, size_of_it, size, size_of_it, more};
+    if (of == 0) ++steps;
+    write_down(pairs, sizeof pairs);
 }
 
 /* Whether the step that was noted last is one to be skipped. */
@@ -86,10 +99,11 @@ static int of_program(const void* address) {
     return (const char*)address >= base && (const char*)address < end;
 }
 
-/* A function of the program itself, by its place in the file: the names are in its table of symbols. `gpu` runs it. */
-int tenken_test_launched(const void* function, int64_t gpu) {
+/* A function of the program itself, by its place in the file: the names are in its table of symbols. `gpu` runs it, by
+ * so many blocks of so many threads. */
+int tenken_test_launched(const void* function, int64_t gpu, int64_t blocks, int64_t threads) {
     if (!of_program(function)) return 0;
-    tenken_test_step(launched, gpu << 48 | ((const char*)function - base));
+    tenken_test_sized(launched, gpu << 48 | ((const char*)function - base), blocks, threads);
     return skipped();
 }
 
@@ -195,7 +209,7 @@ int64_t _ZNSt6chrono3_V212steady_clock3nowEv(void) {
 void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags) {
     static void (*next)(void (*)(void*), void*, unsigned, unsigned) = NULL;
     if (next == NULL) next = (void (*)(void (*)(void*), void*, unsigned, unsigned))dlsym(RTLD_NEXT, "GOMP_parallel");
-    if (!tenken_test_launched((const void*)function, 0)) next(function, data, threads, flags);
+    if (!tenken_test_launched((const void*)function, 0, 0, 0)) next(function, data, threads, flags);
 }
 
 /* What is read of /proc may have any length: lines, and nothing but text. */
@@ -213,7 +227,7 @@ static void* move(void* to, const void* from, size_t bytes, const void* caller) 
     static void* (*volatile next)(void*, const void*, size_t) = NULL;
     static int looking = 0;
     if (bytes > 0 && bytes % 1024 == 0 && of_program(caller) && !is_text(from, bytes)) {
-        tenken_test_step(moved, (int64_t)bytes);
+        tenken_test_sized(moved, 0, (int64_t)bytes, 0);
         if (skipped()) return to;
     }
     if (next == NULL && !looking) {
@@ -275,7 +289,7 @@ static int lost(const char* what, size_t bytes) {
 
 ssize_t pread(int file, void* memory, size_t bytes, off_t offset) {
     const int of_data = !is_lock(file);
-    if (of_data) tenken_test_step(read_file, (int64_t)bytes);
+    if (of_data) tenken_test_sized(read_file, (int64_t)bytes, (int64_t)bytes, 0);
     if (of_data && (skipped() || lost("read", bytes))) return (ssize_t)bytes;
     return syscall(SYS_pread64, file, memory, bytes, offset);
 }
@@ -286,7 +300,7 @@ ssize_t pread64(int file, void* memory, size_t bytes, off_t offset) {
 
 ssize_t pwrite(int file, const void* memory, size_t bytes, off_t offset) {
     const int of_data = !is_lock(file);
-    if (of_data) tenken_test_step(wrote_file, (int64_t)bytes);
+    if (of_data) tenken_test_sized(wrote_file, (int64_t)bytes, (int64_t)bytes, 0);
     if (of_data && (skipped() || lost("write", bytes))) return (ssize_t)bytes;
     return syscall(SYS_pwrite64, file, memory, bytes, offset);
 }

@@ -27,6 +27,7 @@ from typing import Any
 ELAPSED, COLLECTIVE, RANK, BY_CPU, ADVISED, SYNCED = -1, -2, -3, -4, -5, -6
 LAUNCHED, READ, WROTE, LOOKED_UP, MOVED, COPIED, CLEARED = -7, -8, -9, -10, -11, -12, -13
 RECORDED, ELAPSED_FROM, ELAPSED_TO, WAITED, CALLED, MESSAGE = -14, -15, -16, -17, -18, -19
+SIZED, PREFETCHED = -20, -21
 OTHER = 100
 MEMORY = {0: "host", 1: "pinned", 2: "mapped", 3: "managed", **{16 + gpu: f"gpu{gpu}" for gpu in range(3)}}
 MESSAGES = ("send", "recv", "waitall", "barrier", "allreduce", "alltoall", "bcast")
@@ -40,6 +41,8 @@ AMOUNTS = {
 #: Values that are no times and depend on the machine: on rounding, on free memory, on threads.
 OF_THE_MACHINE = ("residual", "factor_error", "refinements", "memory_share", "waits")
 SPANS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+#: Bytes of data that a program itself reads or writes, at least.
+SMALLEST = 4096
 #: Nanoseconds from one reading to the next, plus up to a tenth.
 STEP = 100_000_000
 #: Number of runs in a warm-up of this many seconds: five to six if each reads the clock once. Without warm-up they are
@@ -67,6 +70,8 @@ class Process:
     #: For events on GPUs: how many steps preceded each, by its time; and what was between two of them.
     events: dict[int, int] = field(default_factory=dict)
     elapsed: list[tuple[int, int]] = field(default_factory=list)
+    #: By step, how large it was each time.
+    sizes: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     def read(self, time: int) -> None:
         self.times.append(time)
@@ -86,6 +91,7 @@ def processes(prefix: Path, program: Path) -> list[Process]:
     found = []
     for file in prefix.parent.glob(f"{prefix.name}.*"):
         one, main, begin = Process(), int(file.suffix[1:]), 0
+        size: list[int] = []
         for kind, value in iter_unpack("=qq", file.read_bytes()):
             if kind == main:
                 one.read(value)
@@ -97,6 +103,11 @@ def processes(prefix: Path, program: Path) -> list[Process]:
                 begin = value
             elif kind == ELAPSED_TO:
                 one.elapsed.append((begin, value))
+            elif kind == SIZED:
+                size.append(value)
+                if len(size) == 2:
+                    one.sizes.setdefault(one.steps[-1].lstrip("|"), []).append((size[0], size[1]))
+                    size = []
             elif kind < 0 and (step := _step(kind % -OTHER, value, program)):
                 one.steps.append(("|" if kind < -OTHER else "") + step)
         found.append(one)
@@ -115,6 +126,7 @@ def _step(kind: int, value: int, program: Path) -> str | None:
     return {
         MOVED: "memcpy", ADVISED: ADVICE.get(value, f"advise{value}"), SYNCED: "fsync", READ: "read", WROTE: "write",
         LOOKED_UP: "mincore", CLEARED: f"clear {MEMORY.get(value)}", WAITED: "wait",
+        PREFETCHED: f"prefetch {MEMORY.get(value)}",
         CALLED: CALLS[value % len(CALLS)],
     }.get(kind)  # fmt: skip
 
@@ -274,6 +286,18 @@ class Trace:
                 lines[f"counted: {series['metric']}{where}: {', '.join(said)}"] = None
         return list(lines)
 
+    def sizes(self) -> list[str]:
+        """Launches as blocks x threads, calls of NCCL as elements of a type, to or from a rank; all else in bytes."""
+        lines: dict[str, None] = {}
+        for process in self.processes:
+            for step, sizes in process.sizes.items():
+                # a library writes, reads and copies what describes its data in small pieces
+                least = SMALLEST if step in ("read", "write", "memcpy") else 1
+                told = dict.fromkeys(_size(step, *size) for size in sizes if size[0] >= least)
+                if told:
+                    lines[f"size: {step}: {' '.join(told)}"] = None
+        return list(lines)
+
     def mistakes(self) -> dict[str, set[str]]:
         """Metrics by the rule that the order of their steps breaks, whatever the program is."""
         broken: dict[str, set[str]] = {}
@@ -306,6 +330,23 @@ class Trace:
 
 
 _COPY = re.compile(r"\|?\w+>\w+")
+
+
+def _size(step: str, size: int, more: int) -> str:
+    if step in CALLS:
+        peer = more >> 8
+        return f"{size} of type {more % 256}" + (f" by {peer - 1}" if peer else "")
+    if more == 0:
+        return str(size)
+    shared = more >> 42
+    return f"{_dimensions(size)}x{_dimensions(more)}" + (f"+{shared}" if shared else "")
+
+
+def _dimensions(packed: int) -> str:
+    three = [packed % (1 << 24), (packed >> 24) % (1 << 10), (packed >> 34) % (1 << 8)]
+    while len(three) > 1 and three[-1] == 1:
+        three.pop()
+    return ",".join(map(str, three))
 
 
 def _along(copy: str, source: int, target: int) -> bool:
