@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from tests.support.documents import completed
 from tests.support.recorder import (
@@ -189,6 +190,8 @@ GPU = {
         "--backend cuda --gpus 0,1 --exchange host,p2p --nx 64 --ny 64 --nz 64 --bt 2 --steps 4 --phase-blocks 1",
         but={UNSEEN: {"halo_net"}}, tries="tried."),
 }  # fmt: skip
+#: Those whose kernels gpu_double.c has.
+COMPUTED = ("access_patterns_gpu", "memcopy_gpu", "p2p", "transfer_gpu")
 #: Several ranks. Collectives take as long as the slowest rank; a pair is timed by its first rank.
 RANKED = {
     "mpi_p2p": Case("mpi_p2p", "--min-bytes 1Mi --max-bytes 1Mi --window 2 --max-collective-bytes 1Mi",
@@ -309,6 +312,25 @@ def noticed(case: Case, programs: Path, library: Path, folder: Path, **environme
     result = folder / "result.json"
     assert (done.returncode == 0) == (result.is_file() and json.loads(result.read_text())["status"] == "ok")
     return done.returncode < 0 or "verification: " in done.stdout + done.stderr
+
+
+def failed(document: Mapping[str, Any]) -> set[str]:
+    """The verifications of a run that did not pass."""
+    checks = (one for one in document["verification"] if one["error"] != 0)
+    return {json.dumps([one["name"], one["subject"], one.get("at")]) for one in checks}
+
+
+def lost(case: Case, trace: Trace, programs: Path, library: Path, folder: Path, **environment: str) -> list[str]:
+    """The verifications that fail if the timed parts of one series do nothing, by metric."""
+    found: dict[str, dict[str, None]] = {}
+    for number, parts in enumerate(trace.parts):
+        if steps := trace.numbers(parts):
+            skipped = {**environment, "TENKEN_TEST_SKIPPED": " ".join(map(str, steps))}
+            (place := folder / str(number)).mkdir()
+            without = recorded(case, programs, library, place, **skipped).document
+            names = (json.loads(one)[0] for one in sorted(failed(without) - failed(trace.document)))
+            found.setdefault(parts[0].name, {}).update(dict.fromkeys(names))
+    return [f"without {metric}: {' '.join(names) or 'nothing fails'}" for metric, names in found.items()]
 
 
 def _run(

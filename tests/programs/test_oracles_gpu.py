@@ -156,22 +156,6 @@ def test_the_double_sees_what_the_cpu_writes(on_gpus: Callable[..., Timed]) -> N
     assert {value for _, value in clock.events[BY_CPU]} == {4 * 64 * 64}
 
 
-@pytest.mark.parametrize(
-    "what",
-    [SMALL, ("memcopy", *ONE, "--bytes", "4Mi", "--copies", "memcpy")],
-    ids=lambda what: what[0],
-)
-def test_timed_copies_that_move_nothing_fail(on_gpus: Callable[..., Timed], what: tuple[str, ...]) -> None:
-    """No destination already contains the expected values: neither from the warm-up, nor because the source's writing
-    reached it."""
-    document, _ = on_gpus(*what)
-    assert document["status"] == "ok", document["reason"]
-    document, _ = on_gpus(*what, TENKEN_TEST_LOST="1")
-    assert document["status"] == "failed"
-    checks = document["verification"]["checks"]
-    assert checks and [one["what"] for one in checks if one["error"] == 0] == []
-
-
 def test_both_ways_are_two_directions_of_each_pair(on_gpus: Callable[..., Timed]) -> None:
     document, _ = on_gpus("p2p", "--transfers", "both_ways", "--bytes", "1Mi", "--sweep", "none")
     ends = [(m["subject"]["from"], m["subject"]["to"]) for m in figures(document, "both_ways")]

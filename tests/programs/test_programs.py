@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import resource
 import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tenken.model.catalogue import load_catalogue
+from tenken.paths import ROOT
 from tests.programs.conftest import Outcome
 from tests.support.catalogue import declared_metrics
 
@@ -98,6 +103,100 @@ def test_a_flipped_bit_fails_the_verification(run: Run, program: str) -> None:
     wrong = [check for check in outcome.document["verification"]["checks"] if not check["passed"]]
     assert len(wrong) == 1 and "expected" in wrong[0]["detail"]
     assert outcome.stdout.splitlines()[-1].startswith(f"{program}: failed: verification: ")
+
+
+#: Verifications of one run on the host, with sizes that no vector or thread divides. One value of each is spoiled: the
+#: number of its element, if that is known, and its error, if it is always the same.
+SPOILED: list[tuple[str, str, dict[str, tuple[int | None, float]]]] = [
+    ("access_patterns", "--bytes 80008", {"copied": (10_000, math.inf)}),
+    ("daxpy", "--elements 100003", {"y": (100_002, math.inf)}),
+    ("himeno", "--size XS", {"finite": (2, math.inf), "pressure": (30 * 2048 + 30 * 64 + 62, 2**-12),
+                             "gosa": (1, 2**-12)}),
+    ("memcopy", "--bytes 1048584", {"host_copy": (131_072, math.inf)}),
+    ("migration", "--bytes 80008", {"copied": (10_000, math.inf)}),
+    ("spmv", "--matrices tridiagonal:501", {"rows": (None, math.inf)}),
+    # the two parts have 22 planes each; the error of the second one is twice that of the first
+    ("stencil", "--nx 25 --ny 19 --nz 22 --steps 4 --bt 2 --phase-blocks 2 --parts 2",
+        {"step": ((21 * 19 + 17) * 25 + 23, 2**-11), "small": (9 * 53 * 75 - 1, 2**-11)}),
+    ("stencil", "--nx 25 --ny 19 --nz 22 --steps 4 --bt 2 --phase-blocks 2 --exchange none",
+        {"small_alone": (7 * 53 * 75 - 1, 2**-12)}),
+    ("stencil_forms", "--form sequential --nx 25 --ny 19 --nz 23 --steps 3",
+        {"step": (25 * 19 * 23 - 1, 2**-12), "small": (75 * 53 * 41 - 1, 2**-12)}),
+    ("stream", "--array-bytes 1048584",
+        {**dict.fromkeys(["host_a", "host_b", "host_c"], (131_072, 2**-12)), "host_dot": (2, 2**-12)}),
+    ("transfer", "--sweep-max-bytes 1Ki", {"host_copied": (127, math.inf)}),
+    ("transpose", "--sizes 37x53 --kernels tile", {"host": (37 * 53 - 1, math.inf)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "name", "element", "error"),
+    [(*row[:2], name, *found) for row in SPOILED for name, found in row[2].items()],
+    ids=[f"{row[0]} {name}" for row in SPOILED for name in row[2]],
+)
+def test_each_verification_fails_alone(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, arguments: str, name: str,
+    element: int | None, error: float,
+) -> None:  # fmt: skip
+    """Where a tolerance is not 0, an error a tenth above it fails, and one a tenth below passes."""
+    (tmp_path / "cache").write_text("256K\n")
+    monkeypatch.setenv("TENKEN_TEST_CACHE", str(tmp_path / "cache"))
+
+    def spoiled(how: str) -> dict[str, Any]:
+        monkeypatch.setenv("TENKEN_TEST_SPOILED", name + how)
+        document = run(program, *QUICK, *arguments.split(), "--inject-fault", "element").document
+        assert document is not None and document["status"] == "failed"
+        return document
+
+    document = spoiled("")
+    (wrong,) = [check for check in document["verification"]["checks"] if not check["passed"]]
+    assert document["reason"].startswith(f"verification: {name}.")
+    assert element is None or wrong["detail"].startswith(f"element {element}, "), wrong
+    assert error == math.inf or wrong["error"] == pytest.approx(error, rel=0.05)
+    if error < math.inf and wrong["tolerance"] > 0:
+        assert spoiled(":1.1")["reason"].startswith(f"verification: {name}.")
+        assert spoiled(":0.9")["reason"] == "the fault injected by --inject-fault was not detected"
+
+
+#: Where all other verifications of our programs fail, each by itself or with those that follow from it; or why nowhere.
+SPOILED_ELSEWHERE = {
+    "burn.results": "test_burn.py::test_an_injected_fault_is_found_and_described",
+    "burn.missed burn.no_false_alarm": "counts of faults, which test_burn.py compares with those injected",
+    "data_loading.checksum data_loading.once_an_epoch":
+        "test_file_io.py::test_a_sample_that_is_wrong_stale_or_missing_is_noticed",
+    "gemm.product": "test_gemm.py::test_the_smallest_error_that_must_be_found_is_found_in_every_precision",
+    "hpcg.variance hpcg.symmetry hpcg.symmetry_multigrid hpcg.residual hpcg.solution":
+        "test_hpcg.py::test_what_is_broken_on_purpose_fails",
+    "hpcg.spectral hpcg.spectral_multigrid hpcg.iterations hpcg.shuffled": "unit/test_oracles.cpp: values of a run",
+    "hpl.residual": "test_hpl.py::test_a_fault_fails_the_run",
+    "hpl.library_difference": "a wrong solution fails by its residual before",
+    "hpl_mxp.factors": "test_hpl_mxp.py::test_an_element_twice_its_bound_away_is_found",
+    "hpl_mxp.refined hpl_mxp.residual": "test_hpl_mxp.py::test_more_refinements_than_declared_fail",
+    "hpl_mxp.small_operands hpl_mxp.overflowed": "counts of a conversion: unit tests",
+    "memcopy.gpu_copy transfer.both_ways transfer.copied p2p.peer p2p.read p2p.write p2p.memcpy_peer p2p.driver_staged "
+    "p2p.host_staged p2p.latency p2p.both_ways p2p.all_to_one p2p.one_to_all":
+        "test_protocol.py::test_the_order_of_measuring_on_gpus",
+    "mpi_p2p.messages": "test_mpi_p2p.py::test_one_flipped_bit_in_one_rank_is_seen",
+    "mpi_p2p.bisection mpi_p2p.victim mpi_p2p.arrival": "test_mpi_p2p.py::test_one_flipped_bit_of_a_pattern_is_seen",
+    "overlap.snapshot snapshot_io.words storage_map.words":
+        "test_file_io.py::test_a_flipped_byte_is_named_with_offset_and_rank",
+    "nccl.elements stencil.alone_step stencil.alone_block stencil.block stream.memcpy stream.a "
+    "stream.b stream.c stream.dot transpose.gpu transpose.bandwidth": "kernels that the double lacks",
+}  # fmt: skip
+
+
+def test_every_verification_fails_somewhere() -> None:
+    """Those of third-party programs are parsed, and training's are in test_training.py."""
+    foreign = re.compile(r"training\..*|mpi_p2p\.osu_.*|nccl\.perf_.*|.*\.(stated_residual|xhpcg_.*)")
+    declared = {
+        f"{program.name}.{one.name}" for program in load_catalogue().values() for one in program.contract.verifications
+    }
+    spoiled = {f"{program}.{name}" for program, _, names in SPOILED for name in names}
+    elsewhere = [name for names in SPOILED_ELSEWHERE for name in names.split()]
+    assert sorted([*spoiled, *elsewhere]) == sorted(name for name in declared if not foreign.fullmatch(name))
+    for where in SPOILED_ELSEWHERE.values():
+        file, _, test = where.partition("::")
+        assert not test or f"def {test}(" in (ROOT / "tests" / "programs" / file).read_text()
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

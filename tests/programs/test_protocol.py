@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from statistics import median
@@ -83,10 +83,10 @@ def test_every_program_with_gpus_is_recorded_there() -> None:
     assert programs == {case.program for case in protocol.GPU.values()} | set(NOT_ON_GPU)
 
 
-def held(name: str, trace: Trace) -> None:
+def held(name: str, trace: Trace, more: Sequence[str] = ()) -> None:
     """The trace equals the stored protocol, and breaks only the rules that its case names."""
     case, file = protocol.every()[name], protocol.FOLDER / f"{name}.txt"
-    found = protocol.lines(case, trace)
+    found = [*protocol.lines(case, trace), *more]
     if "TENKEN_WRITE_PROTOCOLS" in os.environ:
         file.write_text("\n".join(found) + "\n")
     expected = file.read_text().splitlines()
@@ -221,7 +221,10 @@ def test_one_file_in_the_wrong_place_is_told_though_others_are_right(
 @pytest.mark.parametrize("name", protocol.GPU)
 def test_the_order_of_measuring_on_gpus(name: str, programs: Path, double: Path, tmp_path: Path) -> None:
     libraries = {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double), "TENKEN_HDF5": hdf5_library()}
-    held(name, protocol.recorded(protocol.GPU[name], programs, double, tmp_path, **libraries))
+    run = protocol.recorded(protocol.GPU[name], programs, double, tmp_path, **libraries)
+    computed = name in protocol.COMPUTED
+    held(name, run, protocol.lost(protocol.GPU[name], run, programs, double, tmp_path, **libraries) if computed else ())
+    assert not computed or not protocol.failed(run.document)
 
 
 @pytest.mark.cuda

@@ -1,10 +1,10 @@
 /* Three GPUs that are none, for the counting of programs: put in front of a program with CUDA by LD_PRELOAD,
  * it stands for the CUDA runtime; named by TENKEN_NVML and TENKEN_NCCL it stands for these. Its memory is the
  * host's, its kernels do nothing (so a verification may fail: the figures are there nevertheless), except
- * those that write or compare small arrays of copied values, and every event takes it a time that it makes up
+ * those that write, copy or compare small arrays of copied values, and every event takes it a time that it makes up
  * and writes down beside what recorder.c writes: elapsed times of events as kind -1, calls of collectives as
  * kind -2, and as kind -4 the bytes of each small copy from pinned memory that the CPU has written since the
- * GPU did. With $TENKEN_TEST_LOST the copies between two events, which are the timed ones, move nothing.
+ * GPU did.
  *
  * What $TENKEN_TEST_SLOW names is slow: with gpu1 every kernel, collective and copy of that GPU, with gpu0>gpu1 or
  * pinned>gpu0 copies that go this way. Each takes 10 s more: on its stream, then on whatever waits for it, streams by
@@ -33,6 +33,7 @@ static const unsigned active_links[gpus] = {18, 17, 18};
 void tenken_test_note(int64_t kind, int64_t value);
 void tenken_test_step(int64_t kind, int64_t value);
 void tenken_test_sized(int64_t kind, int64_t value, int64_t size, int64_t more);
+int tenken_test_skipped(void);
 int tenken_test_launched(const void* function, int64_t gpu, int64_t blocks, int64_t threads);
 int64_t tenken_test_place(const void* function);
 void tenken_test_pass(int64_t nanoseconds);
@@ -175,10 +176,9 @@ static void copies(void* to, const void* from, size_t bytes, cudaStream_t s) {
     enqueue(s, is_slow(name_of(kind_of(from)), name_of(kind_of(to))));
 }
 
-static int timed = 0;
 static cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t s) {
     copies(to, from, bytes, s);
-    if (bytes > truly || (timed && getenv("TENKEN_TEST_LOST") != NULL)) return cudaSuccess;
+    if (tenken_test_skipped() || bytes > truly) return cudaSuccess;
     const char* const last = left_by_gpu(from, bytes);
     if (last != NULL && memcmp(last, from, bytes) != 0) tenken_test_note(by_cpu, (int64_t)bytes);
     memmove(to, from, bytes);
@@ -197,17 +197,17 @@ struct CUevent_st {
     int untimed;
 };
 
-/* The kernels of lib/cuda/verify.cuh, for the values of lib/base/copy_values.h. */
-static double value_of(size_t i, int pattern) {
-    return pattern + (double)(i % 1021) / 1024;
+/* The kernels of lib/cuda/verify.cuh, for the values of lib/base/copy_values.h and of p2p. */
+static double value_of(size_t i, double base) {
+    return base + (double)(i % 1021) / 1024;
 }
-static void fill(void** arguments) {
+static void fill(void** arguments, double base) {
     double* const array = *(double**)arguments[0];
     const size_t elements = *(size_t*)arguments[1];
     if (elements * sizeof(double) > truly) return;
-    for (size_t i = 0; i < elements; ++i) array[i] = value_of(i, *(int*)arguments[2]);
+    for (size_t i = 0; i < elements; ++i) array[i] = value_of(i, base);
 }
-static void compare(void** arguments) {
+static void compare(void** arguments, double base) {
     const double* const array = *(double**)arguments[0];
     const size_t elements = *(size_t*)arguments[1];
     struct {
@@ -216,17 +216,29 @@ static void compare(void** arguments) {
     }* const found = *(void**)arguments[4];
     if (elements * sizeof(double) > truly) return;
     for (size_t i = elements; i-- > 0;) {
-        const double apart = fabs(array[i] - value_of(i, *(int*)arguments[2]));
+        const double apart = fabs(array[i] - value_of(i, base));
         const double error = isnan(apart) ? HUGE_VAL : apart;
         if (error == 0) continue;
         if (error > found->largest) found->largest = error;
         found->first = i;
     }
 }
+/* sweep_kernel of lib/cuda/sweep.cuh for a copy */
+static void copy_by_kernel(void** arguments, double base) {
+    double* const to = *(double**)arguments[0];
+    const double* const from = *(double**)arguments[1];
+    const size_t bytes = *(size_t*)arguments[2] * sizeof(double);
+    if (bytes > truly) return;
+    memmove(to, from, bytes);
+    char* const now = left_by_gpu(to, bytes);
+    if (now != NULL) memcpy(now, from, bytes);
+    (void)base;
+}
 static struct {
     const void* function;
-    void (*what)(void**);
-} kernels[16];
+    void (*what)(void**, double);
+    int is_double; /* the type of its pattern */
+} kernels[64];
 enum { max_kernels = sizeof kernels / sizeof *kernels };
 
 /* The runtime. */
@@ -242,12 +254,15 @@ void __cudaUnregisterFatBinary(void** handle) {
 void __cudaRegisterFunction(void** handle, const char* function, char* device, const char* name, int limit,
                             void* tid, void* bid, void* block, void* grid, int* size) {
     (void)handle, (void)device, (void)limit, (void)tid, (void)bid, (void)block, (void)grid, (void)size;
-    void (*what)(void**) = NULL;
-    if (strstr(name, "CopyValues") != NULL && strstr(name, "fill_kernel") != NULL) what = fill;
-    if (strstr(name, "CopyValues") != NULL && strstr(name, "compare_kernel") != NULL) what = compare;
+    void (*what)(void**, double) = NULL;
+    const int of_p2p = strstr(name, "6ValuesE") != NULL && strstr(name, "p2p") != NULL;
+    const int known = of_p2p || strstr(name, "CopyValues") != NULL;
+    if (known && strstr(name, "fill_kernel") != NULL) what = fill;
+    if (known && strstr(name, "compare_kernel") != NULL) what = compare;
+    if (strstr(name, "sweep_kernel") != NULL && strstr(name, "6CopyOpE") != NULL) what = copy_by_kernel;
     for (int i = 0; what != NULL && i < max_kernels; ++i) {
         if (kernels[i].function != NULL) continue;
-        kernels[i].function = function, kernels[i].what = what;
+        kernels[i].function = function, kernels[i].what = what, kernels[i].is_double = of_p2p;
         break;
     }
 }
@@ -310,22 +325,22 @@ static int on_another(cudaStream_t s) {
     if (s != NULL && s->gpu != current) last_error = cudaErrorInvalidResourceHandle;
     return s != NULL && s->gpu != current;
 }
-static cudaError_t launch(const void* f, dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
+static cudaError_t launch(const void* f, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream) {
     if (on_another(stream)) return last_error;
-    tenken_test_launched(f, current, packed(grid, 0), packed(block, shared));
+    const int skipped = tenken_test_launched(f, current, packed(grid, 0), packed(block, shared));
     enqueue_for(stream, is_slow(name_of(on_gpu + current), "") ? more : time_of(f, grid, block));
+    for (int i = 0; i < max_kernels && !skipped; ++i) {
+        if (kernels[i].function != f || f == NULL) continue;
+        kernels[i].what(arguments, kernels[i].is_double ? *(double*)arguments[2] : *(int*)arguments[2]);
+    }
     return cudaSuccess;
 }
 cudaError_t cudaLaunchKernel(const void* f, dim3 grid, dim3 block, void** arguments, size_t shared,
                              cudaStream_t stream) {
-    const cudaError_t launched = launch(f, grid, block, shared, stream);
-    for (int i = 0; i < max_kernels && launched == cudaSuccess; ++i) {
-        if (kernels[i].function == f && f != NULL) kernels[i].what(arguments);
-    }
-    return launched;
+    return launch(f, grid, block, arguments, shared, stream);
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* how, const void* f, void** arguments) {
-    return (void)arguments, launch(f, how->gridDim, how->blockDim, how->dynamicSmemBytes, how->stream);
+    return launch(f, how->gridDim, how->blockDim, arguments, how->dynamicSmemBytes, how->stream);
 }
 cudaError_t cudaFuncSetAttribute(const void* f, enum cudaFuncAttribute a, int value) {
     return (void)f, (void)a, (void)value, cudaSuccess;
@@ -495,7 +510,6 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s) {
     if (on_another(s)) return last_error;
     if (s == NULL) s = &legacy[current];
     if (event->untimed) return enqueue(s, 0), event->busy = s->busy, cudaSuccess;
-    timed = !timed;
     /* some 0.1 to 1.1 ms, hardly two alike nearby; where the host's time is made up too, hardly two alike at all */
     const int64_t times = getenv("TENKEN_TEST_STEP") == NULL ? 997 : 399989;
     const char* const slow = getenv("TENKEN_TEST_SLOW_GPU");

@@ -10,7 +10,7 @@
  * few lengths on any machine, and on some the clock has steps: a test that looks for a span would find it twice.
  *
  * With $TENKEN_TEST_SKIPPED, the numbers of steps of the main thread in the order of the log, these do nothing: regions,
- * copies, reads and writes.
+ * kernels, copies, reads and writes.
  *
  * With $TENKEN_TEST_STEP the time is made up: from one reading of the main thread to the next so many nanoseconds
  * pass and up to a tenth more, whatever the program does, so that it does the same in each run. */
@@ -73,7 +73,7 @@ void tenken_test_sized(int64_t kind, int64_t value, int64_t size, int64_t more) 
 }
 
 /* Whether the step that was noted last is one to be skipped. */
-static int skipped(void) {
+int tenken_test_skipped(void) {
     static const char* next = NULL;
     if (next == NULL && (next = getenv("TENKEN_TEST_SKIPPED")) == NULL) next = "";
     if (*next == 0 || !on_main_thread()) return 0;
@@ -104,7 +104,7 @@ static int of_program(const void* address) {
 int tenken_test_launched(const void* function, int64_t gpu, int64_t blocks, int64_t threads) {
     if (!of_program(function)) return 0;
     tenken_test_sized(launched, gpu << 48 | ((const char*)function - base), blocks, threads);
-    return skipped();
+    return tenken_test_skipped();
 }
 
 int64_t tenken_test_place(const void* function) {
@@ -228,7 +228,7 @@ static void* move(void* to, const void* from, size_t bytes, const void* caller) 
     static int looking = 0;
     if (bytes > 0 && bytes % 1024 == 0 && of_program(caller) && !is_text(from, bytes)) {
         tenken_test_sized(moved, 0, (int64_t)bytes, 0);
-        if (skipped()) return to;
+        if (tenken_test_skipped()) return to;
     }
     if (next == NULL && !looking) {
         looking = 1;
@@ -290,7 +290,7 @@ static int lost(const char* what, size_t bytes) {
 ssize_t pread(int file, void* memory, size_t bytes, off_t offset) {
     const int of_data = !is_lock(file);
     if (of_data) tenken_test_sized(read_file, (int64_t)bytes, (int64_t)bytes, 0);
-    if (of_data && (skipped() || lost("read", bytes))) return (ssize_t)bytes;
+    if (of_data && (tenken_test_skipped() || lost("read", bytes))) return (ssize_t)bytes;
     return syscall(SYS_pread64, file, memory, bytes, offset);
 }
 
@@ -301,7 +301,7 @@ ssize_t pread64(int file, void* memory, size_t bytes, off_t offset) {
 ssize_t pwrite(int file, const void* memory, size_t bytes, off_t offset) {
     const int of_data = !is_lock(file);
     if (of_data) tenken_test_sized(wrote_file, (int64_t)bytes, (int64_t)bytes, 0);
-    if (of_data && (skipped() || lost("write", bytes))) return (ssize_t)bytes;
+    if (of_data && (tenken_test_skipped() || lost("write", bytes))) return (ssize_t)bytes;
     return syscall(SYS_pwrite64, file, memory, bytes, offset);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <new>
@@ -138,6 +139,17 @@ void write(std::unique_ptr<DocumentFile>& file, Document& document, const Machin
 }
 
 }  // namespace
+
+double injected_error(Fault fault, const Verified& of, bool first) {
+    constexpr double flipped_bit = 1.0 / 4096;
+    const char* const asked = std::getenv("TENKEN_TEST_SPOILED");
+    if (fault != Fault::element || (asked == nullptr && !first)) return 0;
+    if (asked == nullptr) return flipped_bit;
+    const std::string text = asked;
+    const std::size_t colon = std::min(text.find(':'), text.size());
+    if (text.substr(0, colon) != of.name) return 0;
+    return colon == text.size() ? flipped_bit : of.tolerance * std::stod(text.substr(colon + 1));
+}
 
 std::vector<FaultKind> rank_faults(bool with_exception) {
     std::vector<FaultKind> kinds = {

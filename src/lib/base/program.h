@@ -40,6 +40,11 @@ class Waived : public std::runtime_error {
 /// program's own kinds, see Program::faults().
 enum class Fault { none, element, sample, own };
 
+/// The relative error of one value compared by this verification, for `element`; 0: none. By default that of
+/// a flipped bit in the `first` one of a program. Tests name another in TENKEN_TEST_SPOILED, and may add the
+/// error over its tolerance: "host_b:1.1".
+double injected_error(Fault fault, const Verified& of, bool first);
+
 /// A kind of fault specific to one program.
 struct FaultKind {
     std::string name;  ///< the word of --inject-fault: "matrix-nan"

@@ -97,14 +97,15 @@ class ErrorScan {
 
 /// Compares value[i] with expected(i) for i in [0, count), in parallel.
 /// @param first index of value[0] in the whole array, added to i for expected() and in messages
-template <typename Expected>
-void scan(ErrorScan& total, const double* value, std::size_t count, std::size_t first, double tolerance,
+template <typename Value, typename Expected>
+void scan(ErrorScan& total, const Value* value, std::size_t count, std::size_t first, double tolerance,
           Expected expected) {
 #pragma omp parallel
     {
         ErrorScan mine(tolerance);
 #pragma omp for schedule(static)
-        for (std::size_t i = 0; i < count; ++i) mine.compare(first + i, value[i], expected(first + i));
+        for (std::size_t i = 0; i < count; ++i)
+            mine.compare(first + i, static_cast<double>(value[i]), expected(first + i));
 #pragma omp critical(tenken_scan)
         total.merge(mine);
     }

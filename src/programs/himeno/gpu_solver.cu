@@ -130,15 +130,6 @@ class GpuSolver : public Solver {
         return tenken::now_seconds() - begin;
     }
 
-    void spoil_coefficient() override {
-        float* const at = arrays_[a1].get() + static_cast<std::size_t>(grid_.ni / 2) * grid_.plane() +
-                          static_cast<std::size_t>(grid_.nj / 2) * static_cast<std::size_t>(grid_.nk) + 2;
-        float value = 0;
-        TENKEN_CUDA(cudaMemcpy(&value, at, sizeof value, cudaMemcpyDefault));
-        value *= 1.001F;
-        TENKEN_CUDA(cudaMemcpy(at, &value, sizeof value, cudaMemcpyDefault));
-    }
-
     void begin_timed() override { gpu_.health().start(); }
     void end_timed() override { gpu_.health().stop(); }
 

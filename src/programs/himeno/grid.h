@@ -25,6 +25,7 @@ struct Grid {
     double inner_cells() const {
         return static_cast<double>(ni - 2) * static_cast<double>(nj - 2) * static_cast<double>(nk - 2);
     }
+    std::size_t last_inner_cell() const { return cells() - plane() - static_cast<std::size_t>(nk) - 2; }
     std::size_t bytes_of_one() const { return cells() * sizeof(float); }
 };
 

@@ -99,8 +99,6 @@ class HostSolver : public Solver {
         return 0;
     }
 
-    void spoil_coefficient() override { arrays_[a1][row(grid_.ni / 2, grid_.nj / 2) + 2] *= 1.001F; }
-
   private:
     std::array<const float*, coefficients> coefficient_pointers() const {
         std::array<const float*, coefficients> pointers;

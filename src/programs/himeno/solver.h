@@ -34,8 +34,6 @@ class Solver {
     virtual Timing iterate(long iterations, long samples) = 0;
     /// Copies the current pressure to the host. @return seconds
     virtual double fetch(float* pressure) = 0;
-    /// For --inject-fault element: flips a bit of one coefficient.
-    virtual void spoil_coefficient() = 0;
     virtual void begin_timed() {}
     virtual void end_timed() {}
 };

@@ -78,8 +78,6 @@ class Stencil : public tenken::Program {
     void verify(const std::string& name);
     template <typename T>
     void verify_as(const std::string& name, const Plan& plan);
-    template <typename T>
-    static void put_nan(Part& part, const Plan& plan);
     /// The worst of all processes counts.
     void add_check(const tenken::Check& check);
 

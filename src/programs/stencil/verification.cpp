@@ -16,6 +16,22 @@ tenken::At cells_compared(bool every) {
     return every ? tenken::At() : tenken::At{{"cells", tenken::Json(61)}};
 }
 
+/// Injected into every part, larger in each: the first wrong cell is in the first one, the largest error in
+/// the last.
+double error_of(const Part& part, double injected) {
+    return injected * (1 + part.number());
+}
+
+/// Changes the last cell of a plane that is not fixed.
+template <typename T>
+void spoil(Part& part, int array, long z, double factor) {
+    const Grid grid = part.layout().grid;
+    std::vector<T> cells(static_cast<std::size_t>(grid.nx) * static_cast<std::size_t>(grid.ny));
+    part.read(array, {z, z + 1}, cells.data());
+    cells[cells.size() - static_cast<std::size_t>(grid.nx) - 2] *= static_cast<T>(factor);
+    part.write(array, z, cells.data());
+}
+
 }  // namespace
 
 void Stencil::compare_alone(const Plan& plan, const Parts& parts, Solver& solver) {
@@ -32,12 +48,19 @@ void Stencil::compare_passes(const std::string& name, const Plan& plan, const Pa
         solver.block(steps);
         solver.wait();
         tenken::ErrorScan errors(0);
+        const tenken::Verified of = steps == 1 ? catalogue::step() : catalogue::block();
         for (const std::unique_ptr<Part>& part : parts) {
+            const double error = error_of(*part, tenken::injected_error(run_->fault, of, false));
+            const long z = std::min(part->layout().slab.end(), plan_.grid.nz - 1) - 1;
+            if (error > 0 && problem_.element_bytes == sizeof(double))
+                spoil<double>(*part, solver.current(), z, 1 + error);
+            else if (error > 0)
+                spoil<float>(*part, solver.current(), z, 1 + error);
             errors.merge(part->compare_pass(1 - solver.current(), steps));
         }
         tenken::At at = cells_compared(steps == 1);
         at.emplace_back("exchange", tenken::Json(name));
-        add_check(errors.check(steps == 1 ? catalogue::step() : catalogue::block(), all(), at));
+        add_check(errors.check(of, all(), at));
     }
 }
 
@@ -73,7 +96,10 @@ void Stencil::verify_as(const std::string& name, const Plan& plan) {
     tenken::Ranks nobody;
     Solver solver(plan, owners_, parts, exchange.get(), connected ? ranks_ : nobody);
     solver.begin();
-    if (plan.fault == "cell-nan") put_nan<T>(*parts.back(), plan);
+    if (plan.fault == "cell-nan") {
+        const Slab slab = parts.back()->layout().slab;
+        spoil<T>(*parts.back(), 0, slab.first + slab.planes / 2, std::numeric_limits<double>::quiet_NaN());
+    }
     solver.advance(steps);
     solver.wait();
     const std::vector<T> expected = reference<T>(plan.grid, problem_.points, steps);
@@ -85,10 +111,8 @@ void Stencil::verify_as(const std::string& name, const Plan& plan) {
         const Slab slab = part->layout().slab;
         std::vector<T> cells(plane * static_cast<std::size_t>(slab.planes));
         part->read(solver.current(), {slab.first, slab.end()}, cells.data());
-        if (run_->fault == tenken::Fault::element && part->number() == plan.parts - 1) {
-            T& one = cells[cells.size() / 2];
-            one = static_cast<T>(tenken::with_flipped_bit(static_cast<double>(one)));
-        }
+        const tenken::Verified of = connected ? catalogue::small() : catalogue::small_alone();
+        cells.back() *= static_cast<T>(1 + error_of(*part, tenken::injected_error(run_->fault, of, true)));
         const std::size_t first = plane * static_cast<std::size_t>(slab.first);
         for (std::size_t i = 0; i < cells.size(); ++i) {
             errors.compare(first + i, static_cast<double>(cells[i]),
@@ -101,15 +125,6 @@ void Stencil::verify_as(const std::string& name, const Plan& plan) {
                                        {{"exchange", tenken::Json(name)}, {"steps", tenken::Json(steps)}});
     if (errors.passed()) check.error = 0;
     add_check(check);
-}
-
-template <typename T>
-void Stencil::put_nan(Part& part, const Plan& plan) {
-    std::vector<T> cells(static_cast<std::size_t>(plan.grid.nx) * static_cast<std::size_t>(plan.grid.ny));
-    const long z = part.layout().slab.first + part.layout().slab.planes / 2;
-    part.read(0, {z, z + 1}, cells.data());
-    cells[cells.size() / 2] = std::numeric_limits<T>::quiet_NaN();
-    part.write(0, z, cells.data());
 }
 
 void Stencil::add_check(const tenken::Check& check) {

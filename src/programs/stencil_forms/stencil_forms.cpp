@@ -145,10 +145,7 @@ class StencilForms : public tenken::Program {
         form->advance(4);
         std::vector<double> found(cells_of(small));
         form->store(found.data());
-        if (run.fault == tenken::Fault::element) {
-            double& one = found.back();
-            one = tenken::with_flipped_bit(one);
-        }
+        found.back() *= 1 + tenken::injected_error(run.fault, catalogue::small(), true);
         const std::vector<double> expected = stencil::reference<double>(small, 27, steps);
         tenken::ErrorScan errors(0);
         tenken::scan(errors, found.data(), found.size(), 0, 0, [&](std::size_t i) { return expected[i]; });
@@ -162,6 +159,7 @@ class StencilForms : public tenken::Program {
         form.advance(1);
         std::vector<double> after(before.size());
         form.store(after.data());
+        after.back() *= 1 + tenken::injected_error(run.fault, catalogue::step(), false);
         const stencil::Coefficients<double> c = stencil::coefficients<double>(27);
         const long row = grid_.nx;
         const long plane = row * grid_.ny;

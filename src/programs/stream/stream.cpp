@@ -175,7 +175,7 @@ class Stream : public tenken::Program {
         place.end_timed();
         if (outcome.memcpy_seconds) {
             const Expected expected = expected_after(outcome.warm + static_cast<long>(run.repetitions));
-            outcome.checks.push_back(compared(place, Array::c, expected.a, catalogue::memcpy()));
+            outcome.checks.push_back(compared(place, Array::c, expected.a, catalogue::memcpy(), fault));
         }
         worker.synchronize();
         if (energy_seconds_ == 0 || place.energy() == nullptr) return;
@@ -237,12 +237,6 @@ class Stream : public tenken::Program {
     }
 
     void verify(Backend& place, tenken::Fault fault, Outcome& outcome) const {
-        if (fault == tenken::Fault::element) {
-            double scratch = 0;
-            const std::size_t victim = elements_ - 1;
-            place.write(Array::a, victim,
-                        tenken::with_flipped_bit(*place.read(Array::a, victim, 1, &scratch)));
-        }
         Expected expected = expected_after(outcome.warm);
         const double squares = sum_of_squares(elements_);
         const std::string where = place.subject().text() == "host" ? "host_" : "";
@@ -250,15 +244,22 @@ class Stream : public tenken::Program {
         tenken::ErrorScan dots(dot.tolerance);
         for (std::size_t i = 0; i < outcome.cycles.size(); ++i) {
             expected.cycle();
-            dots.compare(i, outcome.cycles[i].dot, expected.a * expected.b * squares);
+            const bool last = i + 1 == outcome.cycles.size();
+            const double error = last ? tenken::injected_error(fault, dot, false) : 0;
+            dots.compare(i, outcome.cycles[i].dot * (1 + error), expected.a * expected.b * squares);
         }
-        outcome.checks = {compared(place, Array::a, expected.a, catalogue::named(where + "a")),
-                          compared(place, Array::b, expected.b, catalogue::named(where + "b")),
-                          compared(place, Array::c, expected.c, catalogue::named(where + "c")),
+        outcome.checks = {compared(place, Array::a, expected.a, catalogue::named(where + "a"), fault),
+                          compared(place, Array::b, expected.b, catalogue::named(where + "b"), fault),
+                          compared(place, Array::c, expected.c, catalogue::named(where + "c"), fault),
                           dots.check(dot, place.subject())};
     }
 
-    tenken::Check compared(Backend& place, Array array, double factor, const tenken::Verified& of) const {
+    tenken::Check compared(Backend& place, Array array, double factor, const tenken::Verified& of,
+                           tenken::Fault fault) const {
+        const std::size_t last = elements_ - 1;
+        const double error = tenken::injected_error(fault, of, array == Array::a);
+        double scratch = 0;
+        if (error > 0) place.write(array, last, *place.read(array, last, 1, &scratch) * (1 + error));
         return place.compare(array, elements_, factor, of.tolerance).check(of, place.subject());
     }
 
