@@ -126,7 +126,7 @@ static int kind_of(const void* memory) {
 
 /* What kernels would have computed is not there: large arrays are neither copied nor written, which would
  * take long. */
-enum { truly = 4 << 20 };
+enum { truly = (4 << 20) + 4096 };
 
 /* Pinned memory, and behind each block what the GPU left there last. */
 static struct {
