@@ -107,5 +107,5 @@ def test_the_coordinates_are_those_of_the_file() -> None:
     assert "rate.gpu0 has the coordinates size, way; expected none" in lacking(at={})
     # one of a count of one is no coordinate
     single = {"size": (1, 2, 4), "way": Counted("ways")}
-    assert lacking(lambda one: False, tuple((n, g, s, None) for n in ("rate", "time") for g in (0, 1) for s in (1, 2, 4)),
-                 at=single, parameters={"ways": 1}) == set()  # fmt: skip
+    every = tuple((n, g, s, None) for n in ("rate", "time") for g in (0, 1) for s in (1, 2, 4))
+    assert lacking(lambda one: False, every, at=single, parameters={"ways": 1}) == set()
