@@ -648,6 +648,11 @@ def test_a_reference_comes_first_and_siblings_need_no_history() -> None:
     assert bound("stream.triad.gpu11", wanted, {}) == (pytest.approx(4312), "reference")
     assert bound("p2p.peer.gpu0-gpu1", wanted, {}) == (pytest.approx(375.25), "reference")
     assert bound("stream.triad.gpu1", {}, {"stream.triad.gpu1": [1.0] * 4}) is None
+    assert bound("stream.triad.gpu1", {}, {"stream.triad.gpu1": [1.0] * 5}) == (pytest.approx(0.97), "was 1")
+    # of 21 the first twenty: half of them 1, half 1.02
+    assert bound("transfer.x.gpu1", {}, {"transfer.x.gpu1": [1.0, 1.02] * 10 + [9.0]}) == (
+        pytest.approx(1.01 - 6 * 1.4826 * 0.01), "was 1.01",
+    )  # fmt: skip
     # of at least four, by more than five per cent: the median of fewer may be the slow one's
     for gpus, triad, found in ((4, 4170.0, ["stream.triad.gpu2"]), (4, 4190.0, []), (3, 2000.0, []), (3, 9000.0, [])):
         some = {f"stream.triad.gpu{i}": 4400.0 for i in range(gpus)} | {"stream.triad.gpu2": triad}
