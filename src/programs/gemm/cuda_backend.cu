@@ -221,8 +221,8 @@ class GpuPlace : public Place {
         DeviceArray<tenken::cuda::Found> found(1);
         tenken::cuda::Found result = {0, ~0ULL};
         TENKEN_CUDA(cudaMemcpy(found.data(), &result, sizeof result, cudaMemcpyHostToDevice));
-        const std::int64_t victim_batch = shape.batch / 2;
-        const std::int64_t victim_column = shape.n / 2;
+        const std::int64_t victim_batch = shape.batch - 1;
+        const std::int64_t victim_column = shape.n - 1;
         for (std::int64_t batch = 0; batch < shape.batch; ++batch) {
             const std::size_t begin_a = static_cast<std::size_t>(batch * shape.m * shape.k);
             expand(precision.a, 1, begin_a, a.size(), scaled, a);
@@ -456,7 +456,7 @@ class GpuPlace : public Place {
     void corrupt(const DeviceArray<double>& exact, double sign, const DeviceArray<double>& norms_a,
                  const DeviceArray<double>& norms_b, const Bound& bound, std::size_t begin_c,
                  std::int64_t column) {
-        const std::int64_t row = case_.shape.m / 2;
+        const std::int64_t row = case_.shape.m - 1;
         const std::size_t place = static_cast<std::size_t>(column * case_.shape.m + row);
         stream_->synchronize();
         double value = 0;

@@ -116,7 +116,7 @@ class HostPlace : public Place {
         }
         const Shape& shape = case_.shape;
         const Bound bound = bound_of(*case_.precision, shape.k);
-        const std::size_t victim = c_.size() / 2 + 1;
+        const std::size_t victim = c_.size() - 1;
         if (fault == tenken::Fault::element) {
             const Exact exact = exact_of(victim);
             const double change = 2.01 * bound.of(exact.value, exact.norm_a, exact.norm_b);

@@ -96,7 +96,7 @@ class Solver : public Engine {
 
     double worst_error() override { return runner_.maximum(elements_, ErrorOfRow{row_of(), x_.data()}); }
 
-    void spoil_x() override { runner_.each(1, SpoilDouble{x_.data() + elements_ / 2}); }
+    void spoil_x() override { runner_.each(1, SpoilDouble{x_.data() + elements_ - 1}); }
     void spoil_halo() override { spoil_halo_ = true; }
 
     void clear_times() override { runner_.clear_times(); }
