@@ -176,9 +176,12 @@ static void copies(void* to, const void* from, size_t bytes, cudaStream_t s) {
     enqueue(s, is_slow(name_of(kind_of(from)), name_of(kind_of(to))));
 }
 
+/* A copy that $TENKEN_TEST_SKIPPED names leaves out this alone: what is verified to its end is noticed. */
+enum { last_element = sizeof(double) };
 static cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t s) {
     copies(to, from, bytes, s);
-    if (tenken_test_skipped() || bytes > truly) return cudaSuccess;
+    if (tenken_test_skipped()) bytes -= bytes < last_element ? bytes : last_element;
+    if (bytes > truly) return cudaSuccess;
     const char* const last = left_by_gpu(from, bytes);
     if (last != NULL && memcmp(last, from, bytes) != 0) tenken_test_note(by_cpu, (int64_t)bytes);
     memmove(to, from, bytes);
@@ -329,8 +332,11 @@ static cudaError_t launch(const void* f, dim3 grid, dim3 block, void** arguments
     if (on_another(stream)) return last_error;
     const int skipped = tenken_test_launched(f, current, packed(grid, 0), packed(block, shared));
     enqueue_for(stream, is_slow(name_of(on_gpu + current), "") ? more : time_of(f, grid, block));
-    for (int i = 0; i < max_kernels && !skipped; ++i) {
+    for (int i = 0; i < max_kernels; ++i) {
         if (kernels[i].function != f || f == NULL) continue;
+        const size_t fewer = skipped ? *(size_t*)arguments[2] - 1 : 0;
+        if (skipped && kernels[i].what == copy_by_kernel) copy_by_kernel((void*[]){arguments[0], arguments[1], (void*)&fewer}, 0);
+        if (skipped) continue;
         kernels[i].what(arguments, kernels[i].is_double ? *(double*)arguments[2] : *(int*)arguments[2]);
     }
     return cudaSuccess;
