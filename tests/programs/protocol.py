@@ -322,6 +322,12 @@ def failed(document: Mapping[str, Any]) -> set[str]:
     return {json.dumps([one["name"], one["subject"], one.get("at")]) for one in checks}
 
 
+def _short(name: str, subject: Mapping[str, int], at: Mapping[str, Any] | None) -> str:
+    """With what tells two ways from each other."""
+    way = f"{subject['from']}>{subject['to']}" if "from" in subject else (at or {}).get("side")
+    return f"{name}:{way}" if way else name
+
+
 def lost(case: Case, trace: Trace, programs: Path, library: Path, folder: Path, **environment: str) -> list[str]:
     """The verifications that fail if the timed parts of one series do nothing, by metric."""
     found: dict[str, dict[str, None]] = {}
@@ -330,7 +336,7 @@ def lost(case: Case, trace: Trace, programs: Path, library: Path, folder: Path, 
             skipped = {**environment, "TENKEN_TEST_SKIPPED": " ".join(map(str, steps))}
             (place := folder / str(number)).mkdir()
             without = recorded(case, programs, library, place, **skipped).document
-            names = (json.loads(one)[0] for one in sorted(failed(without) - failed(trace.document)))
+            names = (_short(*json.loads(one)) for one in sorted(failed(without) - failed(trace.document)))
             found.setdefault(parts[0].name, {}).update(dict.fromkeys(names))
     return [f"without {metric}: {' '.join(names) or 'nothing fails'}" for metric, names in found.items()]
 

@@ -97,6 +97,8 @@ def test_what_is_broken_on_purpose_fails(run: Callable[..., Outcome], how: tuple
     assert outcome.code == 1 and outcome.document is not None
     assert outcome.document["status"] == "failed"
     assert outcome.document["reason"].startswith(says), outcome.document["reason"]
+    # one bit of the last row of x, which is 1
+    assert "element" not in how or outcome.document["path"]["worst_error"] == pytest.approx(2**-12, rel=1e-6)
 
 
 def test_an_invalid_run_is_invalid_in_the_report_too(run: Callable[..., Outcome], tmp_path: Path) -> None:
