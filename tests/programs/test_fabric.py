@@ -198,13 +198,16 @@ def test_a_late_link_and_one_that_loses_packets_are_named(
     monkeypatch.setattr(tournament, "repeated", lambda *_: [])
     fabric.relay("n2", **planted)
     try:
-        found, _ = play(repetitions=5)
+        for _ in range(1 if "loss" in planted else 4):
+            found, _ = play(repetitions=5)
+            assert found.nodes or found.pairs
+            assert set(found.nodes) <= {"n2"} and all("n2" in pair for pair in found.pairs), (found.nodes, found.pairs)
+            # on a loaded host another pair may be late as well, and then those of the node are not slow enough
+            if found.nodes:
+                return
     finally:
         fabric.heal("n2")
-    # what is lost differs by pair: on a loaded host some are not slow enough for the whole node to be named
-    assert found.nodes or found.pairs
-    assert set(found.nodes) <= {"n2"} and all("n2" in pair for pair in found.pairs), (found.nodes, found.pairs)
-    assert "loss" in planted or found.nodes
+    assert "loss" in planted, "what is lost differs by pair, but each is late"
 
 
 def test_each_rail_is_measured_alone_and_the_ports_prove_which_one(
