@@ -290,7 +290,8 @@ def test_the_links_of_a_board_of_eight_are_known(sheet, count, known, asked):
 
 
 @pytest.mark.parametrize("nvcc", [False, True])
-def test_gpus_of_this_machine_without_a_sheet_are_as_the_driver_reports(nvcc, tmp_path):
+def test_gpus_of_this_machine_without_a_sheet_are_as_the_driver_reports(nvcc, tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "CACHE", tmp_path)  # a toolkit that other tests installed is found there
     seen = here(tmp_path)
     node = replace(
         seen.partition("node").node, sockets=1, cores=8, threads_per_core=1, memory_bytes=2**34, gpu_count=2,
