@@ -60,6 +60,9 @@ CPUS_NAMED = 0.2
 #: Threads of NVIDIA's driver that migrate this run's own managed memory: 0.8 CPUs in a stencil on two H200.
 OF_DRIVER = "UVM GPU"
 
+#: In the names of data sheets of GPUs that no bridge joins (systems/hardware.yaml).
+MODULES = ("SXM", "GH200", "GB200", "GB300")
+
 Condition = tuple[str, Subject | None, str]
 
 
@@ -113,7 +116,8 @@ def _all(result: Result, program: Program, request: Request) -> Iterator[Conditi
 
 def _peers(result: Result, machine: Machine) -> Iterator[Finding]:
     """GPUs with fewer active NVLinks than others of their model. Bridges join cards in twos or fours, and others may be
-    without one: there, no link at all is a note."""
+    without one: there, no link at all is a note. The board of a module has all its links."""
+    bridged = machine.links_per_pair is None and not any(board in machine.gpu for board in MODULES)
     models: dict[str, list[tuple[int, int]]] = {}
     for device in result.devices:
         if device.nvlinks_active is not None and not device.mig_enabled:
@@ -122,7 +126,7 @@ def _peers(result: Result, machine: Machine) -> Iterator[Finding]:
         most, joined = max(links for _, links in counted), sum(links > 0 for _, links in counted)
         for index, links in counted:
             subject = Subject("gpu", index)
-            if links == 0 < most and joined % 2 == 0 and machine.links_per_pair is None:
+            if links == 0 < most and joined % 2 == 0 and bridged:
                 text = f"no NVLink is active, {most} of its peers: it has no bridge, or the bridge is lost"
                 yield say(RECORDED, result, text, subject)
             elif links < most:

@@ -225,10 +225,14 @@ def test_a_gpu_is_compared_with_others_of_its_model_alone():
     ],
 )
 def test_a_card_beside_a_bridged_pair_is_no_fault(links, per_pair, expected):
+    """On a board of modules it is one."""
     devices = [SimpleNamespace(index=i, name="A40", nvlinks_active=n, mig_enabled=False) for i, n in enumerate(links)]
     run: Any = SimpleNamespace(devices=devices, node="n1")
     found = conditions._peers(run, Machine(links_per_pair=per_pair))
     assert [(one.subject.first, one.verdict) for one in found] == expected
+    for sheet, verdict_ in (("H100-SXM-80GB", FAIL), ("GB200-186GB", FAIL), ("H100-NVL-94GB", None), ("A40", None)):
+        found = conditions._peers(run, Machine(links_per_pair=per_pair, gpu=sheet))
+        assert [(one.subject.first, one.verdict) for one in found] == [(gpu, verdict_ or v) for gpu, v in expected]
 
 
 def of(verdict_: str, kind: str = REFERENCE, said_by: str = DEVICE) -> JudgedMetric:
