@@ -76,6 +76,25 @@ def test_another_metric_begins_another_log(log: Path) -> None:
     assert (found.logs, found.faults) == (3, [])
 
 
+def test_a_file_beside_is_not_taken_for_an_earlier_log(log: Path) -> None:
+    for name in ("html", "h", "h7"):
+        log.with_name(f"{log.name}.{name}").write_text("")
+    chained.append(log, ABOUT | {"line": "good"}, {"gemm.gpu0": 700})
+    assert log.with_name(f"{log.name}.h8").read_text().startswith("job_completion_time")
+    assert is_private(log)
+
+
+def is_private(path: Path) -> bool:
+    """Whether others may read it and only its owner may write."""
+    return path.stat().st_mode & 0o777 == 0o644 & ~umask()
+
+
+def umask() -> int:
+    found = os.umask(0)
+    os.umask(found)
+    return found
+
+
 def test_what_is_no_such_log_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "victim")
     with pytest.raises(OSError):

@@ -16,6 +16,7 @@ import pytest
 from tenken.archive import chained, durable, records, seal
 from tenken.campaign import spool
 from tenken.campaign.journal import Journal
+from tenken.errors import ArchiveError
 from tenken.node import state
 from tenken.paths import ROOT
 from tenken.report import bundle
@@ -121,6 +122,18 @@ def test_content_is_on_the_disk_before_its_name_and_before_what_follows(
     known = ("temporary", "folder", "manifest", "journal", "n1", "rename")
     found = [one for one in seen if one.split(" ")[-1] in known]
     assert found == WRITERS[what][1]
+
+
+@pytest.mark.parametrize("what", WRITERS)
+def test_no_file_stays_open(what: str, tmp_path: Path) -> None:
+    """A campaign writes for days."""
+    (tmp_path / "root").mkdir()
+    before = os.listdir("/proc/self/fd")
+    WRITERS[what][0](tmp_path / "root")
+    (tmp_path / "other").write_text("a\n")
+    with pytest.raises(ArchiveError):
+        chained.append(tmp_path / "other", {}, {})
+    assert os.listdir("/proc/self/fd") == before
 
 
 #: Calls for another purpose.

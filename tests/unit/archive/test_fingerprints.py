@@ -97,6 +97,23 @@ def test_another_key_is_never_compared(tmp_path: Path, other: Key) -> None:
     assert fingerprints.other_versions(tmp_path, KEY) == []
 
 
+def test_other_versions_are_named_in_the_order_of_their_first_traces(tmp_path: Path) -> None:
+    keys = {name: replace(KEY, versions={"torch": name}) for name in ("3", "1", "2", "4")}
+    for day, name in enumerate(("3", "1", "3", "1", "2")):
+        fingerprints.add(tmp_path, keys[name], trace(f"{name}{day}", "aa"), "s", NOW + timedelta(days=day))
+    damaged = fingerprints.add(tmp_path, keys["2"], trace("B", "aa"), "s", NOW - timedelta(days=1))
+    alone = fingerprints.add(tmp_path, keys["4"], trace("B", "aa"), "s", NOW - timedelta(days=1))
+    assert damaged is not None and alone is not None
+    for path in (damaged, alone):
+        path.write_text("{")
+        path.with_name("notes.json").write_text("{")
+    found = fingerprints.other_versions(tmp_path, KEY)
+    assert [one.versions["torch"] for one in found] == ["3", "1", "2"]
+    assert [one.versions["torch"] for one in fingerprints.other_versions(tmp_path, keys["3"])] == ["1", "2"]
+    read = fingerprints.known(tmp_path, keys["2"])
+    assert [one.device for one in read.traces] == ["24"] and len(read.damaged) == 1, "notes have no vote"
+
+
 @pytest.mark.parametrize("damage", [
     lambda text: text[: len(text) // 2], lambda text: text.replace('"a"', '"b"', 1), lambda text: "",
     lambda text: text.replace('"seed": 7', '"seed": 8'), lambda text: text.replace('"step', '"x'), lambda text: "\xff",

@@ -547,6 +547,25 @@ def test_a_place_of_another_session_is_refused(root):
         archive.put(root, TWO, path, b"{}")
 
 
+def test_what_was_changed_a_moment_ago_is_not_replaced(root):
+    path = of(root, ONE)
+    before, there = lines(root, ONE), path.read_bytes()
+    with pytest.raises(ArchiveError, match="was changed a moment ago"):
+        archive.put(root, ONE, path, b"{}", instead_of=there + b" ")
+    assert (lines(root, ONE), path.read_bytes(), temporaries(root), faults(root)) == (before, there, [], [])
+
+
+def test_a_lock_that_is_never_free_is_told(root, monkeypatch):
+    def held(*_):
+        raise TimeoutError(errno.ETIMEDOUT, "another process has held the lock")
+
+    before = lines(root, ONE)
+    monkeypatch.setattr(durable, "lock", held)
+    with pytest.raises(ArchiveError, match="another process has held the lock"):
+        archive.write(record(ONE, check="C"), root)
+    assert (lines(root, ONE), temporaries(root), faults(root)) == (before, [], [])
+
+
 def test_a_session_with_an_odd_name_is_sealed_too(tmp_path):
     archive.write(record("my run/№ 1"), tmp_path)
     archive.write(replace(record("none"), check="x" * 200), tmp_path)
@@ -554,13 +573,59 @@ def test_a_session_with_an_odd_name_is_sealed_too(tmp_path):
     assert (found.sealed, found.faults, faults(tmp_path)) == (1, [], [])
 
 
-@pytest.mark.parametrize("name", ["../outside.json", "a/../../outside.json", "inside.json"])
+@pytest.mark.parametrize("name", ["../outside.json", "a/../../outside.json", "inside.json", f"{'x' * 200}.json"])
 def test_a_name_that_leaves_the_archive_is_never_given(name, tmp_path):
     """A manifest names the file that a kill left unnamed; one that was forged could name any."""
     root = tmp_path / "perflogs"
     (root / "a").mkdir(parents=True)
     target = root / name
-    left = target.parent / f"{durable.TEMPORARY}{target.name}.1.ab"
-    left.write_bytes(b"x")
+    left = durable.temporary(target, b"x")
     line = f"# seal\n{seal.sha256(b'x')}  {name}\n".encode()
-    assert list(seal.pending(root, line)) == ([(left, target)] if name == "inside.json" else [])
+    assert list(seal.pending(root, line)) == ([] if ".." in name else [(left, target)])
+    assert list(seal.pending(root, line.replace(b"  ", b"  absent/"))) == []
+
+
+#: Lines of a manifest after its head, and which of them are not of this manifest. A, B: listed paths; a, b: digests.
+MANIFESTS = {
+    "two files": ("a  A|b  B", []),
+    "a file twice": ("a  A|b  A", [3]),
+    "pruned": ("a  A|# pruned a  A|b  A", []),
+    "pruned twice": ("a  A|# pruned a  A|b  A|# pruned b  A|a  A", []),
+    "pruned, and then nothing": ("a  A|# pruned a  A", []),
+    "pruned was another content": ("a  A|# pruned b  A|a  A", [3]),
+    "pruned was not listed": ("# pruned a  A|b  A", [2, 3]),
+    "another file after pruned, whose line a crash cut short": ("a  A|# pruned a  A|b  B", []),
+    "not right after pruned": ("a  A|# pruned a  A|# unsealed B|b  A", [5]),
+    "unsealed": ("# unsealed A|b  B", []),
+    "unsealed of elsewhere": ("# unsealed ELSEWHERE", [2]),
+    "of elsewhere": ("a  ELSEWHERE", [2]),
+    "not so deep": ("a  SHALLOW", [2]),
+    "too deep": ("a  DEEP", [2]),
+    "hidden": ("a  HIDDEN", [2]),
+    "continues": ("# continues other 12 a|a  A", []),
+    "words behind": ("a  A x|# unsealed A x|# pruned a  A x|# continues other 12 a x", [2, 3, 4, 5]),
+    "a remark": ("# remark", [2]),
+    "one space": ("a A", [2]),
+    "a second head": ("HEAD", [2]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", MANIFESTS)
+def test_each_line_of_a_manifest_is_one_that_the_suite_writes(what):
+    file = f"000000-{ONE}-00000000.json"
+    words = {"a": "a" * 64, "b": "b" * 64, "A": f"s/p/d/A/{file}", "B": f"s/p/d/B/{file}", "HIDDEN": f"s/.p/d/A/{file}",
+             "ELSEWHERE": f"s/p/d/A/000000-{TWO}-00000000.json", "SHALLOW": f"s/p/d/{file}",
+             "DEEP": f"s/p/d/A/x/{file}", "HEAD": f"# tenken-manifest/1 {ONE}"}  # fmt: skip
+    text, wrong = MANIFESTS[what]
+    given = [" ".join(words.get(word, word) for word in line.split(" ")) for line in text.split("|")]
+    found = seal.read("\n".join([words["HEAD"], *given, ""]).encode(), ONE)
+    assert [int(fault.split()[1]) for fault in found.faults] == wrong
+    assert [fault.rpartition("manifest: ")[2] for fault in found.faults] == [repr(given[n - 2][:120]) for n in wrong]
+    if what == "continues":
+        assert found.continues == (("other", 12, words["a"]),)
+    if what == "unsealed":
+        assert (found.unsealed, found.files) == ({words["A"]}, {words["B"]: words["b"]})
+    if what == "pruned":
+        assert found.files == {words["A"]: words["b"]}
+    (fault,) = seal.read("\n".join(["# tenken-manifest/1 other", *given, ""]).encode(), ONE).faults[:1]
+    assert fault.startswith("line 1 is not")

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -197,3 +198,79 @@ def test_sessions_are_ordered_by_time(tmp_path):
     archive.write_file(record, "{}")
     assert archive.last_session(tmp_path, "local") == "20261120T235959Z-00"
     assert archive.last_session(tmp_path, "v100") is None
+
+
+@pytest.mark.parametrize(
+    ("session", "begun", "last"),
+    [
+        # a session without a time in its name is as old as its first note
+        ("my run", ["2026-11-21T12:00:00Z"], "my_run"),
+        ("my run", ["2026-11-20T12:00:00Z"], "20261121T000000Z-ff"),
+        ("my run", ["2026-11-22T00:00:00Z", "2026-11-20T12:00:00Z"], "20261121T000000Z-ff"),
+        ("a", ["2026-11-21T12:00:00Z"], "a"),
+        # without a note, as its folder
+        ("my run", [], "my_run"),
+        ("20261122T000000Z-drill0a", ["2026-11-22T00:00:00Z"], "20261121T000000Z-ff"),
+        ("20261120T000000Z-aa", ["2026-11-23T00:00:00Z"], "20261121T000000Z-ff"),
+    ],
+)
+def test_the_last_session_is_the_one_that_began_last(tmp_path, session, begun, last):
+    for name in ("20261121T000000Z-ff", "20261119T000000Z-ff"):
+        archive.write_file(archive.session_folder(tmp_path, name) / "plan.json", "{}")
+    folder = archive.session_folder(tmp_path, session)
+    archive.write_file(folder / "plan.json", "{}")
+    for number, time in enumerate(begun):
+        note = folder / f"{archive.BEGUN}{number}.json"
+        archive.write_file(note, "{}")
+        at = datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()
+        os.utime(note, (at, at))
+    at = datetime(2026, 11, 30, tzinfo=timezone.utc).timestamp()
+    os.utime(folder, (at, at))
+    (tmp_path / archive.SESSIONS / "zzz").write_text("not a session")
+    assert archive.last_session(tmp_path) == last
+
+
+def test_a_session_has_its_own_records_and_no_others(tmp_path):
+    """Its name may be part of another one, or be written as another one in names of files."""
+    sessions = ("a", "b-a", "a-b", "x/y", "x_y")
+    there = {name: archive.write(record(session=name), tmp_path) for name in sessions}
+    for name in sessions:
+        damaged: list[archive.Damaged] = []
+        assert [one.path for one in archive.records(tmp_path, name, damaged=damaged)] == [there[name]]
+        assert damaged == []
+    there["b-a"].write_text("{")
+    there["a"].with_name("copy-a-b.json").write_text("{")
+    found = {}
+    for name in (*sessions, None):
+        damaged = []
+        list(archive.records(tmp_path, name, damaged=damaged))
+        found[name] = sorted(one.path.name for one in damaged)
+    lost, copy = there["b-a"].name, "copy-a-b.json"
+    assert found == {"a": [copy], "b-a": [lost], "a-b": [copy], "x/y": [], "x_y": [], None: sorted([lost, copy])}
+
+
+@pytest.mark.parametrize(
+    ("place", "field"),
+    [
+        ("x/gpu/2026-11-21/C/010203-s-00000000.json", "system is 'm'; its place in the archive has 'x'"),
+        ("m/x/2026-11-21/C/010203-s-00000000.json", "partition is 'gpu'; its place in the archive has 'x'"),
+        (
+            "m/gpu/2026-11-22/C/010203-s-00000000.json",
+            "time is '2026-11-21'; its place in the archive has '2026-11-22'",
+        ),
+        ("m/gpu/2026-11-21/D/010203-s-00000000.json", "check is 'C'; its place in the archive has 'D'"),
+        ("m/gpu/2026-11-21/C/010204-s-00000000.json", "time is '010203'; its place in the archive has '010204'"),
+        ("m/gpu/2026-11-21/C/010203-t-00000000.json", "session is 's'; its place in the archive has 't'"),
+        ("m/gpu/2026-11-21/C/010203-s-00000000.json", ""),
+        # not a name that the suite gives
+        ("x/x/x/x/000001-session1.json", ""),
+    ],
+)
+def test_a_record_that_was_moved_is_not_believed(tmp_path, place, field):
+    text = record("s", system="m", check="C").text()
+    (tmp_path / place).parent.mkdir(parents=True)
+    (tmp_path / place).write_text(text)
+    damaged: list[archive.Damaged] = []
+    found = list(archive.records(tmp_path, damaged=damaged))
+    assert len(found) == (not field)
+    assert [one.reason for one in damaged] == [f"{tmp_path / place}: cannot be believed: {field}"] * bool(field)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def test_records_come_out_as_they_went_in_and_only_once(tmp_path):
     folder = packed.folder_of(tmp_path / "archive.tar.xz", tmp_path / "cache")
     (read,) = records.records(folder)
     assert read.path.read_bytes() == path.read_bytes()
-    assert not read.path.stat().st_mode & 0o222
+    assert read.path.stat().st_mode & 0o777 == 0o444
     before = folder.stat().st_ino
     assert packed.folder_of(tmp_path / "archive.tar.xz", tmp_path / "cache").stat().st_ino == before
     # another file of this name is another archive
@@ -78,6 +79,23 @@ def test_a_damaged_file_is_one_line_and_leaves_nothing(tmp_path, damage):
     with pytest.raises(ArchiveError, match=r"not a whole \.tar\.xz file"):
         packed.folder_of(file, tmp_path / "cache")
     assert [path for path in (tmp_path / "cache").iterdir() if path.is_dir()] == []
+
+
+def test_a_cache_is_made_and_nothing_is_written_elsewhere(tmp_path, monkeypatch):
+    """A rename from another file system would fail."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    file = pack(tmp_path / "archive.tar.xz", special("a/b/c", tarfile.DIRTYPE), ("a/b/c/d", "x"), ("e/f", "y"))
+    folder = packed.folder_of(file, tmp_path / "some" / "cache")
+    assert (folder / "a/b/c/d").read_text() + (folder / "e/f").read_text() == "xy"
+    assert folder.parent == tmp_path / "some" / "cache"
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path):
+    file = pack(tmp_path / "archive.tar.xz", ("a", "x"))
+    (tmp_path / "cache").write_text("")
+    with pytest.raises(ArchiveError) as error:
+        packed.folder_of(file, tmp_path / "cache" / "archives")
+    assert str(error.value) == f"{file}: cannot be extracted to {tmp_path}/cache/archives: Not a directory"
 
 
 def test_what_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):

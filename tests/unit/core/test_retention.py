@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
+from datetime import datetime, timezone
 
 import pytest
 
-from tenken.archive import packed
+from tenken.archive import packed, retention
 from tenken.archive import records as archive
 from tenken.commands import archive as command
 from tenken.errors import TenkenError
@@ -63,6 +64,70 @@ def test_old_samples_go_and_every_figure_stays(root, capsys):
     assert json.loads(pruned.path.read_text())["pruned"]
     assert main("prune", "--days", 30, "--archive", root) == 0
     assert "1 records" in capsys.readouterr().out.splitlines()[-1], "what was pruned is not pruned again"
+
+
+@pytest.mark.parametrize(
+    ("time", "days", "old"),
+    [
+        ("2026-10-31T11:59:59.999999Z", 30, True), ("2026-10-31T12:00:00.000000Z", 30, False),
+        ("2026-10-31T12:00:01.000000Z", 30, False), ("2026-11-01T00:00:00.000000Z", 30, False),
+        ("2026-10-30T23:59:59.000000Z", 30, True), ("2026-10-31T11:00:00.000000Z", 30, True),
+        ("2026-11-29T11:59:59.000000Z", 1, True), ("2026-11-29T12:00:01.000000Z", 1, False),
+        ("2026-12-15T00:00:00.000000Z", 30, False),
+    ],
+)  # fmt: skip
+def test_what_is_older_than_the_days_is_pruned(tmp_path, time, days, old):
+    world = standin.StandIn(("n1",), gpus=1)
+    path = archive.write(replace(world._record("s", "n1", 0), time=time), tmp_path)
+    damaged = []
+    now = datetime(2026, 11, 30, 12, tzinfo=timezone.utc)
+    found = list(retention.prunable(tmp_path, days, now, (), damaged))
+    assert ([one.path for one in found], damaged) == ([path] * old, [])
+    assert all(one.saved == len(path.read_bytes()) - len(one.text) > 0 for one in found)
+
+
+def test_a_run_without_a_result_is_exported_and_never_pruned(tmp_path):
+    world = standin.StandIn(("gpu-x17",), gpus=1)
+    failed = replace(world._record("s", "gpu-x17", 0), result=None, time="2020-01-01T00:00:00.000000Z")
+    archive.write(failed, tmp_path / "perflogs")
+    assert main("prune", "--days", 30, "--archive", tmp_path / "perflogs") == 0
+    assert main("export", tmp_path / "x.tar.xz", "--sessions", "s", "--archive", tmp_path / "perflogs") == 0
+    (found,) = archive.records(packed.folder_of(tmp_path / "x.tar.xz", tmp_path / "cache"))
+    assert (found.nodes, found.result, found.verdict) == (("node1",), None, failed.verdict)
+
+
+def test_what_is_exported_is_numbered_in_the_order_of_names():
+    """The same records give the same file."""
+    world = standin.StandIn(("n-c", "n-a", "n-b"), gpus=1)
+    chosen = [world._record(session, node, 0) for session in ("z", "y", "x") for node in world.nodes]
+    texts = retention.export(chosen, (), (), False)
+    nodes = {"n-a": "node1", "n-b": "node2", "n-c": "node3"}
+    assert [(json.loads(text)["session"], json.loads(text)["nodes"]) for text in texts.values()] == [
+        (f"session{number}", [nodes[node]]) for number in (3, 2, 1) for node in world.nodes
+    ]
+    assert [place.rpartition("/")[2] for place in texts][:4] == [
+        f"{number:06d}-session{session}.json" for number, session in ((1, 3), (2, 3), (3, 3), (4, 2))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("host", "word", "said"),
+    [
+        ("n017", "an017b", "by an017b"), ("n0171", "an0171b", None), ("n0171", "AN0171B", None),
+        ("n017", "n017", "by node1"), ("n0171", "N0171", "by node1"), ("n017", "n0171", "by n0171"),
+        # another name, of which it is a part
+        ("n017", "x-n017", "by x-n017"), ("n0171", "x-n0171", None),
+    ],
+)  # fmt: skip
+def test_a_name_of_five_letters_stays_not_even_within_a_word(host, word, said):
+    record = standin.StandIn(("zq1",), gpus=1)._record("night", "zq1", 0)
+    record = replace(record, result=typed({**json.loads(record.result.text), "reason": f"by {word}"}))
+    if said is None:
+        with pytest.raises(TenkenError, match="would remain in the export"):
+            retention.export([record], [host], (), False)
+    else:
+        (text,) = retention.export([record], [host], (), False).values()
+        assert json.loads(text)["result"]["reason"] == said
 
 
 def test_a_damaged_record_is_left_and_told(root, capsys):
