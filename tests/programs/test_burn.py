@@ -118,9 +118,25 @@ def test_each_class_is_found_in_each_phase_where_it_has_a_meaning(run: Run, tmp_
     assert set(injected) == pairs
     for pair in pairs:
         assert injected[pair] - masked[pair] >= 12 and found[pair] == injected[pair] - masked[pair], pair
+    assert {check["error"] for check in document["verification"]["checks"]} == {0}
+    assert len(document["verification"]["checks"]) == 2 * len(pairs)
     # a bit stuck at its correct value is not a fault; a flip of a stored bit always is one
     assert masked["random", "stuck-bit"] > 0 and masked["gemm_fp16", "one-bit"] == 0
     assert incomplete(document) == []
+
+
+@pytest.mark.parametrize(("lost", "wrong"), [("missed:2", 2), ("missed:1", None), ("no_false_alarm", 2**-12)])
+def test_a_fault_that_is_missed_and_an_alarm_without_one_fail(
+    run: Run, monkeypatch: pytest.MonkeyPatch, lost: str, wrong: float | None
+) -> None:
+    """One fault of 5000 may be missed, and none may be told where there is none."""
+    monkeypatch.setenv("TENKEN_TEST_SPOILED", lost)
+    few = ("--phases", "copies", "--injections", "1", "--inject-fault", "element")
+    document = run("burn", *SMALL, *few).document
+    assert document is not None
+    errors = {check["error"] for check in document["verification"]["checks"] if not check["passed"]}
+    assert errors == ({wrong} if wrong else set())
+    assert document["reason"].startswith(f"verification: {lost.split(':')[0]}." if wrong else "the fault injected by")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -40,6 +41,15 @@ def test_one_rank_passes_all_tests_of_validity(run: Callable[..., Outcome], tmp_
     assert checks["spectral test without multigrid, iterations"]["tolerance"] == 12
     assert checks["spectral test with multigrid, iterations"]["tolerance"] == 2
     path = document["path"]
+    told = json.loads((tmp_path / "document.json").read_text())["verification"]
+    errors = {one["name"]: one["error"] for one in told}
+    # the grid has ten diagonal values of its own and the one of all others
+    assert (errors["spectral"], errors["spectral_multigrid"], errors["variance"]) == (11, 1, 0)
+    assert errors["iterations"] == values(document)["iterations"]
+    assert errors["shuffled"] == pytest.approx(path["shuffled.iterations"] / path["iterations_of_set"] - 1)
+    assert errors["solution"] == pytest.approx(path["worst_error"] / 1e-9)
+    # a product and a cycle have roundings of their own
+    assert 0 < errors["symmetry_multigrid"] < errors["symmetry"] < 1 and 0 < errors["residual"] < 1e-13
     assert path["colours"] == "8, 8, 8, 1" or path["colours"].startswith("8, 8, 8")
     assert path["colour_clashes"] == "0" and path["iterations_of_set"] >= 50
     assert path["shuffled.iterations"] <= 1.05 * path["iterations_of_set"]
@@ -85,18 +95,23 @@ def test_the_number_of_threads_changes_no_bit(run: Callable[..., Outcome], colum
     assert len(errors) == 1
 
 
-@pytest.mark.parametrize(("how", "says"), [
-        (("--break", "value"), "verification: symmetry.host: "),
-        (("--break", "colour"), "verification: symmetry_multigrid.host: "),
-        (("--break", "nan"), "verification: variance.host: error nan"),
-        (("--inject-fault", "element"), "verification: residual.host: "),
-        (("--inject-fault", "sample"), "metric dot.host"),
+@pytest.mark.parametrize(("how", "says", "fails"), [
+        (("--break", "value"), "verification: symmetry.host: ", "symmetry symmetry_multigrid"),
+        (("--break", "colour"), "verification: symmetry_multigrid.host: ", "symmetry_multigrid"),
+        (("--break", "nan"), "verification: variance.host: error nan", "variance iterations residual solution"),
+        (("--inject-fault", "element"), "verification: residual.host: ", "residual"),
+        (("--inject-fault", "sample"), "metric dot.host", ""),
 ])  # fmt: skip
-def test_what_is_broken_on_purpose_fails(run: Callable[..., Outcome], how: tuple[str, ...], says: str) -> None:
+def test_what_is_broken_on_purpose_fails(
+    run: Callable[..., Outcome], tmp_path: Path, how: tuple[str, ...], says: str, fails: str
+) -> None:
     outcome = run("hpcg", *QUICK, *how)
     assert outcome.code == 1 and outcome.document is not None
     assert outcome.document["status"] == "failed"
     assert outcome.document["reason"].startswith(says), outcome.document["reason"]
+    told = json.loads((tmp_path / "document.json").read_text())["verification"]
+    checks = zip(told, outcome.document["verification"]["checks"], strict=True)
+    assert [one["name"] for one, check in checks if not check["passed"]] == fails.split()
     # one bit of the last row of x, which is 1
     assert "element" not in how or outcome.document["path"]["worst_error"] == pytest.approx(2**-12, rel=1e-6)
 

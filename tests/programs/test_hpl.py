@@ -115,6 +115,16 @@ def test_a_sweep_compares_every_solution_with_the_library(hpl: Run) -> None:
     assert outcome.stdout.count("PASSED") == 80
 
 
+def test_a_solution_unlike_the_librarys_fails_alone(hpl: Run) -> None:
+    """Its last element is off by 2^-12 of itself."""
+    one = ("--algorithm", "blocks", "--sweep", "1", "--sweep-max-n", "8", "--inject-fault", "element")
+    outcome = hpl(*QUICK, *one, TENKEN_TEST_SPOILED="library_difference")
+    assert outcome.code == 1 and outcome.document is not None
+    (wrong,) = [check for check in outcome.document["verification"]["checks"] if not check["passed"]]
+    assert outcome.document["reason"].startswith("verification: library_difference.")
+    assert 1e-6 < wrong["error"] <= 2**-12 * (1 + 1e-6) and metrics(outcome, "difference")[0]["value"] == wrong["error"]
+
+
 @pytest.mark.parametrize("grid", ["1x2", "2x1", "2x2", "1x4", "4x1"])
 def test_the_same_matrix_is_solved_on_every_grid(ranks: Run, grid: str) -> None:
     p, q = map(int, grid.split("x"))

@@ -484,8 +484,10 @@ class Burn : public tenken::Program {
             // to the host
             if (phase.together || phase.kind == Kind::steps || !place.why_not(phase).empty()) continue;
             for (const Fault fault : faults_in(phase.kind, phase.pattern == Pattern::walking)) {
-                const Study done =
+                Study done =
                     place.study(phase, fault, static_cast<double>(injections_), beats_of(index, phase.name));
+                done.found -= tenken::injected_error(run_->fault, catalogue::missed(), false);
+                done.false_alarms += tenken::injected_error(run_->fault, catalogue::no_false_alarm(), false);
                 const std::lock_guard<std::mutex> lock(mutex_);
                 tenken::At at = {{"phase", tenken::Json(std::string(phase.name))},
                                  {"fault", tenken::Json(name_of(fault))}};
