@@ -37,6 +37,8 @@ class Case:
     program: str
     arguments: str = ""
     warmup: float = WARMUP_SECONDS
+    #: More than the fewest rounds that a program makes in no time, where it has such a number.
+    repetitions: int = 3
     but: Mapping[str, set[str]] = field(default_factory=dict)
     fold: Sequence[str] = ()
     others: bool = True
@@ -50,7 +52,11 @@ class Case:
 
 
 FILES = "--seconds 0 --decide-seconds 0 --threads 1"
-SNAPSHOT = f"--path . --min-particles 20000 --max-particles 20000 {FILES} --methods posix --layouts asis"
+#: Two sizes: less than a MiB, and more.
+SIZES = "--path . --min-bytes 256Ki --max-bytes 1Mi"
+#: Every layout with and without HDF5.
+LAYOUTS = f"--path . --min-particles 20000 --max-particles 20000 {FILES} --methods posix,hdf5_sec2"
+SNAPSHOT = f"--path . --min-particles 20000 --max-particles 40000 --factor 2 {FILES} --methods posix --layouts asis"
 LOADING = "--path . --kinds 8ki --batch 4 --batches 3 --step-ms 1 --seconds 0 --ways posix_1mi_1 --threads 1"
 #: What only bounds the transfers of files; `transfer` verifies such copies.
 LINK = {"link_from_gpu", "link_to_gpu"}
@@ -96,19 +102,21 @@ HOST = {
     # for files one untimed round comes first, and its content is compared; tests/programs/test_file_io.py loses more
     "storage_map": Case(
         "storage_map",
-        f"--path . --min-bytes 256Ki --max-bytes 256Ki {FILES} --candidates posix_256ki_1 "
+        f"{SIZES} {FILES} --candidates posix_256ki_1 "
         "--situations write,write_synced,read_cold,read_cached",
+        repetitions=7,
         but={
             COLD: {"write", "write_synced"},
             UNVERIFIED: {"read_cached"},
             LOST: {"write", "write_synced", "read_cold", "read_cached"},
         },
     ),
-    "snapshot_io": Case("snapshot_io", SNAPSHOT, but={UNVERIFIED: {"read"}, LOST: {"read", "write"}}),
-    "snapshot_io_cold": Case("snapshot_io", SNAPSHOT + " --synced --cold",
+    "snapshot_io": Case("snapshot_io", SNAPSHOT, repetitions=7, but={UNVERIFIED: {"read"}, LOST: {"read", "write"}}),
+    "snapshot_io_cold": Case("snapshot_io", SNAPSHOT + " --synced --cold", repetitions=7,
         but={UNVERIFIED: {"read"}, LOST: {"read", "write"}}),
+    "snapshot_io_layouts": Case("snapshot_io", LAYOUTS, but={UNVERIFIED: {"read"}, LOST: {"read", "write"}}),
     # each sample is summed as it is consumed
-    "data_loading": Case("data_loading", LOADING, but={UNVERIFIED: {"samples"}}),
+    "data_loading": Case("data_loading", LOADING, repetitions=7, but={UNVERIFIED: {"samples"}}),
     "data_loading_cold": Case("data_loading", LOADING + " --cold --epochs 1", but={UNVERIFIED: {"samples"}}),
     # a loop without snapshots launches nothing; each way of writing was tried and compared before
     "overlap": Case("overlap",
@@ -174,11 +182,13 @@ GPU = {
     # files to a GPU: the steps are those of the host; the page cache alone is read next to them
     "storage_map_gpu": Case(
         "storage_map",
-        f"{ONE} --path . --min-bytes 256Ki --max-bytes 256Ki {FILES} --candidates posix_256ki_1 "
+        f"{ONE} {SIZES} {FILES} --candidates posix_256ki_1 "
         "--situations write,write_synced,read_cold,read_cached",
         but={COLD: {"read_cached", "read_cold", "write", "write_synced"}, UNVERIFIED: {"cached_read", *LINK}},
     ),
-    "snapshot_io_gpu": Case("snapshot_io", f"{ONE} {SNAPSHOT}", but={UNVERIFIED: {"read", *LINK}}),
+    "snapshot_io_gpu": Case("snapshot_io", f"{ONE} {SNAPSHOT}", but={UNVERIFIED: {"read", "write", *LINK}}),
+    "snapshot_io_layouts_gpu": Case("snapshot_io", f"{ONE} {LAYOUTS}",
+        but={COLD: {"read"}, UNVERIFIED: {"read", *LINK}}),
     "data_loading_gpu": Case("data_loading", f"{ONE} {LOADING}", but={UNVERIFIED: {"samples", *LINK}}, others=False),
     "overlap_gpu": Case(
         "overlap",
@@ -351,7 +361,7 @@ def _run(
     # small_cache.c is there already
     env |= {"LD_PRELOAD": f"{library} {os.environ['LD_PRELOAD']}", "TENKEN_TEST_CACHE": str(folder / "size")}
     env |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **environment}
-    options = ["--repetitions", "3", "--warmup-seconds", str(case.warmup), "--json", str(result)]
+    options = ["--repetitions", str(case.repetitions), "--warmup-seconds", str(case.warmup), "--json", str(result)]
     command = [str(programs / case.program), *options, *case.arguments.split()]
     if case.ranks > 1:
         command = ["mpirun", "-n", str(case.ranks), "-x", "LD_PRELOAD", *command]

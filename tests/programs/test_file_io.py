@@ -672,18 +672,23 @@ def test_training_data_come_by_every_way_each_sample_once_an_epoch(go: Run) -> N
 
 @pytest.mark.parametrize("method", ["posix_1mi_2", "direct_4ki_1", "mapped_64ki_2", "hdf5_1mi_2"])
 @pytest.mark.parametrize(
-    ("fault", "what"),
+    ("fault", "what", "times"),
     [
-        ("element", r"checksum\..*file .*sample0\.(bin|h5), offset \d+, word 1024, value "),
-        ("stale-sample", r"checksum\..*(bin|h5), as_written true, read_in repetition 0, epoch 1"),
-        ("sample-twice", r"once_an_epoch\..*read_in repetition 0, epoch 1, sample \d+, times [02]"),
+        # two epochs of the untimed repetition and of the timed one; one sample twice, another one not at all
+        ("element", r"checksum\..*file .*sample0\.(bin|h5), offset \d+, word 1024, value ", 4),
+        ("stale-sample", r"checksum\..*(bin|h5), as_written true, read_in repetition 0, epoch 1", 1),
+        ("sample-twice", r"once_an_epoch\..*read_in repetition 0, epoch 1, sample \d+, times [02]", 2),
     ],
 )
-def test_a_sample_that_is_wrong_stale_or_missing_is_noticed(go: Run, fault: str, what: str, method: str) -> None:
+def test_a_sample_that_is_wrong_stale_or_missing_is_noticed(
+    go: Run, fault: str, what: str, times: int, method: str
+) -> None:
     short = ("--kinds", "8ki", "--prefetch", "2", "--repetitions", "1")
     outcome = go("data_loading", *short, "--threads", "2", "--ways", method, "--inject-fault", fault)
     assert outcome.code == 1 and outcome.document is not None
     assert re.search(what, outcome.document["reason"]), outcome.document["reason"]
+    (wrong,) = [check for check in outcome.document["verification"]["checks"] if not check["passed"]]
+    assert wrong["error"] == times
 
 
 def test_what_the_disk_delays_is_waited_for(go: Run, build_dir: Path) -> None:

@@ -11,9 +11,10 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -525,9 +526,14 @@ def files(clocked: Clocked, tmp_path: Path) -> Callable[..., Timed]:
     """files("overlap", ...) works in its own folder."""
     place = tmp_path / "place"
     place.mkdir()
-    return lambda program, *arguments: clocked(
-        program, *FEW, "--path", str(place), *arguments, TENKEN_HDF5=hdf5_library(), OMP_WAIT_POLICY="passive"
-    )
+
+    def run(program: str, *arguments: str, costs: Mapping[int, int] = MappingProxyType({})) -> Timed:
+        """`costs`: seconds of a read or write of so many bytes, besides what it takes."""
+        told = " ".join(f"{size}:{cost}000000000" for size, cost in costs.items())
+        more = {"TENKEN_HDF5": hdf5_library(), "OMP_WAIT_POLICY": "passive", "TENKEN_TEST_COSTS": told}
+        return clocked(program, *FEW, "--path", str(place), *arguments, **more)
+
+    return run
 
 
 #: Four floats of position and mass, two and one of velocity, a number of 64 bits.
@@ -552,6 +558,17 @@ def test_snapshot_io(files: Callable[..., Timed]) -> None:
         one, other = (figure(document, name, method=metric["at"]["method"], layout=x) for x in ("hyperslab", "asis"))
         expected = [a / b for a, b in zip(one["samples"], other["samples"], strict=True)]
         assert metric["samples"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("slow", "samples"), [(320_000, 4), (240_000, 16)], ids=["as is", "hyperslab"])
+def test_a_layout_is_measured_until_it_is_known_to_be_slower(
+    files: Callable[..., Timed], slow: int, samples: int
+) -> None:
+    """The first dataset has 16 or 12 bytes of a particle. Fifteen pairs prove that a layout is slower: of what looks
+    like it after four rounds, there are twelve more, the second time that one looks."""
+    some = ("--min-particles", "20000", "--max-particles", "20000", "--methods", "posix", "--threads", "1")
+    document, _ = files("snapshot_io", *some, "--seconds", "0", "--decide-seconds", "3600", costs={slow: 10})
+    assert {m["count"] for name in ("write", "read") for m in figures(document, name)} == {samples}
 
 
 def test_snapshot_io_synced(files: Callable[..., Timed]) -> None:
@@ -592,6 +609,57 @@ def test_storage_map(files: Callable[..., Timed], tmp_path: Path) -> None:
         # the map may keep the configuration of the previous size, within 2 %. The median of times, not of rates: the
         # same except for an even number of samples; six digits are written
         close(float(entry[3]), 262_144 / median(spans(by_way[entry[2]], 262_144)), 1e-5)
+
+
+#: Seconds of a call of 4 and of 64 KiB; of one of 256 KiB, and what is then the fastest at 64 KiB, 256 KiB, 1 and 4 MiB
+#: by the map: four calls of 64 KiB take 4000 s, and less than 2 % more is no reason to change.
+CALLS = {4096: 1000, 65536: 1000}
+FASTEST = {
+    3970: ("posix_64ki_1", "posix_64ki_1", "posix_64ki_1", "posix_64ki_1"),
+    3900: ("posix_64ki_1", "posix_256ki_1", "posix_256ki_1", "posix_256ki_1"),
+    1000: ("posix_64ki_1", "posix_256ki_1", "posix_256ki_1", "posix_256ki_1"),
+}
+KIB = (64, 256, 1024, 4096)
+ONE_THREAD = ("--threads", "1", "--seconds", "0", "--decide-seconds", "0")
+
+
+@pytest.mark.parametrize("call", FASTEST)
+def test_a_map_names_the_fastest_and_tries_the_hopeless_twice(
+    files: Callable[..., Timed], tmp_path: Path, call: int
+) -> None:
+    written = tmp_path / "map.txt"
+    sweep = ("--min-bytes", "64Ki", "--max-bytes", "4Mi", "--situations", "read_cached", "--map", str(written))
+    few = ("--candidates", "posix_4ki_1,posix_64ki_1,posix_256ki_1", *ONE_THREAD)
+    document, _ = files("storage_map", *sweep, *few, costs={**CALLS, 262_144: call})
+    ways = {(m["at"]["bytes"] >> 10, m["at"]["io_config"]): m for m in figures(document, "read_cached")}
+    # 16 times as long as the best at two sizes; four times as long, or as long
+    tried = {(kib, way) for kib in KIB[:2] for way in ("posix_4ki_1", "posix_64ki_1")}
+    tried |= {(1024, "posix_64ki_1")} | {(kib, "posix_256ki_1") for kib in KIB[1:]}
+    assert set(ways) == (tried if call == 1000 else tried | {(4096, "posix_64ki_1")})
+    rows = [line.split() for line in written.read_text().splitlines() if not line.startswith("#")]
+    assert [row[:3] for row in rows] == [
+        ["read_cached", str(kib << 10), way] for kib, way in zip(KIB, FASTEST[call], strict=True)
+    ]
+    seconds_of = {"posix_64ki_1": 1000 / 64, "posix_256ki_1": call / 256}  # of a KiB
+    for kib, row in zip(KIB, rows, strict=True):
+        close(float(row[3]), (kib << 10) / (kib * seconds_of[row[2]]) / 1e9, 1e-4)
+
+
+@pytest.mark.parametrize("kib", [256, 1024])
+def test_a_choice_that_is_no_candidate_is_held_against_them(
+    files: Callable[..., Timed], tmp_path: Path, kib: int
+) -> None:
+    """The map names calls of 16 KiB for 256 KiB, of which 16 take as long as 16 calls of 256 KiB."""
+    earlier = tmp_path / "map.txt"
+    earlier.write_text("# tenken storage map 1\nread_cached 262144 posix_16ki_1 2.5\n")
+    size = ("--min-bytes", f"{kib}Ki", "--max-bytes", f"{kib}Ki", "--situations", "read_cached")
+    few = ("--use-map", str(earlier), "--candidates", "posix_64ki_1,posix_256ki_1", *ONE_THREAD)
+    document, _ = files("storage_map", *size, *few, costs=dict.fromkeys((16_384, 65_536, 262_144), 1000))
+    assert {m["at"]["io_config"] for m in figures(document, "read_cached")} == {"posix_64ki_1", "posix_256ki_1"}
+    assert {round(one, 5) for one in figure(document, "adaptive_over_best")["samples"]} == {1 / 16}
+    close(figure(document, "adaptive")["median"], 16_384 / 1000 / 1e9, 1e-4)
+    # the map states a rate of one size alone
+    assert any(m["name"] == "adaptive_over_map" for m in document["metrics"]) == (kib == 256)
 
 
 def test_cold_reads_are_of_files_that_were_written_back_and_dropped(files: Callable[..., Timed]) -> None:

@@ -215,6 +215,35 @@ def test_one_file_in_the_wrong_place_is_told_though_others_are_right(
     assert {key: value for key, value in path.items() if "_cached" in key} == {told: 1}
 
 
+@pytest.mark.parametrize(("more", "orders"), [("", 16), (" --in-order", 1)], ids=["shuffled", "in order"])
+def test_samples_are_read_in_another_order_each_time(
+    more: str, orders: int, build_dir: Path, clock_log: Path, tmp_path: Path
+) -> None:
+    """Without and with two batches ahead, four repetitions of two epochs of twelve samples."""
+    case = Case("data_loading", protocol.LOADING + more)
+    run = protocol.recorded(case, build_dir / "bin", clock_log, tmp_path, TENKEN_HDF5=hdf5_library()).processes[0]
+    opened = [step for step in run.steps if step.endswith("open")]
+    read = [number for step, (number, _) in zip(opened, run.sizes["open"], strict=True) if step == "|open"]
+    epochs = [tuple(read[at : at + 12]) for at in range(0, len(read), 12)]
+    assert len(epochs) == 2 * 4 * 2 and all(sorted(epoch) == list(range(12)) for epoch in epochs)
+    assert len(set(epochs)) == orders and (orders > 1 or epochs[0] == tuple(range(12)))
+
+
+@pytest.mark.parametrize(
+    ("particles", "threads", "largest"), [(20_000, 1, 320_000), (100_000, 2, 1 << 20), (120_000, 2, 1_920_000)]
+)
+def test_each_thread_has_a_block_of_a_mib_at_least(
+    particles: int, threads: int, largest: int, build_dir: Path, clock_log: Path, tmp_path: Path
+) -> None:
+    """A particle has 36 bytes, 16 of them in the first dataset; the usual block is 2 MiB."""
+    one = f"--path . --min-particles {particles} --max-particles {particles} --threads 2 --directions write"
+    case = Case("snapshot_io", f"{one} {protocol.FILES.removesuffix('--threads 1')} --methods posix --layouts asis")
+    run = protocol.recorded(case, build_dir / "bin", clock_log, tmp_path, TENKEN_HDF5=hdf5_library())
+    written = run.processes[0].sizes["write"]
+    assert max(size for size, _ in written) == largest
+    assert any(step == "|write" for step in run.processes[0].steps) == (threads > 1)
+
+
 @pytest.mark.cuda
 @pytest.mark.slow
 @pytest.mark.xdist_group("cuda")

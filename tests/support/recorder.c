@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@
 
 /* Kinds that this file writes; of another thread than the main one they are `other` less. gpu_double.c has more. */
 enum { rank_number = -3, advised = -5, synced = -6, launched = -7, read_file = -8, wrote_file = -9, looked_up = -10, moved = -11 };
-enum { size_of_it = -20 };
+enum { size_of_it = -20, opened = -22, closed = -23, removed = -24 };
 enum { other = 100 };
 
 static int on_main_thread(void) {
@@ -268,6 +269,37 @@ int fsync(int file) {
     return (int)syscall(SYS_fsync, file);
 }
 
+/* Files of its data: a program keeps them in folders of its own (lib/file_io/scratch.h). */
+static char of_data[4096]; /* by descriptor */
+
+int open(const char* path, int flags, ...) {
+    static int (*next)(const char*, int, ...) = NULL;
+    if (next == NULL) next = (int (*)(const char*, int, ...))dlsym(RTLD_NEXT, "open");
+    const int counts = strstr(path, "/.tenken-") != NULL && of_program(__builtin_return_address(0));
+    va_list rest;
+    va_start(rest, flags);
+    const int mode = flags & O_CREAT ? va_arg(rest, int) : 0;
+    va_end(rest);
+    if (counts) { /* and its number, if its name has one: sample7.bin */
+        const char* const name = strrchr(path, '/') + 1;
+        const char* const number = *name == '.' ? "" : name + strcspn(name, "0123456789."); /* a folder's is random */
+        tenken_test_sized(opened, (flags & O_CREAT) != 0, atoll(number), 0);
+    }
+    const int file = next(path, flags, mode);
+    if (file >= 0 && file < (int)sizeof of_data) of_data[file] = (char)counts;
+    return file;
+}
+
+int close(int file) {
+    if (file >= 0 && file < (int)sizeof of_data && of_data[file]) tenken_test_step(closed, of_data[file] = 0);
+    return (int)syscall(SYS_close, file);
+}
+
+int unlink(const char* path) {
+    if (strstr(path, "/.tenken-") != NULL) tenken_test_step(removed, 0);
+    return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
 /* How long a program waits for a lock is not of its protocol. */
 static int is_lock(int file) {
     const char* const folder = getenv("TENKEN_LOCKS");
@@ -287,8 +319,17 @@ static int lost(const char* what, size_t bytes) {
     return atomic_fetch_add(&moved, 1) >= (after == NULL ? 0 : atol(after));
 }
 
+/* What reads and writes of a size cost: "BYTES:NANOSECONDS BYTES:NANOSECONDS" in $TENKEN_TEST_COSTS. */
+static void take_time(size_t bytes) {
+    const char* next = getenv("TENKEN_TEST_COSTS");
+    for (; next != NULL && *next != 0; next += strcspn(next, " "), next += *next != 0) {
+        if (strtoull(next, NULL, 10) == bytes) tenken_test_pass(atoll(strchr(next, ':') + 1));
+    }
+}
+
 ssize_t pread(int file, void* memory, size_t bytes, off_t offset) {
     const int of_data = !is_lock(file);
+    take_time(bytes);
     if (of_data) tenken_test_sized(read_file, (int64_t)bytes, (int64_t)bytes, 0);
     if (of_data && (tenken_test_skipped() || lost("read", bytes))) return (ssize_t)bytes;
     return syscall(SYS_pread64, file, memory, bytes, offset);
@@ -300,6 +341,7 @@ ssize_t pread64(int file, void* memory, size_t bytes, off_t offset) {
 
 ssize_t pwrite(int file, const void* memory, size_t bytes, off_t offset) {
     const int of_data = !is_lock(file);
+    take_time(bytes);
     if (of_data) tenken_test_sized(wrote_file, (int64_t)bytes, (int64_t)bytes, 0);
     if (of_data && (tenken_test_skipped() || lost("write", bytes))) return (ssize_t)bytes;
     return syscall(SYS_pwrite64, file, memory, bytes, offset);

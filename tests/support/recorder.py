@@ -27,8 +27,10 @@ from typing import Any
 ELAPSED, COLLECTIVE, RANK, BY_CPU, ADVISED, SYNCED = -1, -2, -3, -4, -5, -6
 LAUNCHED, READ, WROTE, LOOKED_UP, MOVED, COPIED, CLEARED = -7, -8, -9, -10, -11, -12, -13
 RECORDED, ELAPSED_FROM, ELAPSED_TO, WAITED, CALLED, MESSAGE = -14, -15, -16, -17, -18, -19
-SIZED, PREFETCHED = -20, -21
+SIZED, PREFETCHED, OPENED, CLOSED, REMOVED = -20, -21, -22, -23, -24
 OTHER = 100
+#: Steps by which a file comes and goes: its data are neither moved nor compared.
+OF_FILES = ("create", "open", "close", "unlink")
 MEMORY = {0: "host", 1: "pinned", 2: "mapped", 3: "managed", **{16 + gpu: f"gpu{gpu}" for gpu in range(3)}}
 MESSAGES = ("send", "recv", "waitall", "barrier", "allreduce", "alltoall", "bcast")
 CALLS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "send", "recv")
@@ -125,8 +127,8 @@ def _step(kind: int, value: int, program: Path) -> str | None:
         return MESSAGES[call] + (f" {rank - 1}" if rank > 0 else "")
     return {
         MOVED: "memcpy", ADVISED: ADVICE.get(value, f"advise{value}"), SYNCED: "fsync", READ: "read", WROTE: "write",
-        LOOKED_UP: "mincore", CLEARED: f"clear {MEMORY.get(value)}", WAITED: "wait",
-        PREFETCHED: f"prefetch {MEMORY.get(value)}",
+        LOOKED_UP: "mincore", OPENED: "create" if value else "open", CLOSED: "close", REMOVED: "unlink",
+        CLEARED: f"clear {MEMORY.get(value)}", WAITED: "wait", PREFETCHED: f"prefetch {MEMORY.get(value)}",
         CALLED: CALLS[value % len(CALLS)],
     }.get(kind)  # fmt: skip
 
@@ -307,6 +309,7 @@ class Trace:
             "find_placement",
             "wait",
             "hold",
+            *OF_FILES,
         }
         for parts in self.parts:
             name, first, last = parts[0].name, parts[0], parts[-1]

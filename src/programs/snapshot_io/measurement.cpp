@@ -27,6 +27,12 @@ constexpr double layout_bound = 0.9;
 /// and a block is cut.
 constexpr std::uint64_t worthwhile = std::uint64_t{1} << 20;
 
+/// Large enough for array and dataset of this number in either layout.
+unsigned staged_words(int a) {
+    return std::max({file_io::array_words[a], datasets_of(Layout::asis)[a].words(),
+                     datasets_of(Layout::hyperslab)[a].words()});
+}
+
 }  // namespace
 
 void SnapshotIo::measure(tenken::Run& run) {
@@ -184,13 +190,19 @@ std::vector<Segment> SnapshotIo::segments(const SnapshotFile& file, const Quarte
 Quartet SnapshotIo::staging(MemorySpace& space) {
     Quartet quartet;
     for (int a = 0; a < file_io::arrays; ++a) {
-        // Large enough for array and dataset of this number in either layout.
-        const unsigned words = std::max({file_io::array_words[a], datasets_of(Layout::asis)[a].words(),
-                                         datasets_of(Layout::hyperslab)[a].words()});
-        if (!staged_[a]) staged_[a] = space.staging(sizes_.back() * words * 4);
+        if (!staged_[a]) staged_[a] = space.staging(sizes_.back() * staged_words(a) * 4);
         quartet.at[a] = staged_[a].get();
     }
     return quartet;
+}
+
+void SnapshotIo::clear_ways(MemorySpace& space) {
+    for (int d = 0; d < 3; ++d) {
+        space.clear(packed_.at[d], particles_ * datasets_of(Layout::hyperslab)[d].words() * 4);
+    }
+    for (int a = 0; a < file_io::arrays; ++a) {
+        if (staged_[a]) space.clear(staged_[a].get(), particles_ * staged_words(a) * 4);
+    }
 }
 
 void SnapshotIo::make_source(MemorySpace& space, Layout layout, file_io::ScratchFile& scratch) {
@@ -220,6 +232,7 @@ Parts SnapshotIo::write(MemorySpace& space, const SnapshotConfig& config, bool v
     Quartet staged = arrays_;
     if (by_hdf5(config.method) && config.method != "hdf5_gds" && !space.is_host()) staged = staging(space);
     const bool packing = config.layout == Layout::hyperslab && !select;
+    if (verify) clear_ways(space);
     if (packing && !by_hdf5(config.method)) io_backends_.at(config.method)->expect_packing();
     Parts parts;
     double now = tenken::now_seconds();
@@ -302,9 +315,7 @@ Parts SnapshotIo::read(MemorySpace& space, const SnapshotConfig& config, bool ve
         for (int a = 0; a < file_io::arrays; ++a) {
             space.clear(arrays_.at[a], particles_ * file_io::array_words[a] * 4);
         }
-        for (int d = 0; d < 3; ++d) {
-            space.clear(packed_.at[d], particles_ * datasets_of(Layout::hyperslab)[d].words() * 4);
-        }
+        clear_ways(space);
     }
     const bool packing = config.layout == Layout::hyperslab && !select;
     if (packing && !by_hdf5(config.method)) io_backends_.at(config.method)->expect_packing();

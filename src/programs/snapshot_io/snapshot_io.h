@@ -80,6 +80,9 @@ class SnapshotIo : public file_io::FileProgram {
     std::vector<Segment> segments(const SnapshotFile& file, const Quartet& memory) const;
     /// Host memory for each dataset, or array, of this size.
     Quartet staging(MemorySpace& space);
+    /// Clears what data pass on their way, so that none of an earlier transfer is taken for those of the
+    /// next.
+    void clear_ways(MemorySpace& space);
     /// The file to be read: written through HDF5, and flushed to the device before it is first read.
     void make_source(MemorySpace& space, Layout layout, file_io::ScratchFile& scratch);
     Parts write(MemorySpace& space, const SnapshotConfig& config, bool verify);
