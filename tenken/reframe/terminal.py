@@ -136,6 +136,10 @@ class Durations:
         others = GUESS * GUESS_WEIGHS + sum(self.known.values())
         return self.known.get(name, others / (GUESS_WEIGHS + len(self.known)))
 
+    def expects(self, name: str) -> bool:
+        """Whether it ran here before or has a share of the session: mode published has no shares."""
+        return name in self.known or name in self.shares
+
     def note(self, name: str, took: float, measured: bool) -> None:
         """Adds the seconds that a check took; without a measurement they carry no information on others."""
         if measured and name in self.shares:
@@ -287,8 +291,8 @@ class Progress(TaskEventListener):
         # once the time is up only the check that runs is waited for
         running = max((self.durations.of(name) - (now - at) for name, at in began.items()), default=0.0)
         seconds = min(sum(max(0.0, rest) for rest in rests), max(budget.PACE.left(), running))
-        if round(seconds) <= 0:
-            return f"{left}, longer than expected"  # an estimate of 0 s would be repeated until it ends
+        if round(seconds) <= 0:  # an estimate of 0 s would be repeated until it ends
+            return f"{left}, longer than expected" if all(map(self.durations.expects, self.waiting)) else left
         return f"{left}, about {span(seconds)} left{' after the build' if self.building else ''}"
 
     def _say(self, text: str) -> None:

@@ -200,6 +200,16 @@ def test_a_check_that_outlasts_its_estimate_is_said_to_do_so(clock, tmp_path):
     assert lines(run)[-1].endswith("[0/2, longer than expected]")
 
 
+def test_nothing_is_expected_of_a_check_that_never_ran_and_has_no_share(clock, tmp_path):
+    cases = [case("A"), case("B")]
+    run = progress(cases, clock, tmp_path, {"A @local:node+host quick": 8})
+    for one in cases:
+        run.on_task_run(Task(one))
+    clock.now += 300
+    run.tick()
+    assert lines(run)[-1].endswith(" [0/2]")
+
+
 def test_the_first_check_is_no_measure_of_all_others(clock, tmp_path):
     """StreamHost takes three times as long as an average check, and comes first."""
     here = case("A")

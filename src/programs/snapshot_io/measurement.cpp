@@ -20,8 +20,7 @@ Driver driver_of(const std::string& method) {
     return method == "hdf5_direct" ? Driver::direct : method == "hdf5_gds" ? Driver::gds : Driver::sec2;
 }
 
-/// Minimum ratio of the hyperslab layout's rate to the plain layout's; tenken/judge/file_cross_checks.py uses
-/// the same.
+/// Minimum ratio of the hyperslab layout's rate to the plain layout's, as in metrics.yaml.
 constexpr double layout_bound = 0.9;
 /// From this many bytes on a written snapshot is flushed before the next configuration, a thread is woken,
 /// and a block is cut.
