@@ -66,6 +66,23 @@ def test_an_empty_archive_is_incomplete_never_fine(tmp_path: Path, capsys: Any) 
     assert code == 3 and "contains no values yet" in found["incomplete"][0]
 
 
+def test_a_system_without_history_is_named_with_those_that_have_one(tmp_path: Path, capsys: Any) -> None:
+    archive = tmp_path / "a"
+    (archive / "m").mkdir(parents=True)
+    assert run(archive, "--system", "x")[0] == 3
+    assert f"INCOMPLETE: {archive}: no history of system 'x'; known: none" in capsys.readouterr().err
+    fill(archive, 2)
+    late = synthetic.FIRST + timedelta(days=9)
+    metrics = [synthetic.metric("triad", {"host": 0}, [400.0])]
+    for system in ("a", "z"):
+        synthetic.write(archive, synthetic.record(system, "n00", late, "Stream", "stream", metrics, []), 0)
+    assert run(archive, "--system", "x")[0] == 3
+    assert "no history of system 'x'; known: a, m, z" in capsys.readouterr().err
+    # those that began later are left out, and those after them are not
+    _, found = run(archive, "--night", str((synthetic.FIRST + timedelta(days=1)).date()))
+    assert [one["system"] for one in found["systems"]] == ["m"]
+
+
 def test_a_history_that_is_too_short_says_the_least_count(tmp_path: Path) -> None:
     fill(tmp_path / "a", 5)
     code, found = run(tmp_path / "a")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tenken.history import acknowledged, causes, gate, nights, propose
+from tenken.history import acknowledged, causes, detect, gate, nights, propose
 from tenken.history.ingest import Ingested
 from tests.unit.reports.test_gate import history
 
@@ -34,7 +34,8 @@ def nightly(*rows: str, **changes: Any) -> Any:
         ("aaaaa", False), ("aaaaa.", True), ("aaaa.", False), ("a.a.a.a.a", False), ("a.a.a.a.a.", False),
         ("a.a.a.a.a..", False), ("a.a.a.a.a...", True), ("a..a..a..a..a....", False), ("a..a..a..a..a.....", True),
         # the usual gap is that of the last 20 runs
-        ("a......" * 6 + "a" * 21 + ".", True), (21 * "a" + "......a" * 20 + ".", False),
+        ("a......" * 6 + "a" * 21 + ".", True), ("a......" * 30 + "a" * 20 + ".", True),
+        (21 * "a" + "......a" * 20 + ".", False),
     ],
 )  # fmt: skip
 def test_a_series_is_overdue_by_its_usual_gap(ran: str, overdue: bool) -> None:
@@ -50,10 +51,18 @@ def test_a_series_is_overdue_by_its_usual_gap(ran: str, overdue: bool) -> None:
                                               "node n1: silent since 2025-09-05 (1 series)"]),
         (["aaaaaa", "aaaaa.", "aaaaax"], [], ["node n1: silent since 2025-09-06 (1 series)"]),
         (["aaaaaa", "aaaa..", "aaaa.."], [2], ["node n1: silent since 2025-09-05 (1 series)"]),
+        # both series of a node: since the last of them; what is retired there says nothing about the node
+        (["aaaaaa", "aaaa..", "aa....:n1"], [], ["node n1: silent since 2025-09-05 (2 series)"]),
+        (["aaaaaa", "aa....", "aaaa..:n1"], [], ["node n1: silent since 2025-09-05 (2 series)"]),
+        (["aaaaaa", "aaaa..", "aaaaaa:n1"], [], ["Stream triad: missing on node n1 since 2025-09-05 (1 series)"]),
+        (["aaaaaa", "aaaa..", "aaaaaa:n1"], [2], ["node n1: silent since 2025-09-05 (1 series)"]),
+        (["aaaa..:z", "aaaa..:b", "aaaa..:"], [], ["3 nodes (b, unknown, z): silent since 2025-09-05 (3 series)"]),
     ],
 )  # fmt: skip
 def test_silent_nodes_are_listed_by_their_last_night(rows: list[str], retired: list[int], said: list[str]) -> None:
-    h = nightly(*rows)
+    nodes = [row.partition(":")[2] if ":" in row else f"n{at}" for at, row in enumerate(rows)]
+    rows = [row.partition(":")[0] for row in rows]
+    h = nightly(*rows, node=nodes)
     missing = [at for at, row in enumerate(rows) if row[-1] == "." and at not in retired]
     one: Any = SimpleNamespace(history=h, missing=missing, retired=retired)
     text = ": repair it, or retire it in reports/acknowledged.yaml"
@@ -87,6 +96,8 @@ def test_a_measurement_that_stopped_with_an_update_says_so(others: list[str], sa
 def test_a_node_is_silent_after_seven_nights(rows: list[str], gpu: list[str], silent: list[str]) -> None:
     told = [f"node {name} has not run for at least 7 nights" for name in silent]
     assert gate._renamed(nightly(*rows, gpu=gpu)) == told
+    turned = nightly(*(["aaa......."] * 3), gpu=["", "", ""], node=["z", "a", "m"])
+    assert [line.split()[1] for line in gate._renamed(turned)] == ["a", "m", "z"]
     both = nightly(*rows, gpu=["", ""], node=["n1", "n1"])
     assert gate._renamed(both) == (["node n1 has not run for at least 7 nights"] if rows[0][-1] == "." else [])
 
@@ -106,6 +117,36 @@ def test_a_series_that_ran_within_fourteen_nights_learns(ran: str, values: int, 
     assert one.learning == ([0] if learns else [])
     assert one.share == f"{int(values > 0 or together)} of 1 series judged"
     assert replace(one, retired=[0]).share == "0 of 0 series judged"
+
+
+@pytest.mark.parametrize(
+    ("least", "power"),
+    [
+        # sorted and without those that are never detected: half of the series, and 95 %
+        ([5, 1, np.nan, 3, 2, 4], (3, 5)), (range(40, 0, -1), (20, 39)), (range(1, 21), (10, 20)), ([7], (7, 7)),
+        ([np.nan] * 3, None), ([2, 1], (1, 2)),
+    ],
+)  # fmt: skip
+def test_the_smallest_drop_that_is_detected(least: Any, power: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In half of the series, and in 95 %; series that are not judged have none."""
+    asked: list[list[int]] = []
+
+    def known(some: Any, nights: int) -> Any:
+        asked.append(list(some))
+        return np.array(list(least), float) * 10 / nights
+
+    h = nightly("aaaa", "aaaa", "aaaa", "aaaa", "aaaa", "aaaa")
+    found: Any = SimpleNamespace(judged=True, nights=np.array([1, 0, 2, 3, 4, 5]), noise=np.arange(6) * 1.0)
+    monkeypatch.setattr(detect, "power", known)
+    monkeypatch.setattr(causes, "findings", lambda *of: [])
+    one = gate.system(h, found, detect.Settings())
+    expected = {n: (power[0] * 10 / n, power[1] * 10 / n) for n in (2, 3, 5, 10)} if power else {}
+    assert one.power == pytest.approx(expected) and asked == [[0, 2, 3, 4, 5]] * 4
+    asked.clear()
+    monkeypatch.setattr(gate, "POWER_OF", 2)
+    gate.system(h, found, detect.Settings())
+    assert asked == [[0, 3, 5]] * 4, "about as many, evenly spaced"
+    assert gate.system(h, SimpleNamespace(judged=0), detect.Settings()).power == {}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("learning", "retired", "little"), [(2, 0, False), (3, 0, True), (2, 1, True)])
@@ -150,6 +191,8 @@ def test_the_figures_of_a_proposal() -> None:
         assert proposal(h, [1], last=6).left_out == 1
         tolerances.append((one.tolerance > 0.02, robust > spread))
     assert tolerances == [(False, True), (True, True)]
+    late = proposal(nightly("..aaaaa.."))
+    assert (late.first, late.last) == (h.nights[2], h.nights[6])
     h.values[:, :] = 400
     h.values[0, 6] = 402
     one = proposal(h, last=6)
@@ -163,6 +206,7 @@ def test_the_figures_of_a_proposal() -> None:
         (["aaaaa"], [], "", "all of its series regressed or are outlying"),
         # the driver of most series on the last night on which any ran
         (["aaaaab", "aaaaaa", "aaaaaa"], None, "580.1", ""), (["aabbbbb.", "aabbbbb.", "aaaaaaa."], None, "580.2", ""),
+        (["aaaaab."], None, "580.2", "1 valid nights with driver 580.2; at least 5"),
         (["aaaaab"], None, "580.2", "1 valid nights with driver 580.2; at least 5"),
         (["aaa..", "..aaa"], None, "580.1", ""),
     ],
@@ -205,6 +249,9 @@ def test_the_entry_of_a_proposal_is_bounded_on_its_bad_side(direction: str, boun
     entry = one.entry
     assert (entry["lower"], entry["upper"]) == bounds
     assert (entry["value"], entry["spread"], entry["count"]) == (123.46, 0.0046, one.count)
+    assert "driver" not in replace(one, driver="").entry
+    assert replace(one, provisional=True).entry["provisional"] is True
+    assert replace(one, parameters={"n": 1}).entry["parameters"] == {"n": 1}
     assert entry["driver"] == "580.1" and "provisional" not in entry and "parameters" not in entry
 
 
