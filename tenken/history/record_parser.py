@@ -439,7 +439,7 @@ class LogReader:
             found = of_place[mark] = self._describe(run, *mark)
         key, place, unit_text, direction = found
         return run, Point(
-            key, unit_text, direction, "", name, key.node or run.nodes, place, number, None, None, None, None,
+            key, unit_text, direction, "", name, key.node, place, number, None, None, None, None,
             run.verdict, sound, _UNKNOWN,
         )  # fmt: skip
 

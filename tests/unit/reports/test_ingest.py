@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -374,6 +375,160 @@ def test_a_log_whose_columns_changed_is_moved_and_both_are_read_once(archive: Pa
     assert (found.lines, found.points, found.bad) == (1, 1, [])
     (archive / "m" / "gpu" / "Copy.log").write_text(OURS + ours(1))
     assert take(archive, store).points == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "lines"),
+    [
+        (OURS + ours(1) + ours(2) + ours(3), 1),
+        # another log in the same file, which is longer or shorter
+        (OURS + ours(4) + ours(5) + ours(6), 3),
+        (OURS + ours(4), 1),
+        (OURS.replace("jobid", "jobname") + ours(4) + ours(5) + ours(6), 3),
+        (OURS + ours(1), 1),
+    ],
+)
+def test_a_log_that_was_written_anew_is_read_from_its_beginning(
+    changed: str, lines: int, archive: Path, store: Path
+) -> None:
+    log = archive / "m" / "gpu" / "Lone.log"
+    log.write_text(OURS + ours(1) + ours(2))
+    take(archive, store)
+    log.write_text(changed)
+    assert take(archive, store).lines == lines
+    known = "SELECT count(DISTINCT time) FROM history WHERE \"check\" = 'Lone'"
+    assert rows(archive, store, known) == [(2 + sum(f"-{day:02d}T" in changed for day in (3, 4, 5, 6)),)]
+
+
+def test_rotated_logs_are_read_before_the_newer_one(archive: Path, store: Path) -> None:
+    """The unit of the oldest value is that of its series."""
+    for name, day, unit in (("Lone.log", 3, "B/s"), ("Lone.log.h10", 2, "GB/s"), ("Lone.log.h9", 1, "GB/s")):
+        (archive / "m" / "gpu" / name).write_text(OURS + ours(day).replace("GB/s", unit))
+    assert take(archive, store).refused == 1
+    assert rows(archive, store, "SELECT unit, count(*) FROM history WHERE \"check\" = 'Lone' GROUP BY 1") == [
+        ("GB/s", 2)
+    ]
+
+
+def test_a_log_without_a_place_has_that_of_its_folder(archive: Path, store: Path) -> None:
+    text = "job_completion_time|perf_var|perf_value|perf_unit\n2025-09-01T18:00:00|latency|1.5|us\n"
+    for place in ("", "site/", "site/cpu/", ".hidden/", "site/.hidden/"):
+        (archive / place).mkdir(parents=True, exist_ok=True)
+        (archive / place / f"L{len(place)}.log").write_text(text)
+    (archive / "site" / "L.log.tmp").write_text(text)
+    take(archive, store)
+    query = "SELECT \"check\", system, partition FROM history WHERE metric = 'latency' ORDER BY 1"
+    assert rows(archive, store, query) == [("L0", "", ""), ("L5", "site", ""), ("L9", "site", "cpu")]
+
+
+LINE = "{time}|Osu|{nodes}|{name}|{value}|us|{low}|{high}\n"
+PLAIN = "{clock}|name|nodelist|perf_var|perf_value|perf_unit|perf_lower_thres|perf_upper_thres\n"
+
+
+@pytest.mark.parametrize(
+    ("clock", "given", "row"),
+    [
+        ("", {}, ("2025-09-01 18:00:00", "Osu", "n1", "latency", "", 1.5, "lower")),
+        ("", {"time": "2025-09-01T20:00:00+02:00"}, ("2025-09-01 18:00:00", "Osu", "n1", "latency", "", 1.5, "lower")),
+        ("_unix", {"time": "1756749600"}, ("2025-09-01 18:00:00", "Osu", "n1", "latency", "", 1.5, "lower")),
+        ("_unix", {"time": "1756749600.5"}, ("2025-09-01 18:00:00.5", "Osu", "n1", "latency", "", 1.5, "lower")),
+        ("_unix", {}, "line 2: time '2025-09-01T18:00:00' is invalid"),
+        ("", {"time": "1756749600"}, "line 2: time '1756749600' is invalid"),
+        ("_unix", {"time": "9" * 60}, f"line 2: time '{'9' * 40}' is invalid"),
+        ("", {"nodes": "N1.site.org"}, ("2025-09-01 18:00:00", "Osu", "n1", "latency", "", 1.5, "lower")),
+        ("", {"nodes": "n1,n2"}, ("2025-09-01 18:00:00", "Osu", "several nodes", "latency", "", 1.5, "lower")),
+        ("", {"nodes": "n[1-2]"}, ("2025-09-01 18:00:00", "Osu", "several nodes", "latency", "", 1.5, "lower")),
+        ("", {"nodes": "null"}, ("2025-09-01 18:00:00", "Osu", "", "latency", "", 1.5, "lower")),
+        # another suite's names of metrics are not taken apart
+        ("", {"name": "a.gpu0.n=1"}, ("2025-09-01 18:00:00", "Osu", "n1", "a.gpu0.n=1", "", 1.5, "lower")),
+        ("", {"low": "1"}, ("2025-09-01 18:00:00", "Osu", "n1", "latency", "", 1.5, "higher")),
+        ("", {"value": "inf"}, "line 2: value inf of latency is not finite"),
+        ("", {"value": "None"}, None), ("", {"value": ""}, None), ("", {"name": "null"}, None),
+    ],
+)  # fmt: skip
+def test_a_line_of_another_suite(clock: str, given: dict[str, str], row: Any, tmp_path: Path, store: Path) -> None:
+    usual = {"time": "2025-09-01T18:00:00", "nodes": "n1", "name": "latency", "value": "1.5", "low": "", "high": ""}
+    (tmp_path / "a" / "m").mkdir(parents=True)
+    log = tmp_path / "a" / "m" / "Osu.log"
+    log.write_text(PLAIN.format(clock=f"job_completion_time{clock}") + LINE.format(**{**usual, **given}))
+    found = take(tmp_path / "a", store)
+    assert [why for _, why in found.bad] == ([row] if isinstance(row, str) else [])
+    query = 'SELECT time::VARCHAR, "check", node, metric, coordinates, value, direction FROM history'
+    assert rows(tmp_path / "a", store, query) == ([row] if isinstance(row, tuple) else [])
+
+
+def test_a_name_of_our_own_has_its_subject_and_coordinates(archive: Path, store: Path) -> None:
+    log = archive / "m" / "gpu" / "Lone.log"
+    names = ("triad.host", "triad.gpu1", "peer.gpu0-gpu1.bytes=4096.ratio=0.5", "y", "x.ranks")
+    log.write_text(OURS + "".join(ours(1, name=name) for name in names))
+    take(archive, store)
+    query = "SELECT metric, coordinates, kind, gpu, peer, place FROM history WHERE \"check\" = 'Lone' ORDER BY id"
+    assert rows(archive, store, query) == [
+        ("peer", '{"bytes":"4096","ratio":"0.5"}', "pair", "0", "1", "GPU 0 → 1"),
+        ("triad", "", "gpu", "1", "", "GPU 1"), ("triad", "", "host", "", "", "host"),
+        ("x", "", "host", "", "", "ranks"), ("y", "", "host", "", "", "host"),
+    ]  # fmt: skip
+
+
+def test_a_run_without_a_result_is_a_run_without_values(archive: Path, store: Path) -> None:
+    lost = {"verdict": "FAIL", "document": None, "document_error": "it wrote no result", "judged": {}}
+    synthetic.write(archive, entry(6, **lost), 6)
+    found = take(archive, store)
+    assert (found.records, found.points, found.bad) == (6, 10, [])
+    query = "SELECT verdict, reason, program FROM runs WHERE time > '2025-09-06'"
+    assert rows(archive, store, query) == [("FAIL", "it wrote no result", "stream")]
+
+
+def test_each_device_has_a_fingerprint_of_its_own() -> None:
+    devices = (
+        (0, "580.1", "13.0", "96.1", 3201, 1980, "GPU-a"), (2, "580.1", "13.0", "96.2", 3201, None, "GPU-b"),
+        (3, None, None, None, None, None, "GPU-c"),
+    )  # fmt: skip
+    of_each, whole = reading._of_devices("6.12", "1.4", "v1", "GNU 13", "{}", devices)
+    host = ("6.12", "v1", "GNU 13")
+    told = {0: ("580.1", "13.0", "1.4, VBIOS 96.1", "memory 3201 MHz, SM 1980 MHz", "GPU-a"),
+            2: ("580.1", "13.0", "1.4, VBIOS 96.2", "memory 3201 MHz", "GPU-b"),
+            3: ("", "", "1.4", "", "GPU-c")}  # fmt: skip
+    every = ("580.1", "13.0", "1.4, VBIOS 96.1/96.2", "memory 3201 MHz, SM 1980 MHz", "GPU-a/GPU-b/GPU-c")
+
+    def of(driver: str, cuda: str, firmware: str, clocks: str, uuid: str) -> tuple[str, ...]:
+        kernel, revision, compiler = host
+        return (driver, cuda, kernel, firmware, clocks, revision, compiler, uuid, "{}")
+
+    assert of_each == {index: of(*one) for index, one in told.items()} and whole == of(*every)
+    assert reading._of_devices("6.12", "", "v1", "GNU 13", "", ())[1] == (
+        "",
+        "",
+        "6.12",
+        "",
+        "",
+        "v1",
+        "GNU 13",
+        "",
+        "",
+    )
+
+
+@pytest.mark.parametrize(("wrong", "listed"), [(_SHOWN, _SHOWN), (_SHOWN + 5, _SHOWN + 1)])
+def test_many_lines_that_cannot_be_read_are_counted(wrong: int, listed: int, archive: Path, store: Path) -> None:
+    log = archive / "m" / "gpu" / "Lone.log"
+    log.write_text(OURS + "".join(ours(1, value="x") for _ in range(wrong)) + ours(2))
+    found = take(archive, store)
+    assert len(found.bad) == listed and (found.known_bad, found.lines) == (wrong, wrong + 1)
+    assert found.bad[0] == ("m/gpu/Lone.log", "line 2: value 'x' of triad.host is not a number")
+    assert (found.bad[-1][1] == "and 5 more lines") == (wrong > _SHOWN)
+    log.write_text(log.read_text() + ours(3, value="y"))
+    assert (take(archive, store).known_bad, take(archive, store).known_bad) == (wrong + 1, wrong + 1)
+    assert gc.isenabled()
+
+
+def test_what_was_ingested_is_one_line() -> None:
+    assert Ingested(2, 3, 4, seconds=0.25).text == "2 records, 4 log lines, 3 new values in 0.2 s"
+    every = Ingested(1, 2, 3, 4, bad=[("a", "b")], known_bad=5, refused=6, seconds=1.0)
+    assert every.text == (
+        "1 records, 3 log lines, 2 new values, 4 duplicates, 5 files or lines that cannot be read, "
+        "6 values refused in 1.0 s"
+    )
 
 
 def test_a_run_that_is_there_as_a_record_is_not_counted_from_the_log(archive: Path, store: Path) -> None:
