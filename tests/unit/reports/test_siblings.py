@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tenken.history import causes, siblings
-from tenken.history.detect import Settings, detect
+from tenken.history.detect import Event, Settings, detect
 from tests.unit.reports.test_gate import history
 
 NIGHTS, CHANGE = 130, 100
@@ -57,7 +57,7 @@ def test_a_driver_on_half_of_them_is_told_of_that_half() -> None:
     assert [c.after for c in finding.causes] == ["580.2"]
 
 
-def test_siblings_that_moved_by_half_since_the_night_are_of_the_change() -> None:
+def test_severalthat_moved_by_half_since_the_night_are_of_the_change() -> None:
     """A change of 10 % on night 40, from the values of 30 nights before it and of 10 since."""
     night, step = 40, float(np.log1p(0.1))
     off = np.zeros((7, 60))
@@ -83,10 +83,64 @@ def test_a_drift_is_as_large_as_its_last_nights_are_off_its_first_ones(direction
     behind, error = np.full(150, 0.1), np.full(150, 0.01)
     found = siblings._drift(h, 0, own, 110, behind, error)
     assert found.size == pytest.approx(size) and found.low < size < found.high and found.recovered_night is None
+    way = 1 if direction == "lower" else -1
+    assert sorted(np.log1p([found.low, found.high])) == pytest.approx(sorted([way * 0.0804, way * 0.1196]))
+    assert (found.kind, found.worse, found.evidence) == ("drift", True, pytest.approx(50))
+    assert found.p_value == pytest.approx(np.exp(-50))
     own[130:] = 0.5
     ended = siblings._drift(h, 0, own, 110, behind, error)
     # the median of ten nights has returned by half of what is called a drift
     assert ended.recovered_night == ended.ended_night == 135 and ended.found_night == 110
+
+
+@pytest.mark.parametrize(
+    ("marks", "found"),
+    [
+        # letters are environments by night, `.` without a run; two of another measure come first
+        (["aaaa"] * 3, ["012"]), (["aaaa"] * 2, []), (["aabb"] * 3 + ["aaaa"], ["012", "0123"]),
+        (["aabb"] * 4, ["0123"]), (["aabb"] * 2 + ["aaaa"] * 2, ["0123"]),
+        (["aabb"] * 3 + ["abbb"] * 3, ["012", "012345", "345"]), (["aabb"] * 2 + ["a.bb", "aaaa"], ["012", "0123"]),
+        (["aaab"] * 2 + ["aa.b", "aaa."], ["012", "0123"]), (["aaab"] * 2 + ["aab.", "aaaa"], ["0123"]),
+        (["abab"] * 3 + ["aaaa"], ["012", "0123"]), ([".bbb"] * 3 + ["aaaa"], ["0123"]),
+        (["aaaa"] + ["aabb"] * 3, ["0123", "123"]),
+    ],
+)  # fmt: skip
+def test_severalare_grouped_by_the_night_of_a_change(marks: list[str], found: list[str]) -> None:
+    h = history(nodes=len(marks) + 2, nights=4)
+    for at, row in enumerate(marks):
+        h.fingerprints[at + 2] = [".ab".index(one) - 1 for one in row]
+    series = [replace(one, metric="other" if at < 2 else "triad") for at, one in enumerate(h.series)]
+    expected = [tuple(int(row) + 2 for row in rows) for rows in found]
+    assert siblings.groups(replace(h, series=series)) == expected
+
+
+@pytest.mark.parametrize(
+    ("several", "moved", "kind", "told"),
+    [(6, 3, "step", True), (7, 3, "step", False), (8, 4, "step", True), (8, 3, "step", False), (4, 2, "step", False),
+     (3, 3, "drift", True), (6, 6, "noisy", False)],
+)  # fmt: skip
+def test_at_least_half_of_the_severaland_three_have_moved(
+    several: int, moved: int, kind: str, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = Event(0, kind, True, 5, 6, 0.25, 0.2, 0.3, 9.0, 1e-4)
+
+    class Double:
+        def __init__(self, *_: Any) -> None:
+            pass
+
+        def advance(self, values: Any) -> None:
+            pass
+
+        def findings(self) -> Any:
+            return SimpleNamespace(events=[event], nights=[1])
+
+    monkeypatch.setattr(siblings, "Detector", Double)
+    monkeypatch.setattr(siblings, "_moved", lambda off, rows, event: tuple(rows[:moved]))
+    found = siblings.pooled(history(nodes=several, nights=10), Settings()).found
+    assert [one.rows for one in found] == [tuple(range(moved))] * told
+    if told:  # a rate: costs that are 25 % higher are values that are 20 % lower
+        assert (found[0].event.size, found[0].event.low, found[0].event.high) == pytest.approx((-0.2, 1 / 1.3 - 1,
+                                                                                              1 / 1.2 - 1))  # fmt: skip
 
 
 def test_one_bad_sibling_is_not_all_of_them() -> None:
@@ -184,7 +238,7 @@ def test_five_of_ten_nights_and_ten_before_make_a_level_known(newest: int, base:
 
 
 @pytest.mark.parametrize("bad", [0, 8])
-def test_siblings_with_two_modes_are_no_outliers_and_those_that_stay_behind_are(bad: int) -> None:
+def test_severalwith_two_modes_are_no_outliers_and_those_that_stay_behind_are(bad: int) -> None:
     """A quarter of the values of 48 siblings is 6 % lower: every night had about seven outliers on two of three nights.
     `bad` siblings are 6 % behind since ten nights, as those of a leaf may be."""
     h = made(48, slice(0, 0), 0.0, nights=60)
