@@ -275,6 +275,8 @@ def test_findings_of_one_cause_have_the_figures_of_their_members() -> None:
         assert (one.recovered, one.ended, one.times, one.of) == (56, 57, 3, 12)
         assert sorted(one.notes) == ["a", "b"] and len(one.rows) == 9
     assert causes._as_one(h, [replace(f, recovered=None, ended=None) for f in parts]).ended is None
+    one = causes._as_one(h, [replace(parts[0], withdrawn=True, largest=-0.1), replace(parts[1], largest=-0.3)])
+    assert (one.largest, one.withdrawn) == (-0.3, True)
 
 
 @pytest.mark.parametrize(
@@ -384,6 +386,17 @@ def test_nights_without_a_run_do_not_end_a_row(nights: str, newest: int) -> None
         h.values[0, len(nights) - 1 - back] = np.nan if one == "-" else 1
     past = [{0: (0.0, 0.0)} if one == "1" else {} for one in nights]
     assert causes._newest(h, past, 0) == newest
+
+
+def test_a_cause_names_the_nodes_that_had_the_change() -> None:
+    h = history(nodes=6, nights=60)
+    h.fingerprints[:4, 40:] = 1
+    (cause,) = causes.causes(h, [0, 1, 2, 3, 4], 40)
+    assert cause == causes.Cause("driver", "580.1", "580.2", ("n0", "n1", "n2", "n3"))
+    assert cause.text == "driver 580.1 → 580.2 on all of 4 nodes"
+    few = replace(cause, before="", after="", nodes=("n0", "n1", "n2"))
+    assert few.text == "driver unknown → unknown on n0, n1, n2"
+    assert causes.causes(h, [0, 1, 2, 4], 40) == [], "three of four"
 
 
 def test_a_change_two_nights_before_or_after_is_near() -> None:

@@ -15,10 +15,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tenken import history as reports
 from tenken.cli import main
+from tenken.history import nights
 from tenken.history import record_parser as reading
 from tenken.history.ingest import _SHOWN, Ingested, NoArchive, ingest
 from tenken.history.store import VERSION, StoreError, locked, open_store
@@ -202,6 +204,39 @@ def test_rows_are_stored_as_they_are(kind: str, values: list[Any], none: bool, a
         opened.connection.execute(f"CREATE TEMP TABLE one (number INTEGER, value {kind})")
         opened.insert("one", list(enumerate(kept)))
         assert [row[0] for row in opened.rows("SELECT value FROM one ORDER BY number")] == kept
+
+
+def test_a_history_is_what_the_store_has_by_night(tmp_path: Path, store: Path) -> None:
+    """Two nodes and three nights: on the second one of them did not run, on the third the other one's run is void."""
+    archive = tmp_path / "perflogs"
+    for day, node, value, more in (
+        (1, "n00", 100.0, {}), (1, "n01", 200.0, {}), (2, "n00", 110.0, {}), (3, "n00", 120.0, {"verdict": "INVALID"}),
+        (3, "n01", 220.0, {}), (3, "n01", 240.0, {"session": "20250903T190000Z-b"}),
+    ):  # fmt: skip
+        synthetic.write(archive, entry(day, node, value, **more), int(value))
+    synthetic.write(archive, entry(1) | {"system": "other"}, 1)
+    take(archive, store)
+    with open_store(store, archive) as opened:
+        assert nights.systems(opened) == ["m", "other"]
+        found = nights.load(opened, "m")
+        early = nights.load(opened, "m", datetime(2025, 9, 2).date())
+        assert nights.load(opened, "m", datetime(2025, 8, 2).date()).nights == []
+    assert [(one.node, one.gpu, one.where) for one in found.series] == [
+        ("n00", "0", "n00 GPU 0"), ("n00", "1", "n00 GPU 1"), ("n01", "0", "n01 GPU 0"), ("n01", "1", "n01 GPU 1"),
+    ]  # fmt: skip
+    assert [f"{night:%m-%d}" for night in found.nights] == ["09-01", "09-02", "09-03"]
+    none = float("nan")
+    # the median of three samples, and of the night's runs
+    values = [[101, 111, none], [102, 112, none], [201, none, 231], [202, none, 232]]
+    assert np.array_equal(found.values, values, equal_nan=True)
+    assert found.invalid.tolist() == [[False, False, True]] * 2 + [[False] * 3] * 2
+    assert (found.fingerprints >= 0).tolist() == [[True] * 3] * 2 + [[True, False, True]] * 2
+    assert (found.fingerprints[2:, 1] == -1).all() and found.fingerprint(2, 1) == {}
+    assert found.fingerprint(0, 0)["driver"] and set(found.fingerprint(0, 0)) == set(reading.FINGERPRINT)
+    assert found.errors is not None and np.array_equal(np.isnan(found.errors), np.isnan(found.values))
+    assert (early.values.shape, len(early.nights)) == ((4, 2), 2)
+    host = replace(found.series[0], node="", place="host")
+    assert (host.where, replace(host, node="n1").where, replace(host, place="").where) == ("any node", "n1", "any node")
 
 
 def test_a_unit_that_changed_is_refused_not_mixed(archive: Path, store: Path) -> None:

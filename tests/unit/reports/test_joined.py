@@ -108,6 +108,33 @@ def test_two_causes_on_one_night_remain_two() -> None:
     assert len(causes.joined(machine(2), [shift(rows(machine(2), "Hpl", n)) for n in ("n0", "n1")])) == 1, "2 of 2"
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "one"),
+    [
+        # (checks, nodes) of each, of four benchmarks and four nodes; then what one node lost, by its size
+        (("Hpl", "0123"), ("Stream", "0123"), True), (("Hpl", "0123"), ("Stream", "01"), True),
+        (("Hpl", "01"), ("Stream", "23"), False), (("Hpl", "012"), ("Stream", "23"), False),
+        (("Hpl", "0123"), ("Hpl", "23"), True), (("Hpl", "012"), ("Hpl", "23"), True),
+        (("Hpl", "01"), ("Hpl", "23"), True), (("Hpl", "01"), ("Stream", "12"), False),
+        (("Hpl", "0123"), ("Hpl", "1"), True), (("Hpl", "0123"), ("Stream", "1"), False),
+        (("Hpl Memcopy", "0123"), ("Stream", "1"), True), (("Hpl Memcopy", "0123"), ("Stream", "1", -0.097), True),
+        (("Hpl Memcopy", "0123"), ("Stream", "1", -0.098), False), (("Hpl", "0123"), ("Hpl", "1", -0.098), False),
+        (("Hpl", "1"), ("Stream", "1"), True), (("Hpl", "1"), ("Stream", "2"), False),
+    ],
+)  # fmt: skip
+def test_what_began_together_has_one_cause_by_its_nodes_and_benchmarks(first, second, one) -> None:
+    h = machine()
+    checks, where = {"gpu": set(CHECKS)}, {s.measure: {f"n{n}" for n in range(NODES)} for s in h.series}
+    groups = []
+    for names, nodes, *size in (first, second):
+        some = [
+            row for row, s in enumerate(h.series)
+            if s.check in names.split() and s.node[1:] in nodes and (s.metric == "m0" or len(nodes) == 1)
+        ]  # fmt: skip
+        groups.append(causes._Group.of(h, shift(some, size=size[0] if size else -0.05)))
+    assert groups[0].one_cause(groups[1], checks, where) is one
+
+
 def test_a_node_that_drifts_or_becomes_noisy_is_one_finding() -> None:
     h = machine()
     node = rows(h, node="n1")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -100,6 +102,77 @@ def test_a_link_a_pipe_and_a_folder_are_no_states(history: History, kept: Path, 
 def test_another_history_is_judged_anew_in_silence(history: History, kept: Path) -> None:
     other = History(**{**vars(history), "values": history.values * 2})
     assert judged(other, kept)[1] == []
+
+
+def doubled(history: History, nights: slice) -> np.ndarray:
+    values = history.values.copy()
+    values[0, nights] *= 2
+    return values
+
+
+OLD, LAST = slice(10, 11), slice(-1, None)
+#: What differs from the history whose state is kept, and whether all nights are judged again.
+DIFFERS: dict[str, tuple[Callable[[History], dict[str, object]], bool]] = {
+    "nothing": (lambda h: {}, False),
+    "a value of an old night": (lambda h: {"values": doubled(h, OLD)}, True),
+    "a value of the last night": (lambda h: {"values": doubled(h, LAST)}, False),
+    "a date of an old night": (lambda h: {"nights": [date(2025, 12, 1), *h.nights[1:]]}, True),
+    "the date of the last night": (lambda h: {"nights": [*h.nights[:-1], date(2026, 6, 1)]}, False),
+    "a series": (lambda h: {"series": [*h.series[:-1], replace(h.series[-1], number=9)]}, True),
+    "errors": (lambda h: {"errors": np.full(h.values.shape, 0.001)}, True),
+}
+
+
+@pytest.mark.parametrize("what", DIFFERS)
+def test_a_state_is_used_for_the_same_nights_alone(
+    what: str, history: History, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last night may still grow; what else differs is judged anew, with the verdicts of a history without state."""
+    change, anew = DIFFERS[what]
+    other = replace(history, **change(history))  # type: ignore[arg-type]
+    expected = nights.judge(other, Settings())
+    advanced = []
+    advance = nights.Detector.advance
+    monkeypatch.setattr(nights.Detector, "advance", lambda self, *a: (advanced.append(1), advance(self, *a))[1])
+    assert judged(other, kept) == ((expected.events, expected.state), [])
+    assert len(advanced) == (NIGHTS if anew else 1)
+
+
+def test_errors_of_old_and_of_the_last_night(history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state"
+    errors = np.full(history.values.shape, 0.001)
+    judged(replace(history, errors=errors), path)
+    advanced: list[object] = []
+    advance = nights.Detector.advance
+    monkeypatch.setattr(nights.Detector, "advance", lambda self, *a: (advanced.append(a[1]), advance(self, *a))[1])
+    for at, count in ((-1, 1), (-2, NIGHTS)):
+        errors[:, at] = 0.002
+        advanced.clear()
+        judged(replace(history, errors=errors.copy()), path)
+        assert len(advanced) == count and np.array_equal(np.array(advanced[-1]), errors[:, -1])
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_the_first_nights_of_a_machine(count: int, history: History, tmp_path: Path) -> None:
+    few = replace(history, nights=history.nights[:count], values=history.values[:, :count])
+    for _ in range(2):
+        found = nights.judge(few, Settings(), tmp_path / "state")
+        assert (list(found.events), list(found.nights)) == ([], [0] * SERIES)
+
+
+def test_another_detector_or_other_settings_judge_anew(
+    history: History, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advanced = []
+    advance = nights.Detector.advance
+    monkeypatch.setattr(nights.Detector, "advance", lambda self, *a: (advanced.append(1), advance(self, *a))[1])
+    nights.judge(history, replace(Settings(), judged_from=Settings().judged_from + 1), kept)
+    assert len(advanced) == NIGHTS
+    nights.judge(history, Settings(), kept)
+    advanced.clear()
+    monkeypatch.setattr(nights, "_code", lambda: b"another release")
+    nights.judge(history, Settings(), kept)
+    assert len(advanced) == NIGHTS
 
 
 def test_whatever_changed_in_the_file_is_found(history: History, kept: Path) -> None:
