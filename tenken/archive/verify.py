@@ -16,8 +16,9 @@ from tenken.model.files import FileError, open_regular
 
 @dataclass
 class Found:
-    """The result for each file, by its path below the archive. `faults`: file and reason, sorted by path; `unsealed`:
-    records from before there were manifests; `notes`: unfinished files, which are not faults; `logs`: logs of node
+    """The result for each file, by its path below the archive. `sealed`: number of files that manifests list, also of
+    those that are missing; `faults`: file and reason, sorted by path; `unsealed`: records from before there were
+    manifests; `notes`: unfinished files, which are not faults; `logs`: logs of node
     checks, sealed line by line.
     """
 
@@ -47,11 +48,11 @@ def check(root: Path, sessions: Collection[str] | None = None) -> Found:
         for _, target in seal.pending(root, content)
     }
     found.notes += [f"{path}: killed before it was renamed; the next session renames it" for path in waiting]
+    found.sealed = len(listed)
     for below, digest in listed.items():
         path = root / below
         if below not in waiting and (below in there or path.is_file()):
             fault = _differs(path, digest)
-            found.sealed += 1
         else:
             fault = "" if below in waiting else "is missing"
         faults += [(below, fault)] if fault else []

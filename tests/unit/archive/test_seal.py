@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tenken.archive import disk, durable, packed, redact, retention, seal, verify
+from tenken.archive import chained, disk, durable, packed, redact, retention, seal, verify
 from tenken.archive import records as archive
 from tenken.campaign import spool
 from tenken.errors import ArchiveError
@@ -239,6 +239,32 @@ def test_the_first_file_is_named_first_and_no_more_than_twenty(tmp_path, capsys)
     assert main("verify", "--archive", tmp_path) == 1
     told = capsys.readouterr().out.splitlines()
     assert "/C00/" in told[0] and told[20] == "... and 5 more"
+
+
+def test_logs_alone_are_verified_too(tmp_path, capsys):
+    (tmp_path / "m" / "gpu").mkdir(parents=True)
+    log = tmp_path / "m" / "gpu" / "node_check.n1.log"
+    chained.append(log, {"line": "good"}, {"triad": 1.0})
+    assert main("verify", "--archive", tmp_path) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "0 files are listed by 0 manifests: no file differs, is missing or is new",
+        "1 logs of node checks have a seal in each line",
+    ]
+    log.write_text(log.read_text().replace("good", "gold"))
+    assert main("verify", "--archive", tmp_path) == 1
+    assert "0 files are listed by 0 manifests: 1 faults" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("count", "named"), [(20, 20), (21, 20)])
+def test_at_most_twenty_faults_are_named(count, named, tmp_path, capsys):
+    for number in range(count):
+        archive.write(record(ONE, check=f"C{number:02d}"), tmp_path).unlink()
+    assert main("verify", "--archive", tmp_path) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert sum("is missing" in line for line in told) == named
+    assert told[named:] == ["... and 1 more"] * (count > 20) + [
+        f"{count} files are listed by 1 manifests: {count} faults"
+    ]
 
 
 def test_an_archive_without_a_file_is_not_verified(tmp_path, capsys):

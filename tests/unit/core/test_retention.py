@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -143,6 +144,40 @@ def test_an_age_that_is_none_is_refused(root, days, capsys):
     with pytest.raises(SystemExit):
         main("prune", "--days", days, "--archive", root)
     assert "allowed: 1 to 36500 days" in capsys.readouterr().err
+
+
+def test_what_pruning_saves_is_told_and_what_is_damaged_is_the_status(root, capsys):
+    before = sum(path.stat().st_size for path in archive.paths(root))
+    assert main("prune", "--days", 365, "--dry-run", "--archive", root) == 0
+    promised = capsys.readouterr().out
+    assert promised.startswith("2 records older than 365 days would lose their samples (")
+    assert main("prune", "--archive", root) == 0
+    said = capsys.readouterr().out
+    saved = before - sum(path.stat().st_size for path in archive.paths(root))
+    megabytes = f"({saved / 1e6:.1f} MB); every figure is retained"
+    assert said == f"2 records older than 365 days lost their samples {megabytes}\n"
+    assert promised == said.replace("lost", "would lose")
+
+
+def test_a_session_is_exported_once_with_what_can_be_read(root, tmp_path, capsys):
+    path = next(p for p in archive.paths(root) if "-old-" in p.name)
+    path.with_name(f"{path.name[:-13]}00000000.json").write_text("{")
+    for session in ("old", "signed"):
+        os.utime(archive.session_folder(root, session), (0, 0))
+    words = ["--sessions", "old", "last", "old", "new", "--archive", root]
+    assert main("export", tmp_path / "x.tar.xz", *words) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert [line.startswith("left out: ") for line in out] == [True, False]
+    assert out[1] == f"2 records without names of the site: {tmp_path}/x.tar.xz"
+    texts = [p.read_text() for p in packed.folder_of(tmp_path / "x.tar.xz", tmp_path / "cache").rglob("*.json")]
+    assert len(texts) == 2 and not any("GPU-12345678" in text for text in texts)
+    # a vendor finds what it delivered by its devices
+    assert main("export", tmp_path / "y.tar.xz", "--sessions", "new", "--devices", "--archive", root) == 0
+    (text,) = (p.read_text() for p in packed.folder_of(tmp_path / "y.tar.xz", tmp_path / "cache").rglob("*.json"))
+    assert "GPU-12345678" in text and "gpu-x17" not in text
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TenkenError, match=r"file/x.tar.xz: cannot be written: File exists"):
+        main("export", tmp_path / "file" / "x.tar.xz", "--sessions", "new", "--archive", root)
 
 
 def test_what_is_exported_names_neither_node_nor_session_and_has_the_same_figures(root, tmp_path):
