@@ -563,6 +563,12 @@ def test_a_snapshot_that_later_steps_overwrite_is_noticed(go: Run) -> None:
     assert all(what.startswith("state of step 6, ") for what in whats) and len(whats) >= 2
 
 
+def test_a_snapshot_is_of_its_step_however_late_it_is_written(go: Run, build_dir: Path) -> None:
+    """Writes take 20 ms on average, in which the next steps begin."""
+    late = go("overlap", env=bad_disk(build_dir, delay_us="20000"))
+    assert late.code == 0 and late.document is not None, late.stdout
+
+
 RANKS = ("--bytes", "512Ki", "--step-ms", "1", "--steps", "7", "--every", "3", "--threads", "1")
 
 
@@ -592,7 +598,7 @@ def test_over_ranks_two_threads_call_mpi_at_once_or_nothing_overlaps(
 def test_over_ranks_a_wrong_word_in_the_part_of_another_rank_fails(
     run_ranks: Callable[..., Outcome], place: Path
 ) -> None:
-    spoilt = run_ranks("overlap", 2, *RANKS, "--repetitions", "3", "--path", str(place), "--inject-fault", "element")
+    spoilt = run_ranks("overlap", 4, *RANKS, "--repetitions", "3", "--path", str(place), "--inject-fault", "element")
     assert spoilt.code == 1 and spoilt.document is not None
     wrong = [check for check in spoilt.document["verification"]["checks"] if not check["passed"]]
     assert wrong and {check["error"] for check in wrong} == {1}
@@ -656,6 +662,10 @@ def test_a_slow_child_does_not_pass_for_gpudirect_storage(build_dir: Path) -> No
 LOADED = ("--ways", "posix_1mi_2,direct_4ki_1,mapped_64ki_2,hdf5_1mi_2", "--threads", "2")
 
 
+#: Bytes of six samples of speech: frames of 80 floats, from 790 in steps of 389, those above 1670 from the beginning.
+SPEECH = (790 + 1179 + 1568 + 1076 + 1465 + 973) * 80 * 4
+
+
 def test_training_data_come_by_every_way_each_sample_once_an_epoch(go: Run) -> None:
     outcome = go("data_loading", *LOADED)
     assert outcome.code == 0 and outcome.document is not None, outcome.stdout + outcome.stderr
@@ -665,6 +675,10 @@ def test_training_data_come_by_every_way_each_sample_once_an_epoch(go: Run) -> N
         rates = {m["id"]: m["median"] for m in named(outcome.document, "samples") if m["at"]["kind"] == kind}
         (best,) = (m for m in named(outcome.document, "best") if m["at"]["kind"] == kind)
         assert best["median"] == max(rates.values())
+        mean = {"8ki": 8192, "speech": SPEECH / 6}[kind]
+        for one in (m for m in named(outcome.document, "rate") if m["at"]["kind"] == kind):
+            rate = rates[one["id"].replace("rate.", "samples.", 1)]
+            assert one["median"] == pytest.approx(rate * mean / 1e9, rel=1e-9)
     assert all(0 <= sample <= 100 for m in named(outcome.document, "waits") for sample in m["samples"])
     checks = outcome.document["verification"]["checks"]
     assert len(checks) == 2 * len(places) and all(check["passed"] for check in checks)

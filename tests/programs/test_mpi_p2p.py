@@ -110,7 +110,7 @@ PATTERNS = ("--repetitions", "5", "--warmup-seconds", "0", "--tests", "none", "-
 
 def test_patterns_of_all_ranks(run: Callable[..., Outcome], tmp_path: Path) -> None:
     """On one node each rank counts as a node: 0 meets 2 and 1 meets 3, then 0 meets 1 and 2 meets 3."""
-    outcome = run(4, *PATTERNS, "--patterns", "all", "--window", "8", "--halves", "opposite,neighbours,7")
+    outcome = run(4, *PATTERNS, "--patterns", "all", "--window", "9", "--halves", "opposite,neighbours,7")
     document = outcome.document
     assert outcome.code == 0 and document is not None, outcome.stdout + outcome.stderr
     found = {(m["name"], m["at"].get("halves") or m["at"].get("load") or ""): m for m in document["metrics"]}
@@ -118,9 +118,9 @@ def test_patterns_of_all_ranks(run: Callable[..., Outcome], tmp_path: Path) -> N
         ("bisection", "opposite"), ("bisection", "neighbours"), ("bisection", "random7"), ("incast", ""),
         ("victim", "none"), ("victim", "incast"), ("arrival", ""),
     ]  # fmt: skip
-    # two pairs, both directions, a window of eight messages; two from each of three senders
-    assert found["bisection", "opposite"]["counts"] == {"bytes": 2 * 2 * 8 * 4096}
-    assert found["incast", ""]["counts"] == {"bytes": 3 * 2 * 4096}
+    # two pairs, both directions, a window of nine messages; three from each of three senders
+    assert found["bisection", "opposite"]["counts"] == {"bytes": 2 * 2 * 9 * 4096}
+    assert found["incast", ""]["counts"] == {"bytes": 3 * 3 * 4096}
     assert len(document["verification"]["checks"]) == len(found)
 
 

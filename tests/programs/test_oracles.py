@@ -763,11 +763,12 @@ def test_storage_map_of_an_earlier_run(files: Callable[..., Timed], tmp_path: Pa
 
 
 def test_overlap(files: Callable[..., Timed]) -> None:
-    """Seven steps, of which the third and the sixth are written: two snapshots."""
-    document, clock = files(
-        "overlap", "--bytes", "256Ki", "--step-ms", "1", "--steps", "7", "--every", "3", "--modes", "none,serial,writer"
-    )
+    """Seven steps, of which the third and the sixth are written: two snapshots, however long they take."""
+    size = ("--bytes", "256Ki", "--step-ms", "1", "--steps", "7", "--every", "3")
+    document, clock = files("overlap", *size, "--modes", "none,serial,writer", costs={262_144: 10})
     loops = {m["at"]["mode"]: m["samples"] for m in figures(document, "loop")}
+    assert {len(samples) for samples in loops.values()} == {4}
+    assert len(clock.events[SYNCED]) == 1, "the result, and no snapshot without --synced"
     for mode in loops:
         clock.places(spans(figure(document, "loop", mode=mode), 1), next_to=False)
     for mode in ("serial", "writer"):
@@ -782,9 +783,13 @@ def test_overlap(files: Callable[..., Timed]) -> None:
 
 def test_data_loading(files: Callable[..., Timed]) -> None:
     """Three batches of four samples of 8 KiB, twice: 24; the step waits from its end to the next batch."""
-    size = ("--kinds", "8ki", "--batch", "4", "--batches", "3", "--step-ms", "1", "--seconds", "0")
-    document, clock = files("data_loading", *size, "--ways", "posix_1mi_1,direct_4ki_1", "--threads", "1")
+    size = ("--kinds", "8ki", "--batch", "4", "--batches", "3", "--step-ms", "1", "--seconds", "600")
+    ways = ("--ways", "posix_1mi_1,direct_4ki_1", "--threads", "1")
+    document, clock = files("data_loading", *size, *ways, costs={4096: 1})
+    for part in ("step", "checksum"):  # three of them were timed
+        clock.anywhere([3e6 * document["path"][f"{part}_ms.8ki.host"]])
     for rate in figures(document, "samples"):
+        assert rate["count"] == 4, "however slow it is"
         waits = figure(document, "waits", **rate["at"])
 
         def fits(number: int, times: Sequence[int], first: int, last: int, waits: Any = waits) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from tests.programs.conftest import Outcome
 from tests.programs.test_hpl import blas as blas  # a fixture
 from tests.programs.test_oracles import hpl_operations
-from tests.support.oracles import Clock, close, figure, seconds, spans, statistics_follow
+from tests.support.oracles import Clock, close, figure, figures, seconds, spans, statistics_follow
 
 pytestmark = pytest.mark.build
 
@@ -66,9 +66,18 @@ def test_mpi_p2p_of_the_slowest_rank(clocked: Callable[..., Timed]) -> None:
 
 
 def test_mpi_p2p_of_small_messages(clocked: Callable[..., Timed]) -> None:
-    """Several operations per repetition: every sample times an integer gives a span."""
-    document, clock = clocked("mpi_p2p", 2, *FEW, "--max-bytes", "16", "--factor", "16", "--tests", "latency,bcast")
-    for metric, each in ((m, 2 if m["name"] == "latency" else 1) for m in document["metrics"]):
+    """Several operations per repetition: every sample times an integer gives a span. Collectives have whole doubles,
+    and of 1 KiB in flight each message takes 256 bytes."""
+    sizes = ("--min-bytes", "3", "--max-bytes", "192", "--factor", "4", "--max-collective-bytes", "48")
+    some = ("--tests", "latency,bandwidth,bcast", "--window-bytes", "1Ki")
+    document, clock = clocked("mpi_p2p", 2, *FEW, *sizes, *some)
+    found = {name: {m["at"]["bytes"]: m for m in figures(document, name)} for name in ("latency", "bandwidth", "bcast")}
+    assert {name: list(each) for name, each in found.items()} == {
+        "latency": [3, 12, 48, 192], "bandwidth": [3, 12, 48, 192], "bcast": [48]
+    }  # fmt: skip
+    assert [m["counts"]["bytes"] / size for size, m in found["bandwidth"].items()] == [4] * 4
+    times_of_one = [(m, 2) for m in found["latency"].values()] + [(m, 1) for m in found["bcast"].values()]
+    for metric, each in times_of_one:
         fitting = [times for times in range(1, 1001) if clock.holds(spans(metric, each * times))]
         assert fitting, metric["id"]
 

@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from statistics import median
@@ -23,6 +23,7 @@ import pytest
 from tenken.model import catalogue
 from tenken.paths import PROGRAMS, ROOT
 from tests.programs import protocol
+from tests.programs.conftest import Outcome
 from tests.programs.protocol import ONE, Case
 from tests.programs.test_cuda import built
 from tests.programs.test_file_io import hdf5_library
@@ -423,6 +424,15 @@ def test_the_order_of_measuring_of_ranks(
     held(name, run)
 
 
+def test_planes_that_are_not_exchanged_end_the_run(
+    run_ranks: Callable[..., Outcome], mpi_recorder: Path, tmp_path: Path
+) -> None:
+    more = {"LD_PRELOAD": str(mpi_recorder), "TENKEN_TEST_CLOCK": str(tmp_path / "clock")}
+    size = ("--bytes", "64Ki", "--step-ms", "0.1", "--steps", "2", "--every", "1", "--threads", "1", "--modes", "none")
+    lost = run_ranks("overlap", 2, "--path", str(tmp_path), *size, **more, TENKEN_TEST_LOST="exchange")
+    assert lost.code == 1 and "a plane of a neighbour is not that of the last step" in lost.stdout + lost.stderr
+
+
 def test_a_load_is_sent_beside_the_second_victim_alone(
     mpi_build: Path, mpi: dict[str, str], mpi_recorder: Path, tmp_path: Path
 ) -> None:
@@ -509,12 +519,14 @@ def test_what_is_counted_is_rate_times_time() -> None:
 
 def test_sizes_are_those_of_launches_calls_and_bytes() -> None:
     run, block, shared = trace("", {}), 8 << 24 | 32 | 1 << 34, 4096 << 42
+    sent, copied = 7 | 2 << 8 | 1 << 20 | 15 << 24 | 128 << 28, 3 << 20 | 15 << 24
     run.processes[0].sizes = {
         "tile": [(2 | 2 << 24 | 1 << 34, block), (7 | 1 << 24 | 1 << 34, block | shared)],
-        "send": [(512, 7 | 2 << 8)], "read": [(48, 0), (8192, 0)], "gpu0>host": [(16, 0), (16, 0)], "region": [(0, 0)],
+        "send": [(512, sent)], "read": [(48, 0), (8192, 0)], "gpu0>host": [(16, copied)] * 2, "region": [(0, 0)],
     }  # fmt: skip
     assert run.sizes() == [
-        "size: tile: 2,2x32,8 7x32,8+4096", "size: send: 512 of type 7 by 1", "size: read: 8192", "size: gpu0>host: 16",
+        "size: tile: 2,2x32,8 7x32,8+4096", "size: send: 512 of type 7 by 1 from 1 at 1024", "size: read: 8192",
+        "size: gpu0>host: 16 from 3",
     ]  # fmt: skip
 
 

@@ -171,9 +171,34 @@ static const char* name_of(int kind) {
     static const char* const of_gpus[gpus] = {"gpu0", "gpu1", "gpu2"};
     return kind < on_gpu ? names[kind] : of_gpus[kind - on_gpu];
 }
+/* Which of the live arrays of a GPU it is (15: of none), and where in it, in units of 8 bytes. Those of the host are not
+ * numbered: several threads make them. */
+static int64_t array_of(const void* memory, int gpu, int64_t* place) {
+    const char* const at = memory;
+    int64_t number = 0, found = 15;
+    if (gpu < 0) return 15;
+    pthread_mutex_lock(&blocks_lock);
+    for (int i = 0; i < count_of_blocks; ++i) {
+        char* const begin = blocks[i].begin;
+        if (begin == NULL || blocks[i].kind != on_gpu + gpu) continue;
+        if (at >= begin && at < begin + blocks[i].bytes) found = number, *place = (at - begin - 4096) / 8;
+        ++number;
+    }
+    pthread_mutex_unlock(&blocks_lock);
+    return found < 15 ? found : 15;
+}
+/* The arrays that one call reads and writes, and the place in the one that it writes, or in the other. */
+static int64_t arrays_of(const void* from, int from_gpu, const void* to, int to_gpu) {
+    int64_t place = 0;
+    const int64_t source = array_of(from, from_gpu, &place), target = array_of(to, to_gpu, &place);
+    return source << 20 | target << 24 | place << 28;
+}
+
 static void copies(void* to, const void* from, size_t bytes, cudaStream_t s) {
-    tenken_test_sized(copied, 256 * kind_of(to) + kind_of(from), (int64_t)bytes, 0);
-    enqueue(s, is_slow(name_of(kind_of(from)), name_of(kind_of(to))));
+    const int source = kind_of(from), target = kind_of(to);
+    const int64_t arrays = arrays_of(from, source - on_gpu, to, target - on_gpu);
+    tenken_test_sized(copied, 256 * target + source, (int64_t)bytes, arrays);
+    enqueue(s, is_slow(name_of(source), name_of(target)));
 }
 
 /* A copy that $TENKEN_TEST_SKIPPED names leaves out this alone: what is verified to its end is noticed. */
@@ -625,27 +650,27 @@ int ncclGroupEnd(void) {
     tenken_test_note(collective, 1);
     return 0;
 }
-static int of_gpu(int call, size_t n, int type, cudaStream_t s) {
-    tenken_test_sized(called, call, (int64_t)n, type);
+static int of_gpu(int call, const void* from, const void* to, size_t n, int type, int how, cudaStream_t s) {
+    tenken_test_sized(called, call, (int64_t)n, type | how << 16 | arrays_of(from, s->gpu, to, s->gpu));
     return enqueue(s, is_slow(name_of(on_gpu + s->gpu), "")), 0;
 }
 int ncclAllReduce(const void* from, void* to, size_t n, int type, int how, void* comm, cudaStream_t s) {
-    return (void)from, (void)to, (void)how, (void)comm, of_gpu(0, n, type, s);
+    return (void)comm, of_gpu(0, from, to, n, type, how, s);
 }
 int ncclAllGather(const void* from, void* to, size_t n, int type, void* comm, cudaStream_t s) {
-    return (void)from, (void)to, (void)comm, of_gpu(1, n, type, s);
+    return (void)comm, of_gpu(1, from, to, n, type, 0, s);
 }
 int ncclReduceScatter(const void* from, void* to, size_t n, int type, int how, void* comm, cudaStream_t s) {
-    return (void)from, (void)to, (void)how, (void)comm, of_gpu(2, n, type, s);
+    return (void)comm, of_gpu(2, from, to, n, type, how, s);
 }
 int ncclBroadcast(const void* from, void* to, size_t n, int type, int root, void* comm, cudaStream_t s) {
-    return (void)from, (void)to, (void)root, (void)comm, of_gpu(3, n, type, s);
+    return (void)root, (void)comm, of_gpu(3, from, to, n, type, 0, s);
 }
 int ncclSend(const void* from, size_t n, int type, int peer, void* comm, cudaStream_t s) {
-    return (void)from, (void)comm, of_gpu(4, n, type | (peer + 1) << 8, s);
+    return (void)comm, of_gpu(4, from, NULL, n, type | (peer + 1) << 8, 0, s);
 }
 int ncclRecv(void* to, size_t n, int type, int peer, void* comm, cudaStream_t s) {
-    return (void)to, (void)comm, of_gpu(5, n, type | (peer + 1) << 8, s);
+    return (void)comm, of_gpu(5, NULL, to, n, type | (peer + 1) << 8, 0, s);
 }
 const char* ncclGetErrorString(int code) {
     return (void)code, "an error of the double";

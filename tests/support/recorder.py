@@ -32,7 +32,7 @@ OTHER = 100
 #: Steps by which a file comes and goes: its data are neither moved nor compared.
 OF_FILES = ("create", "open", "close", "unlink")
 MEMORY = {0: "host", 1: "pinned", 2: "mapped", 3: "managed", **{16 + gpu: f"gpu{gpu}" for gpu in range(3)}}
-MESSAGES = ("send", "recv", "waitall", "barrier", "allreduce", "alltoall", "bcast")
+MESSAGES = ("send", "recv", "waitall", "barrier", "allreduce", "alltoall", "bcast", "exchange")
 CALLS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "send", "recv")
 ADVICE = {os.POSIX_FADV_DONTNEED: "drop", os.POSIX_FADV_SEQUENTIAL: "sequential", os.POSIX_FADV_RANDOM: "random"}
 #: What a rate counts in a second, and samples of times in a second.
@@ -293,8 +293,8 @@ class Trace:
         lines: dict[str, None] = {}
         for process in self.processes:
             for step, sizes in process.sizes.items():
-                # a library writes, reads and copies what describes its data in small pieces
-                least = SMALLEST if step in ("read", "write", "memcpy") else 1
+                # a library writes, reads and copies what describes its data in small pieces; names are broadcast
+                least = SMALLEST if step in ("read", "write", "memcpy", "bcast") else 1
                 told = dict.fromkeys(_size(step, *size) for size in sizes if size[0] >= least)
                 if told:
                     lines[f"size: {step}: {' '.join(told)}"] = None
@@ -336,13 +336,16 @@ _COPY = re.compile(r"\|?\w+>\w+")
 
 
 def _size(step: str, size: int, more: int) -> str:
-    if step in CALLS:
-        peer = more >> 8
-        return f"{size} of type {more % 256}" + (f" by {peer - 1}" if peer else "")
-    if more == 0:
-        return str(size)
-    shared = more >> 42
-    return f"{_dimensions(size)}x{_dimensions(more)}" + (f"+{shared}" if shared else "")
+    """Of calls and copies: which of the arrays of its GPU it reads and writes, and where in the latter if not at its
+    begin."""
+    called = step in CALLS
+    if not called and not _COPY.fullmatch(step):
+        shared = more >> 42
+        return f"{_dimensions(size)}x{_dimensions(more)}" + (f"+{shared}" if shared else "") if more else str(size)
+    peer, how = more >> 8 & 255, more >> 16 & 15
+    told = f"{size} of type {more % 256}" + (f" by {peer - 1}" if peer else "") if called else str(size)
+    arrays = [f" {word} {more >> bit & 15}" for word, bit in (("from", 20), ("to", 24)) if more >> bit & 15 < 15]
+    return told + (f" as {how}" if how else "") + "".join(arrays) + (f" at {8 * (more >> 28)}" if more >> 28 else "")
 
 
 def _dimensions(packed: int) -> str:

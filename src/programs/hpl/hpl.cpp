@@ -129,7 +129,7 @@ class Hpl : public lu::Solver<Backend> {
             make_grid(one);
             if (one.nb == 0) choose_block(document, one);
             solve_case(run, one, heat);
-            heat = std::min(heat, 0.5);
+            heat = std::min(heat, warm_again_seconds);
         }
         print("%s\n", std::string(80, '=').c_str());
         close_output();

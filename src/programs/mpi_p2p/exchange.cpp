@@ -97,7 +97,7 @@ Outcome Exchange::run(const Work& work) {
     Outcome outcome;
     outcome.seconds = work.slowest ? world_.largest(seconds) : seconds;
     const bool spoil = spoil_ && !work.receive.empty();
-    if (spoil) receive_.flip_bit(work.receive.front().offset);
+    if (spoil) receive_.flip_bit(work.receive.back().offset);
     spoil_ = false;
     tenken::ErrorScan errors(0);
     for (const Expected& one : work.receive) {

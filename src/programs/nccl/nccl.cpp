@@ -30,6 +30,8 @@ constexpr Collective collectives[] = {{"all_reduce", Operation::all_reduce, Type
                                       {"reduce_scatter_bf16", Operation::reduce_scatter, Type::bf16},
                                       {"sendrecv", Operation::sendrecv, Type::fp64},
                                       {"alltoall", Operation::alltoall, Type::fp64}};
+/// Warm-up of all operations but the first.
+constexpr double brief_seconds = 0.05;
 /// Minimum duration of a repetition. To start it and to wait for its end takes 30 us on two H200: 3 % of it,
 /// and 0.3 % from `large` bytes on, where bandwidth is measured, with a fifth of the repetitions.
 constexpr double min_seconds = 1e-3;
@@ -134,7 +136,7 @@ class NcclProgram : public tenken::Program {
                  tenken::sweep(min_bytes_, max_bytes_, static_cast<std::uint64_t>(factor_))) {
                 const std::uint64_t whole = bytes_each * static_cast<std::uint64_t>(total_);
                 measure_one(run, one, size / whole * whole, warmup_seconds, fault);
-                warmup_seconds = std::min(warmup_seconds, 0.05);
+                warmup_seconds = std::min(warmup_seconds, brief_seconds);
                 fault = false;
             }
         }

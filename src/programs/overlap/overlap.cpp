@@ -434,7 +434,8 @@ class Overlap : public tenken::Program {
     void verify(MemorySpace& space, const std::string& mode) {
         const std::int64_t last = steps_ / every_ * every_;
         File file(file_, File::Mode::modify, false);
-        if (run_->fault == tenken::Fault::element) file_io::flip_bit(file, bytes_ - 1);
+        // in the part of a rank that is neither the first nor the last of several
+        if (run_->fault == tenken::Fault::element) file_io::flip_bit(file, bytes_ / 2);
         tenken::Check worst;
         worst.error = -1;
         for (int rank = 0; rank < peers_.size(); ++rank) {

@@ -13,6 +13,9 @@ namespace p2p {
 
 namespace {
 
+/// Warm-up of all transfers but the first: clocks are high, and only new memory needs one.
+constexpr double brief_seconds = 0.03;
+
 const std::vector<std::string> transfer_names = {"driver_staged", "host_staged", "peer",      "memcpy_peer",
                                                  "read",          "write",       "both_ways", "all_to_one",
                                                  "one_to_all",    "latency"};
@@ -241,8 +244,7 @@ class P2p : public tenken::Program {
     Measured done(const Transfer& transfer) {
         Measured measured =
             p2p::measure(*arena_, transfer, static_cast<long>(run_->repetitions), warmup_seconds_, fault_);
-        warmup_seconds_ =
-            std::min(warmup_seconds_, 0.03);  // clocks are high: only new memory needs a warm-up
+        warmup_seconds_ = std::min(warmup_seconds_, brief_seconds);
         fault_ = tenken::Fault::none;
         checks_.insert(checks_.end(), measured.checks.begin(), measured.checks.end());
         return measured;
