@@ -175,7 +175,8 @@ def drain(
 def reason(scheduler: str, node: str, run: Runner) -> str:
     """The scheduler's reason for a drained node; empty if it has none."""
     if scheduler == "slurm":
-        return (run(["sinfo", "-h", "-N", "-n", node, "-O", "Reason:256"]) or "").partition("\n")[0].strip()
+        found = (run(["sinfo", "-h", "-N", "-n", node, "-O", "Reason:256"]) or "").partition("\n")[0].strip()
+        return "" if found == "none" else found  # what sinfo prints of a node without a reason
     try:
         return str(pbs_json.read(run(["pbsnodes", "-F", "json", node]), "nodes")[0][node].get("comment", ""))
     except (ValueError, KeyError):

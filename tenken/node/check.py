@@ -121,7 +121,7 @@ def check(
     gpus = _gpus(answers)
     if measuring and not any(one.severity == BAD for one in outcome.findings):
         busy = occupied(gpus, mine, answers["host"].value or {}, job)
-        idle = [gpu for gpu in gpus if (mine is None or gpu["index"] in mine) and gpu.get("uuid")]
+        idle = [gpu for gpu in gpus if mine is None or gpu["index"] in mine]
         if busy:
             outcome.left_out["all"] = busy
         elif "programs" not in wanted:

@@ -350,7 +350,7 @@ def test_each_scheduler_says_why_a_node_is_out_and_how_it_comes_back() -> None:
     assert [brake.reason(one, "a", run) for one in ("slurm", "pbs")] == ["tenken: lost"] * 2
     assert all("a" in command for command in asked)
     assert brake.reason("pbs", "b", run) == "" and brake.reason("pbs", "a", lambda _: "x") == ""
-    assert brake.reason("slurm", "a", lambda _: None) == ""
+    assert [brake.reason("slurm", "a", lambda _, said=said: said) for said in (None, "", "none\n")] == [""] * 3
     assert brake.resume("slurm", "a") == "scontrol update NodeName=a State=RESUME"
     assert brake.resume("pbs", "a") == "pbsnodes -C '' -r a" and "own command" in brake.resume("other", "a")
 
