@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +14,8 @@ from typing import Any
 import pytest
 
 from tenken.machines import loader
+from tenken.node import brake, cli, expect, host, measure, state
 from tenken.node import check as checks
-from tenken.node import cli, expect, measure, state
 from tenken.node.probe import Answer
 from tenken.node.state import StateError
 from tenken.node.verdict import BAD, NOTE, UNSURE, Finding
@@ -307,3 +309,100 @@ def test_what_a_system_file_states_of_a_node(
 def test_a_reference_has_a_value_and_a_bound_below_it(stated: dict[str, float], valid: bool) -> None:
     said = expect._values({"schema": expect.SCHEMA, "references": {"a.b.gpu": stated}})
     assert said == (None if valid else "references.a.b.gpu: needs a value above 0 and a lower between -1 and 0")
+
+
+# -- the host and its scheduler --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "returned", "found"),
+    [
+        (0x2001, 0, {"synchronised": True, "error_ms": 52.5}), (0x2041, 5, {"synchronised": False, "error_ms": 52.5}),
+        (0x40, 0, {"synchronised": False, "error_ms": 52.5}), (0, -1, None),
+    ],
+)  # fmt: skip
+def test_the_clock_is_what_the_kernel_says(
+    status: int, returned: int, found: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """struct timex: modes, offset, frequency, maximum error, estimated error (in microseconds), status."""
+
+    def adjtimex(made: Any) -> int:
+        assert made.raw[:4] == bytes(4), "nothing is set"
+        struct.pack_into("iiqqqqi", made, 0, 0, 0, 11, 22, 33_000, 52_500, status)
+        return returned
+
+    monkeypatch.setattr(host.ctypes, "CDLL", lambda *_, **__: SimpleNamespace(adjtimex=adjtimex))
+    assert host._clock() == found
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.EACCES, "x"), None), (OSError(errno.EPERM, "x"), None), (OSError(errno.EROFS, "x"), "EROFS"),
+        (OSError(errno.EIO, "x"), "EIO"), (OSError("odd"), "odd"), (None, "ok"),
+    ],
+)  # fmt: skip
+def test_a_folder_is_written_or_names_its_error(
+    error: OSError | None, said: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fsync(_: int) -> None:
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(host.os, "fsync", fsync)
+    assert host._write(tmp_path) == said and list(tmp_path.iterdir()) == []
+
+
+def asked_of_slurm(
+    monkeypatch: pytest.MonkeyPatch, before: Any, after: Any, shown: str | None = "State=IDLE", update: str | None = ""
+) -> tuple[str | None, list[str], list[float]]:
+    asked: list[str] = []
+    counted = [before, after]
+    slept: list[float] = []
+    monkeypatch.setattr(brake, "slurm", lambda partition, run: counted.pop(0))
+
+    def run(command: Sequence[str]) -> str | None:
+        asked.append(" ".join(command[1:]))
+        return shown if command[1] == "show" else update
+
+    return brake.drain("n1", "tenken: x", "gpu", 0.1, run, slept.append, lambda: 9000.0, 2.0), asked, slept
+
+
+NOW, OLD = 9000.0, 9000.0 - 3600
+SHOW, DRAIN, UNDRAIN = (
+    "show node n1 --oneliner",
+    "update NodeName=n1 State=DRAIN Reason=tenken: x",
+    ("update NodeName=n1 State=UNDRAIN"),
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "more", "said", "asked"),
+    [
+        # of 20 nodes two at once; of 5 one
+        ((20, ()), (20, ((NOW, "n1"),)), {}, None, [SHOW, DRAIN]),
+        ((20, ((NOW, "a"),)), (20, ((NOW - 1, "a"), (NOW, "n1"))), {}, None, [SHOW, DRAIN]),
+        ((20, ((NOW, "a"), (NOW, "b"))), None, {}, "2 of 20 nodes drained in an hour: not drained", []),
+        ((20, ((OLD, "a"), (NOW, "b"))), (20, ((NOW, "b"), (NOW, "n1"))), {}, None, [SHOW, DRAIN]),
+        ((20, ((OLD + 1, "a"), (NOW, "b"))), None, {}, "2 of 20 nodes drained in an hour: not drained", []),
+        ((5, ((NOW, "a"),)), None, {}, "1 of 5 nodes drained in an hour: not drained", []),
+        ((5, ((NOW, "n1"),)), (5, ((NOW, "n1"),)), {}, None, [SHOW, DRAIN]),
+        # others were faster
+        ((20, ()), (20, ((NOW - 2, "a"), (NOW - 1, "b"), (NOW, "n1"))), {}, "3 nodes drained at once: taken back",
+         [SHOW, DRAIN, UNDRAIN]),
+        ((20, ()), (20, ((NOW - 2, "a"), (NOW - 1, "n1"), (NOW, "b"))), {}, None, [SHOW, DRAIN]),
+        ((20, ()), None, {}, None, [SHOW, DRAIN]), (None, None, {}, "the scheduler does not answer: not drained", []),
+        ((20, ()), None, {"shown": None}, "the scheduler does not answer: not drained", [SHOW]),
+        ((20, ()), None, {"shown": "State=IDLE+DRAIN"}, None, [SHOW]),
+        ((20, ()), None, {"update": None}, "scontrol refused to drain it", [SHOW, DRAIN]),
+        ((20, (), frozenset({"n1"})), None, {}, "it is out for another reason, which is kept", []),
+    ],
+)  # fmt: skip
+def test_a_node_is_drained_if_few_others_are(
+    before: Any, after: Any, more: dict[str, Any], said: str | None, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = [None if one is None else brake.Partition(*one) for one in (before, after)]
+    found = asked_of_slurm(monkeypatch, *counted, **more)
+    assert found[:2] == (said, asked)
+    # nodes with one fault do not ask at the same moment: crc32("n1") is 3,950,597,356
+    assert found[2] == [pytest.approx(0.712)] + [1.0] * (DRAIN in asked and "refused" not in (said or ""))
