@@ -215,8 +215,8 @@ def last_session(archive: Path, system: str | None = None) -> str | None:
     """
     known = [p for p in (archive / SESSIONS).glob("*") if f"-{DRILL}" not in p.name]
     if system:
-        names = "\n".join(path.name for path in paths(archive, system))
-        known = [p for p in known if f"-{p.name}-" in names]
+        measured = {seal.session_of(path.name) for path in paths(archive, system)}
+        known = [p for p in known if p.name in measured]
     return max((p for p in known if p.is_dir()), key=_began, default=Path()).name or None
 
 

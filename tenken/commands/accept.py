@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tenken import paths
-from tenken.archive import packed
+from tenken.archive import packed, seal
 from tenken.archive import records as archive
 from tenken.archive import verify as archive_verify
 from tenken.errors import ArchiveError, TenkenError
@@ -150,9 +150,9 @@ def files_of(root: Path, sessions: tuple[str, ...]) -> Files:
     evidence.
     """
     files = Files(root)
-    marks = {f"-{archive.safe_name(s)}-" for s in sessions}
+    chosen = {archive.safe_name(s) for s in sessions}
     for path in archive.all_files(root):
-        if any(mark in path.name for mark in marks):
+        if seal.session_of(path.name) in chosen:
             files.names[f"{bundle.ARCHIVE}/{path.relative_to(root).as_posix()}"] = path
     for name in sessions:
         folder = archive.session_folder(root, name)

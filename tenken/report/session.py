@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tenken.archive import records as archive
+from tenken.archive import seal
 from tenken.errors import ResultError
 from tenken.model import job_exit
 from tenken.model.files import FileError, NoFile, read_text
@@ -222,8 +223,8 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
 def records_of(perflogs: Path, name: str) -> int:
     """Number of record files of a session, by their names only."""
     chosen = archive.last_session(perflogs) if name == "last" else name
-    mark = f"-{archive.safe_name(chosen or '')}-"
-    return sum(mark in path.name for path in archive.paths(perflogs)) if chosen else 0
+    own = archive.safe_name(chosen) if chosen else None
+    return sum(seal.session_of(path.name) == own for path in archive.paths(perflogs))
 
 
 def _shown(path: Path, root: Path) -> str:

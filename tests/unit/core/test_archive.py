@@ -20,6 +20,7 @@ from tenken.model.judgement import JudgedMetric, Judgement, Limit
 from tenken.model.record import Job, Record
 from tenken.model.result import validate
 from tenken.paths import ROOT
+from tenken.report import session
 from tests.support.documents import gpu_document
 from tools import kills
 
@@ -228,6 +229,23 @@ def test_the_last_session_is_the_one_that_began_last(tmp_path, session, begun, l
     os.utime(folder, (at, at))
     (tmp_path / archive.SESSIONS / "zzz").write_text("not a session")
     assert archive.last_session(tmp_path) == last
+
+
+def test_the_last_session_of_a_system_has_a_record_of_it(tmp_path):
+    """Its name may be part of another one's."""
+    archive.write(record(session="my-20261121T000000Z-ff", system="a"), tmp_path)
+    archive.write(record(session="20261121T000000Z-ff", system="b"), tmp_path)
+    folder = archive.session_folder(tmp_path, "my-20261121T000000Z-ff")
+    os.utime(folder, (0, 0))
+    found = [archive.last_session(tmp_path, system) for system in ("a", "b", "c", None)]
+    assert found == ["my-20261121T000000Z-ff", "20261121T000000Z-ff", None, "20261121T000000Z-ff"]
+    assert [session.records_of(tmp_path, name) for name in ("20261121T000000Z-ff", "last", "ff", "none")] == [
+        1,
+        1,
+        0,
+        0,
+    ]
+    assert session.records_of(tmp_path / "none", "last") == 0
 
 
 def test_a_session_has_its_own_records_and_no_others(tmp_path):

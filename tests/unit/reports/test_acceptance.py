@@ -93,6 +93,20 @@ def test_five_good_runs_are_accepted(tmp_path):
     assert one.uniformity == (4360.0, 4362.5, 4365.0)
 
 
+@pytest.mark.parametrize("name", ["S1", "first-S1", "S1-last"])
+def test_runs_of_a_session_with_a_longer_name_do_not_count(tmp_path, name):
+    """S1 of 4360 GB/s is ACCEPTED, the others of 3000 are not, and each has five runs."""
+    sessions = {"S1": 4360.0, "first-S1": 3000.0, "S1-last": 3001.0}
+    root = store(tmp_path / "archive", [
+        stream(run, {0: value + run, 1: value + run}, session=one)
+        for one, value in sessions.items() for run in range(5)
+    ])  # fmt: skip
+    files = command.files_of(root, (name,))
+    found = command.decide(contract_of(tmp_path), files, (name,))
+    assert (found.records, found.statement) == (5, "ACCEPTED" if name == "S1" else "REJECTED")
+    assert all(f"-{name}-0" in one or f"/{name}/" in one for one in files.names) and len(files.names) == 7
+
+
 def test_what_a_run_measured_of_itself_is_no_peak(tmp_path):
     same_run = {**HBM, "basis": "measured: dot bandwidth in this run"}
     records = five()
