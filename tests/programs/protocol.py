@@ -127,11 +127,11 @@ HOST = {
     "burn": Case(
         "burn",
         "--backend host --phases gemm_fp64,stencil,random,copies --seconds 0 --visit-seconds 0.3 --host-bytes 16Mi "
-        "--host-order 128 --silent-seconds 3600",
+        "--host-order 128 --silent-seconds 3600 --compare-seconds 0.2",
         but={
-            COLD: {"copied", "memory", "rate", "updates"},
+            COLD: {"copied", "memory", "rate", "updates", "with_checks"},
             UNVERIFIED: {"copied", "memory", "updates"},
-            LOST: {"copied", "rate", "updates"},
+            LOST: {"copied", "rate", "updates", "with_checks", "without_checks"},
         },
     ),
 }  # fmt: skip

@@ -58,9 +58,17 @@ def test_every_phase_is_checked_and_counted(run: Run, tmp_path: Path) -> None:
         assert counts["updates", phase] == {"cells": 32 * 2**15}
     for phase in MEMORY:  # the last MiB has the log; read and written
         assert counts["memory", phase] == {"bytes": 2 * 15 * 2**20}
-    (clean,) = (m["median"] for m in document["metrics"] if m["name"] == "clean")
-    assert 0 < clean < 60
+    (clean, copy, after) = (
+        m["median"] for name in ("clean", "copy", "copy_after") for m in document["metrics"] if m["name"] == name
+    )
+    assert 0 < clean < 60 and copy != after, "two measurements"
     assert incomplete(document) == []
+
+
+def test_each_phase_runs_three_times_in_the_time_asked_for(run: Run) -> None:
+    few = ("--backend", "host", "--seconds", "0.12", "--phases", "gemm_int8,random", *SMALL[6:])
+    document = run("burn", *few).document
+    assert document is not None and document["parameters"]["visit_seconds"] == pytest.approx(0.12 / 3 / 2)
 
 
 def test_fingerprints_follow_from_the_seed_alone(run: Run) -> None:
@@ -183,6 +191,8 @@ def test_a_run_continues_where_it_was(run: Run, tmp_path: Path) -> None:
     document = run("burn", *arguments).document
     assert document is not None
     assert document["reason"] == "2 wrong results in the rounds before it was continued"
+    _, rounds, seconds, wrong = file.read_text().split()
+    assert (rounds, wrong) == ("8", "2") and float(seconds) >= 3600
     file.write_text("another file\n")
     document = run("burn", *arguments).document
     assert document is not None and "is not the progress of a burn" in document["reason"]

@@ -106,8 +106,6 @@ def held(name: str, trace: Trace, more: Sequence[str] = ()) -> None:
 GPU_ORACLES = "tests/programs/test_oracles_gpu.py"
 NOT_COUNTED = {
     **dict.fromkeys(["access_patterns.remote_by_cpu", "access_patterns.device_by_cpu"], "CPUs that reach the memory"),
-    **dict.fromkeys(["burn.with_checks", "burn.without_checks"],
-                    "cuBLAS, which the double lacks"),
     "himeno.with_transfers": GPU_ORACLES,
     "hpl.library": "the yardstick is cuSOLVER",
     "hpl_mxp.lu_fp8": "counts as hpl_mxp, of whose function it is a name",
