@@ -121,6 +121,14 @@ def test_access_patterns_of_a_double(clocked: Clocked) -> None:
         close(figure(document, "ramp", pattern=number)["value"], begin)
         close(figure(document, "before", pattern=number)["value"], before)
         close(figure(document, "plateau", pattern=number)["value"], plateau)
+    # in the order of (source, destination); a GPU that reaches pages of the host makes them its own
+    for number, places in enumerate(2 * [("host", "host"), ("host", "device"), ("device", "host"), ("device",) * 2], 1):
+        for end, place in zip(("source", "destination"), places, strict=True):
+            first, last = document["path"][f"pages.gpu0.pattern={number}.trial=1.{end}"].split(" -> ")
+            assert f"{place} 100 %" in first and f"{'device' if number > 4 else place} 100 %" in last
+    names = {m["at"]["pattern"]: m["name"] for m in document["metrics"] if m["count"] == 200}
+    of_cpu, of_gpu = ["host_by_cpu", "remote_by_cpu", "remote_by_cpu", "device_by_cpu"], ["remote_by_gpu"] * 3
+    assert names == dict(enumerate([*of_cpu, *of_gpu, "device_by_gpu"], 1))
     (relative,) = figures(document, "relative")
     close(relative["value"], figure(document, "plateau", pattern=8)["value"] / median(within["samples"]))
     by_cpu = [m for m in document["metrics"] if m["clock"] == "host" and m["unit"] == "GB/s" and m["count"] == 200]
@@ -147,6 +155,12 @@ def test_migration_of_a_double(clocked: Clocked) -> None:
         ramps = [ramp(m["samples"]) for m in figures(document, name)]
         assert figure(document, "ramp", phase=phase)["samples"] == [begin for begin, _, _ in ramps]
         assert figure(document, "plateau", phase=phase)["samples"] == pytest.approx([p for _, _, p in ramps])
+    assert {m["clock"] for m in figures(document, "gpu_first") + figures(document, "gpu_last")} == {"device"}
+    pages = {key: told for key, told in document["path"].items() if key.startswith("pages.gpu0.trial=2.")}
+    assert pages == {
+        "pages.gpu0.trial=2.source": "host 100 %, device 0 % -> host 0 %, device 100 %",
+        "pages.gpu0.trial=2.destination": "host 0 %, device 100 % -> host 0 %, device 100 %",
+    }
     last = [ramp(m["samples"]) for m in figures(document, "gpu_last")]
     assert figure(document, "new_ramp")["samples"] == [1.0 if begin > 1 else 0.0 for begin, _, _ in last] == [0.0, 0.0]
     after = 0
