@@ -20,7 +20,7 @@ from tenken.node.probe import Answer
 from tenken.node.state import StateError
 from tenken.node.verdict import BAD, NOTE, UNSURE, Finding
 from tests.unit.node.fakes import Node
-from tests.unit.node.test_check import SERIES, STEPS, Slurm, back, program, run
+from tests.unit.node.test_check import SERIES, STEPS, Slurm, back, only_root, program, run
 
 
 @pytest.fixture
@@ -258,6 +258,39 @@ def test_a_node_that_returns_without_a_reason_has_no_recurring_fault(node: Node,
         assert back(node, slurm) == 0
     assert "recurring" not in capsys.readouterr().out
     assert len(json.loads(Path(node.expect["state"]).read_text())["returns"]) == 4
+
+
+@only_root
+@pytest.mark.parametrize(
+    ("mode", "there", "said"),
+    [(0o1777, True, None), (0o1777, False, "1777"), (0o777, True, "777"), (0o755, False, None), (0o775, True, "775")],
+)
+def test_what_is_not_there_yet_others_could_put_into_an_open_folder(
+    mode: int, there: bool, said: str | None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(mode)
+    if there:
+        (folder / "file").write_text("")
+    expected = said and f"{folder}: mode {said} lets others write; allowed: 755, 644 and less"
+    assert state.replaceable(folder / "file") == expected
+
+
+def test_a_state_that_cannot_be_written_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o755)
+    state.write(tmp_path / "state.json", {"a": 1})
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(state.os, name, full)
+            with pytest.raises(StateError, match=r"state.json: No space left on device"):
+                state.write(tmp_path / "state.json", {"a": 2})
+        assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+        assert state.read(tmp_path / "state.json") == {"a": 1}
 
 
 # -- the expectation -------------------------------------------------------------------------------------------------
