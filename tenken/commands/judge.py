@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def _job(parts: list[str]) -> dict[str, str]:
         if key not in JOB_KEYS or not equals:
             raise JudgeError(f"--job {part!r}: expected KEY=VALUE; allowed keys: {', '.join(JOB_KEYS)}")
         found[key] = value
-    if "exit_code" in found and not found["exit_code"].lstrip("-").isdigit():
+    if not re.fullmatch("-?[0-9]{1,9}", found.get("exit_code", "0")):
         raise JudgeError(f"--job exit_code={found['exit_code']!r}: expected an integer")
     return found
 

@@ -245,7 +245,7 @@ def test_a_record_without_a_result_fails_unless_it_was_waived(
         (["no-such.json"], "no-such.json: no such file"),
         (["FILE", "--job", "colour=red"], "allowed keys: state, exit_code, nodes, output"),
         (["FILE", "--job", "state"], "expected KEY=VALUE"),
-        (["FILE", "--job", "exit_code=one"], "expected an integer"),
+        *((["FILE", "--job", f"exit_code={code}"], "expected an integer") for code in ("one", "", "--5", "²", "5 ")),
         (["FILE", "--job", "output=no-such.out"], "no-such.out: No such file"),
         (["FILE", "--system", "no-such"], "no-such"),
         (["FILE", "--system", "miyabi:no-such"], "has no partition 'no-such'; allowed:"),
