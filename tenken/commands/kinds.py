@@ -81,7 +81,7 @@ def add_site(arguments: argparse.Namespace) -> int:
 def _records(path: Path) -> list[Record]:
     if not path.exists():
         raise KindsError(f"{path}: no such archive")
-    return list(records.records(packed.folder_of(path) if path.is_file() else path, figures_only=True))
+    return list(records.records(packed.folder_of(path), figures_only=True))
 
 
 def figures(groups: Iterable[Sequence[Record]]) -> dict[str, dict[str, dict[str, Any]]]:

@@ -15,6 +15,7 @@ from tenken.archive import seal
 from tenken.cli import main
 from tenken.commands import drill, new, publications, show
 from tenken.machines import loader
+from tenken.model.judgement import Limit
 from tenken.reframe import matrices, plan
 from tenken.reframe.hpcg import HpcgBase
 from tenken.report import drill as drilled
@@ -48,6 +49,18 @@ def test_what_a_program_wrote_is_shown_with_all_that_follows(tmp_path: Path, cap
     assert show.table(replace(one.result, limits={})).count("unknown") == 0
 
 
+def test_the_limit_of_a_value_has_its_basis_or_why_there_is_none() -> None:
+    one = record("PASS").result
+    assert one is not None
+    first, second, third = (metric.id for metric in one.metrics[:3])
+    limits = {first: Limit(4814.3, "GB/s", "attribute: memory clock"), second: Limit(None, unknown="a virtual machine")}
+    told = {line.split()[0]: line for line in show.table(replace(one, limits=limits)).splitlines()}
+    assert told[first].endswith("  4814.3 (attribute: memory clock)")
+    assert told[second].endswith("  unknown: a virtual machine") and told[third].split()[-1].isdigit()
+    failed = show.table(replace(one, status="failed", reason="no memory")).splitlines()[-1]
+    assert failed == "stream: failed: no memory"
+
+
 def test_a_skeleton_is_written_once_and_whole(tmp_path: Path) -> None:
     written = new.write("two_words", tmp_path)
     assert len(written) == len(new.FILES) + 1 and all(path.is_file() for path in written)
@@ -75,11 +88,55 @@ def test_a_drill_fails_if_one_fault_was_missed(found: tuple[str, ...], status: i
     assert says in "\n".join(drill.lines(faulty(*found), "s"))
 
 
+@pytest.mark.parametrize("variable", [None, "other/config"])
+def test_a_drill_runs_every_check_with_a_fault(
+    variable: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    ran: list[tuple[list[str], dict[str, str]]] = []
+    asked: list[str] = []
+
+    def run(command: list[str], cwd: Path, env: dict[str, str], stdout: Any, stderr: Any, check: bool) -> None:
+        ran.append((command, env))
+        assert cwd == tmp_path and stdout is stderr and Path(stdout.name).parent == tmp_path / "output" / "drill"
+
+    monkeypatch.setattr(drill.subprocess, "run", run)
+    monkeypatch.setattr(drill.paths, "ROOT", tmp_path)
+    monkeypatch.setattr(drill.archive, "records", lambda root, session: asked.append(session) or ["x"])
+    monkeypatch.setattr(drilled, "of", lambda records: faulty(drilled.NOTICED) if records else [])
+    monkeypatch.delenv("RFM_CONFIG_PATH", raising=False)
+    if variable:
+        monkeypatch.setenv("RFM_CONFIG_PATH", variable)
+    assert main(["drill", "--system", "h200", "--mode", "nightly", "-n", "A", "-n", "B", "--checks", "mine"]) == 0
+    ((command, env),) = ran
+    assert command == ["reframe", "-c", "mine", "-r", "--system", "h200", "--mode", "nightly", "-n", "A", "-n", "B"]
+    assert (env["TENKEN_DRILL"], env["RFM_CONFIG_PATH"]) == ("element", variable or "config")
+    (session,) = asked
+    assert env["TENKEN_SESSION"] == session and "-drill" in session and session in capsys.readouterr().out
+    # an earlier one is told again, without running anything
+    assert main(["drill", "--session", "earlier"]) == 0
+    assert len(ran) == 1 and asked[1:] == ["earlier"]
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].split() == ["Fault", "Check", "Environment", "Kind", "Verdict", "Detected", "by"]
+    assert out[-1] == "Session earlier: 1 faults detected, 0 not, 0 runs without evidence (WAIVED or INVALID)"
+    monkeypatch.setattr(drilled, "of", lambda records: [])
+    assert main(["drill", "--session", "empty"]) == 2
+    assert "no run with a fault in session empty of" in capsys.readouterr().err
+
+    def absent(*_: Any, **__: Any) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(drill.subprocess, "run", absent)
+    assert main(["drill", "--system", "h200"]) == 2
+    assert "reframe -c checks -r --system h200 --mode quick: No such file" in capsys.readouterr().err
+
+
 def test_a_drill_tells_how_many_checks_have_ended(tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert drill.ended(log) == ""
     log.write_text("[ RUN  ] a\n[   OK ] ( 1/18) a\n[ FAIL ] ( 2/18) b\n[ RUN  ] c\n")
     assert drill.ended(log) == ", 2 of 18 ended"
+    log.write_text(log.read_text() + "[ SKIP ] ( 3/19) c\n[ABORT ] (4/20) d\n")  # retries add to them
+    assert drill.ended(log) == ", 4 of 20 ended"
 
 
 @pytest.mark.parametrize("words", [

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tenken.archive import records
 from tenken.cli import main
+from tenken.commands import judge
+from tenken.machines.errors import UnknownSystemError
 from tenken.model.judgement import Finding, Judgement
 from tenken.model.record import Job
 from tenken.model.request import Request
@@ -178,12 +182,66 @@ def test_what_the_command_line_says_of_a_job_counts_in_the_records_place(
     assert "FAIL: n1,n2: the job did not run to its end: state TIMEOUT" in capsys.readouterr().out
 
 
+def place(name: str, *environments: str) -> Any:
+    return SimpleNamespace(name=name, environments=environments)
+
+
+#: A system with two partitions, and the environment that each mentions though it does not exist.
+TWO: Any = SimpleNamespace(
+    name="two", partitions={"cpu": place("cpu", "gnu", "intel"), "gpu": place("gpu", "cuda", "gnu")},
+    environments={name: name for name in ("gnu", "intel", "cuda")},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "of_record", "found"),
+    [
+        (None, ("two", "gpu", "gnu"), ("two", "gpu", "gnu")), (None, ("two", "cpu", "intel"), ("two", "cpu", "intel")),
+        (None, ("local", "gpu", "gnu"), None), (None, ("unheard", "gpu", "gnu"), None),
+        (None, ("two", "fat", "gnu"), None), (None, ("two", "gpu", "nvhpc"), None),
+        ("two", ("unheard", "gpu", "gnu"), ("two", "gpu", "gnu")), ("two", None, ("two", "cpu", "gnu")),
+        ("two:gpu", None, ("two", "gpu", "cuda")), ("two:gpu", ("x", "cpu", "gnu"), ("two", "gpu", "gnu")),
+        ("two:gpu+gnu", ("x", "cpu", "intel"), ("two", "gpu", "gnu")), ("two:cpu+intel", None, ("two", "cpu", "intel")),
+        ("unheard", ("two", "gpu", "gnu"), "unheard"),
+        ("two", ("x", "fat", "gnu"), "system 'two' has no partition 'fat'; allowed: cpu, gpu"),
+        ("two:gpu+x", None, "system 'two' has no environment 'x'; allowed: gnu, intel, cuda"),
+        ("two", ("x", "gpu", "nvhpc"), "system 'two' has no environment 'nvhpc'; allowed: gnu, intel, cuda"),
+    ],
+)  # fmt: skip
+def test_a_record_is_judged_by_the_place_that_is_named_or_its_own(
+    asked: str | None, of_record: Any, found: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(name: str) -> Any:
+        if name not in ("two", "local"):
+            raise UnknownSystemError(name, ["two"])
+        return SimpleNamespace(expand=lambda env, strict: TWO)
+
+    monkeypatch.setattr(judge.loader, "load", load)
+    monkeypatch.setattr(judge, "facts", lambda system, partition, env: (system.name, partition.name, env))
+    one = None if of_record is None else replace(record(), **dict(zip(("system", "partition", "environ"), of_record,
+                                                                         strict=True)))  # fmt: skip
+    if isinstance(found, str):
+        with pytest.raises(judge.JudgeError, match=re.escape(found)):
+            judge.machine_of(asked, one)
+    else:
+        assert judge.machine_of(asked, one) == found
+
+
 END = (
     "TENKEN-BEGIN token=t node=nid001 time=1.0 job=17\nTENKEN-END token=t status={} nodes=nid001 node=nid001 time=2.0\n"
 )
 
 
-@pytest.mark.parametrize(("text", "status"), [(END.format(0), 0), (END.format(1), 1), (END.split("\n")[0] + "\n", 1)])
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (END.format(0), 0),
+        (END.format(1), 1),
+        (END.split("\n")[0] + "\n", 1),
+        (END.format(0) + END.format(1).split("\n")[1] + "\n", 1),
+        (END.format(0) * 2, 0),
+    ],
+)
 def test_the_jobs_output_says_how_it_ended(tmp_path: Path, text: str, status: int) -> None:
     """A job without its last line was killed, whatever the scheduler reports."""
     output = tmp_path / "job.out"

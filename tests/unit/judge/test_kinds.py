@@ -158,6 +158,33 @@ def test_only_devices_that_passed_whole_and_as_they_are_counted_now_are_added() 
     assert not found([good], [good], [nothing]), "a device without a rate is not one that is known"
 
 
+def test_a_card_is_known_by_its_uuid_and_has_the_median_of_its_runs() -> None:
+    good = run()
+    assert good.result is not None
+
+    def with_values(*values: float, uuid: str = "GPU-{}") -> Record:
+        """By GPU; the cards of one node."""
+        assert good.result is not None
+        metrics = [
+            replace(one, value=values[one.subject.gpus[0]]) for one in good.result.metrics if one.name == "triad"
+        ]
+        devices = [replace(one, uuid=uuid.format(one.index) or None) for one in good.result.devices]
+        return replace(good, result=replace(good.result, metrics=tuple(metrics), devices=tuple(devices)))
+
+    def machines(*groups: list[Record]) -> Any:
+        return command.figures(groups).get("NVIDIA H200", {}).get(STREAM, {}).get("machines")
+
+    three = [with_values(4001.0, 3999.0), with_values(4101.0, 3899.0), with_values(4003.0, 3998.004)]
+    assert machines(three) is None, "two devices"
+    exchanged = with_values(3000.0, 3000.5, uuid="GPU-new{}")
+    assert machines([*three, exchanged]) == [[3000.0, 3000.5, 3998.0, 4003.0]]
+    assert machines(three, [exchanged]) == [[3000.0, 3000.5], [3998.0, 4003.0]]
+    # without UUIDs the cards of a node are told by their places
+    assert machines([with_values(1.0, 0.5, uuid=""), with_values(3.0, 0.5, uuid="")], three) == [
+        [0.5, 2.0], [3998.0, 4003.0]
+    ]  # fmt: skip
+
+
 def called(tmp_path: Path, *words: str) -> int:
     parser = argparse.ArgumentParser()
     command.register(parser.add_subparsers())
@@ -175,6 +202,8 @@ def test_a_site_adds_its_devices_and_replaces_what_it_gave_before(tmp_path: Path
     assert called(tmp_path, "list") == 0
     assert "6 devices, 4 machines, 2 sites" in capsys.readouterr().out
     written = YAML(typ="safe").load((tmp_path / "kinds.yaml").read_text())
+    newest = max(one.time for path in (kept.TWO_CLEAN, kept.ONE_USER) for one in kept._of(path))
+    assert str(written["kinds"]["NVIDIA H200"][0]["date"]) == newest[:7]
     assert [one["site"] for one in written["kinds"]["NVIDIA H200"]] == ["here", "there"]
 
 

@@ -16,12 +16,14 @@ import numpy as np
 import pytest
 
 from tenken.cli import main
+from tenken.commands import gate as command
 from tenken.history import acknowledged, causes, gate, propose
 from tenken.history.acknowledged import AcknowledgedError, Entry
 from tenken.history.detect import Detector, Event, Settings, detect
 from tenken.history.ingest import Ingested
 from tenken.history.nights import History, Series
 from tenken.history.record_parser import FINGERPRINT
+from tenken.paths import ROOT
 from tenken.report import compare, nightly, notices, sentences, trends
 from tools import synthetic
 
@@ -455,6 +457,40 @@ def test_a_rebase_that_cannot_be_written_leaves_the_file(tmp_path: Path, capsys:
     assert "--why is empty" in capsys.readouterr().err and not file.exists()
     words = ["gate", "rebase", "--system", "m", "--from", "2026-01-01", "--why", "x", "--acknowledged", "/proc/a.yaml"]
     assert main(words) == 2 and "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("verdict", "status"), [(0, 3), (1, 1), (3, 3)])
+def test_a_gate_that_cannot_be_written_is_incomplete_and_a_regression_stays_one(
+    verdict: int, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(command, "judge", lambda arguments: SimpleNamespace(exit_code=verdict))
+    monkeypatch.setattr(notices, "text", lambda gate: "told")
+    written: list[Path] = []
+    monkeypatch.setattr(notices, "write_all", lambda gate, target: written.append(target))
+    assert main(["gate"]) == verdict and written == [ROOT / "output" / "gate"]
+    assert capsys.readouterr().out == f"told\n\nPage: {ROOT}/output/gate/nightly.html\n"
+
+    def full(gate: Any, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(notices, "write_all", full)
+    assert main(["gate", "--output", str(tmp_path)]) == status
+    said = capsys.readouterr()
+    assert said.out == "told\n" and said.err == f"tenken gate: cannot write to {tmp_path}: No space left on device\n"
+
+
+@pytest.mark.parametrize("lacks", ["--system", "--from", "--why"])
+def test_a_rebase_needs_a_system_a_night_and_a_reason(lacks: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(acknowledged, "FILE", tmp_path / "usual.yaml")
+    monkeypatch.setattr(command.getpass, "getuser", lambda: "me")
+    words = {"--system": "m", "--from": "2026-01-01", "--why": "x"}
+    given = [word for key, value in words.items() for word in (key, value)]
+    with pytest.raises(SystemExit):
+        main(["gate", "rebase", *[w for k, v in words.items() if k != lacks for w in (k, v)]])
+    assert not (tmp_path / "usual.yaml").exists()
+    assert main(["gate", "rebase", *given, "--gpu", "3", "--metric", "t"]) == 0
+    (one,) = acknowledged.read_all(tmp_path / "usual.yaml").rebased
+    assert one == acknowledged.Rebase("m", "x", "me", date(2026, 1, 1), gpu="3", metric="t")
 
 
 # ---- compare and propose ---------------------------------------------------------------------------------
