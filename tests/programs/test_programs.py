@@ -19,6 +19,7 @@ import pytest
 from tenken.model.catalogue import of_suite
 from tenken.paths import ROOT
 from tests.programs.conftest import Outcome
+from tests.programs.test_file_io import hdf5_library
 from tests.support.catalogue import declared_metrics
 
 pytestmark = pytest.mark.build
@@ -349,6 +350,45 @@ def test_an_array_is_no_smaller_than_four_caches(
     if usual is not None:
         usually = run(program, *few)
         assert usually.document is not None and usually.document["parameters"]["array_bytes"] == usual
+
+
+#: Bytes of a run, and how many tenths of the available memory they may be.
+MEMORY = [
+    ("daxpy", "--elements 100003", 2 * 8 * 100_003, 10),
+    ("memcopy", "--bytes 1048584", 2 * 1_048_584, 9),
+    ("transfer", "--bytes 1Mi --sweep-max-bytes 4Mi", 2 * 4 * 2**20, 9),
+    ("transpose", "--sizes 512x700", 3 * 512 * 700 * 4, 9),
+    # two grids, and the one before and after the step that is verified
+    ("stencil_forms", "--form sequential --nx 64 --ny 64 --nz 66", 4 * 64 * 64 * 66 * 8, 9),
+    ("storage_map", "--min-bytes 1Mi --max-bytes 4Mi --candidates posix_1mi_1 --seconds 0 --path {}", 4 * 2**20, 9),
+    # particles of 36 bytes, 28 of them packed as well, and 16 MiB
+    ("snapshot_io", "--min-particles 99999 --max-particles 99999 --methods posix --seconds 0 --path {}",
+        64 * 99_999 + 2**24, 9),
+    # batches of the one that is consumed and of two ahead
+    ("data_loading", "--kinds 64ki --batch 4 --batches 2 --prefetch 0,2 --step-ms 0 --ways posix_1mi_1 --seconds 0 "
+        "--path {}", 3 * 4 * 65_536, 9),
+    ("burn", "--backend host --phases gemm_int8 --seconds 0 --visit-seconds 0.001 --host-order 128 --host-bytes 16Mi",
+        2**24, 9),
+    ("overlap", "--bytes 4Mi --step-ms 1 --steps 2 --every 1 --modes none --path {}", 4 * 4 * 2**20, 9),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "arguments", "needed", "tenths"), MEMORY, ids=[row[0] for row in MEMORY])
+def test_what_fits_into_memory_is_taken_and_a_kib_more_is_not(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, arguments: str, needed: int, tenths: int
+) -> None:
+    for name, text in (("cache", "256K\n"), ("memory", "")):
+        (tmp_path / name).write_text(text)
+        monkeypatch.setenv(f"TENKEN_TEST_{name.upper()}", str(tmp_path / name))
+    monkeypatch.setenv("TENKEN_HDF5", hdf5_library())
+    kib = next(kib for kib in range(needed * 10 // tenths // 1024, 2**30) if kib * 1024 // 10 * tenths >= needed)
+    codes = []
+    for available in (kib - 1, kib):
+        (tmp_path / "memory").write_text(f"MemAvailable: {available} kB\n")
+        outcome = run(program, *QUICK, *arguments.format(tmp_path).split())
+        codes.append(outcome.code)
+        assert outcome.code == 0 or re.search("free|at most", outcome.stderr), outcome.stderr + outcome.stdout
+    assert codes == [2, 0]
 
 
 @pytest.mark.parametrize(("cache", "elements"), [(24576, 2**24), (65536, 4 * 2**26 // 8)])
