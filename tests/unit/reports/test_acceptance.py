@@ -1019,3 +1019,73 @@ def test_a_run_that_gave_up_before_it_measured_is_invalid_and_not_wrong(tmp_path
         (tmp_path / name).mkdir()
         decided = answer(tmp_path / name, [*five(), late])
         assert (decided.statement, len(decided.invalid)) == (statement, 1), decided.reasons
+
+
+# ---- what is printed and compared ------------------------------------------------------------------------
+
+
+ANSWER = {
+    "release": "0.3.0", "statement": "ACCEPTED", "reasons": ["a"], "damaged": [], "conditions": {"Driver": "580"},
+    "requirements": [{"clause": "M1", "worst": 4357.0, "why": "x", "parts": [{"node": "n1"}]}, {"clause": "M2"}],
+}  # fmt: skip
+
+
+def changed(**changes):
+    return ANSWER | changes
+
+
+@pytest.mark.parametrize(("other", "places"), [
+    (ANSWER, []), (changed(release="0.4.0"), []), (changed(reasons=["in other words"]), []),
+    (changed(reasons=[]), ["/reasons is '1'; archive and contract yield '0'"]),
+    (changed(damaged=["x", "y"]), ["/damaged is '0'; archive and contract yield '2'"]),
+    (changed(statement="REJECTED"), ["/statement is 'ACCEPTED'; archive and contract yield 'REJECTED'"]),
+    (changed(conditions={"Version of the driver": "580"}), []),
+    (changed(conditions={"Driver": "590"}), ["/conditions/0 is '580'; archive and contract yield '590'"]),
+    (changed(more=1), ["/more is 'None'; archive and contract yield '1'"]),
+    (changed(conditions={}), ["/conditions is \"['580']\"; archive and contract yield '[]'"]),
+    (changed(requirements=[{**ANSWER["requirements"][0], "why": "y"}, {"clause": "M2"}]), []),
+    (changed(requirements=[{**ANSWER["requirements"][0], "worst": 4356.0}, {"clause": "M3"}]),
+     ["/requirements/0/worst is '4357.0'; archive and contract yield '4356.0'",
+      "/requirements/1/clause is 'M2'; archive and contract yield 'M3'"]),
+    (changed(requirements=[{**ANSWER["requirements"][0], "parts": [{"node": "n2"}]}, {"clause": "M2"}]),
+     ["/requirements/0/parts/0/node is 'n1'; archive and contract yield 'n2'"]),
+])  # fmt: skip
+def test_an_answer_differs_where_it_decides(other, places):
+    found = list(command._differences(command._decided(ANSWER), command._decided(other), ""))
+    assert found == [f"acceptance.json{place}" for place in places]
+
+
+@pytest.mark.parametrize("lacks", ["contract.yaml", "acceptance.json", "report.html"])
+def test_a_tar_without_one_of_its_files_is_no_report(lacks):
+    names = (bundle.CONTRACT, bundle.ANSWER, "report.html")
+    assert set(names) == {"contract.yaml", "acceptance.json", "report.html"}
+    members = {name: b"{}" for name in names if name != lacks}
+    assert list(command._against_itself(members)) == [f"{lacks} is missing"]
+
+
+@pytest.mark.parametrize(
+    ("count", "more"), [(50, []), (51, ["CHANGED: … and 1 more"]), (60, ["CHANGED: … and 10 more"])]
+)
+def test_at_most_fifty_changes_are_listed(count, more, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(bundle, "read", lambda file: {})
+    monkeypatch.setattr(bundle, "faults", lambda file, members: [f"f{at}" for at in range(count)])
+    assert command.verify(tmp_path / "x.tar") == 1
+    assert capsys.readouterr().out.splitlines() == [*(f"CHANGED: f{at}" for at in range(50)), *more]
+
+
+@pytest.mark.parametrize(("reasons", "more"), [(0, []), (20, []), (23, ["  … and 3 more in acceptance.json"])])
+def test_a_decision_is_printed_by_clause_with_its_first_reasons(reasons, more):
+    clause = SimpleNamespace(id="M1", program="stream", metric="triad", sign="≥", bound=3960.0, unit="GB/s")
+    worst = SimpleNamespace(median=4360.123, part=SimpleNamespace(name="nid001 GPU 1"))
+    rows = [SimpleNamespace(result="MET", clause=clause, check="StreamCuda", worst=worst, why="0123"),
+            SimpleNamespace(result="OPEN", clause=clause, check="", worst=None, why="no run")]  # fmt: skip
+    said = [f"reason {at}" for at in range(reasons)]
+    contract = SimpleNamespace(name="deal")
+    found = SimpleNamespace(requirements=rows, statement="REJECTED", contract=contract, records=6, sessions=("a", "b"),
+                            reasons=said)  # fmt: skip
+    lines = "\n".join(command.lines(found)).splitlines()
+    assert lines[0].split() == ["Result", "Clause", "Metric", "Check", "Bound", "Worst", "On", "Why"]
+    told = [" ".join(line.split()) for line in lines[2:4]]
+    assert told == ["MET M1 stream.triad StreamCuda ≥ 3960 GB/s 4360.1 nid001 GPU 1 0123",
+                    "OPEN M1 stream.triad – ≥ 3960 GB/s – – no run"]  # fmt: skip
+    assert lines[5:] == ["REJECTED: deal, 6 records of 2 sessions", *(f"  {one}" for one in said[:20]), *more]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -421,7 +422,67 @@ def test_commands_find_the_mpi_that_make_run_brought(tmp_path, monkeypatch, mpir
      (2, ("acceptance",), "", "nccl_tests_nodes", ("ranks",), ("perf",))),
     ({"@class": "HpcgBetweenNodes", "program": "hpcg", "tags": [], "nodes_asked": 4, "another_nodes": 8,
       "num_nodes": 4}, (4, (), "", "num_nodes", (), None)),
+    # only an integer above zero is a number of nodes
+    ({"@class": "A", "program": "a", "ranks": 9, "x_nodes": True, "y_nodes": 0, "z_nodes": "4", "w_nodes": -1},
+     (1, (), "", "", (), None)),
+    ({"@class": "A", "program": "a", "z_nodes": 3, "b_nodes": 2, "num_nodes": 0}, (2, (), "", "b_nodes", (), None)),
 ])  # fmt: skip
 def test_a_check_is_offered_with_the_variables_of_its_nodes_and_seconds(described, offered):
     one = command._offered({"display_name": "x", **described})
     assert (one.nodes, one.modes, one.lasting, one.sized, one.subjects, one.metrics) == offered
+
+
+DESCRIBED = [{"program": "stream", "display_name": "S", "@class": "S"}, {"program": "", "display_name": "x"}, "text"]
+
+
+def asked_of_reframe(monkeypatch, tmp_path, done):
+    asked = []
+    monkeypatch.setattr(command.paths, "ROOT", tmp_path)
+    monkeypatch.setattr(command.paths, "archive_root", lambda: tmp_path / "new" / "perflogs")
+    monkeypatch.setattr(command, "known", lambda name: SimpleNamespace(system=f"system {name}", checks=None))
+    monkeypatch.setattr(command, "with_mpi", lambda words: list(words))
+    monkeypatch.setattr(command, "listed", lambda words, cwd: asked.append((words[1:], cwd)) or SimpleNamespace(**done))
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "mine").mkdir()
+    return asked
+
+
+@pytest.mark.parametrize(("mode", "more"), [("", []), ("nightly", ["-S", "tenken_mode=nightly"])])
+def test_the_checks_of_a_system_are_those_that_reframe_lists(mode, more, monkeypatch, tmp_path, capsys):
+    done = {"stdout": f"[ReFrame Setup]\n{json.dumps(DESCRIBED, indent=1)}\n", "stderr": "", "returncode": 0}
+    asked = asked_of_reframe(monkeypatch, tmp_path, done)
+    found = command.checked("h200", mode, (Path("checks"), Path("mine")))
+    assert found.system == "system h200" and [one.name for one in found.checks] == ["S"]
+    words = ["-c", "checks", "-c", "mine", "--system", "h200", "--describe", *more]
+    assert asked == [(words, tmp_path)] and (tmp_path / "new" / "perflogs").is_dir()
+    assert command.checked("h200", mode, (Path("checks"), Path("none"))).checks is None and len(asked) == 1
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith(f"no folder none/ in {tmp_path}: whether its checks")
+
+
+@pytest.mark.parametrize(("done", "said"), [
+    ({"stdout": "[\n]", "stderr": "x\nno such system\n", "returncode": 1}, "no such system"),
+    ({"stdout": "a\nb\n", "stderr": "", "returncode": 1}, "b"),
+    ({"stdout": "", "stderr": " ", "returncode": 3}, "exit"),
+    ({"stdout": "nothing", "stderr": "", "returncode": 0}, "nothing"),
+])  # fmt: skip
+def test_checks_that_cannot_be_listed_are_one_line(done, said, monkeypatch, tmp_path):
+    asked_of_reframe(monkeypatch, tmp_path, done)
+    said = "exit status 3" if said == "exit" else said
+    with pytest.raises(ContractError) as error:
+        command.checked("h200")
+    assert str(error.value) == f"the checks of system 'h200' cannot be listed: {said}"
+
+
+@pytest.mark.parametrize(("customer", "supplier", "sources", "said"), [
+    ("Site", "Vendor", ["offer", "offer"], ""), ("CUSTOMER", "Vendor", ["offer"], "customer"),
+    ("CUSTOMER", "SUPPLIER", ["offer"], "customer, supplier"),
+    ("Site", "Vendor", ["offer", "{}x", "{}y"], "2 targets, from M1 on"),
+    ("CUSTOMER", "Vendor", ["{}x"], "customer, 1 targets, from M0 on"),
+])  # fmt: skip
+def test_what_nobody_has_agreed_on_is_said(customer, supplier, sources, said):
+    clauses = [
+        SimpleNamespace(id=f"M{at}", source=source.format(contracts.PROPOSAL)) for at, source in enumerate(sources)
+    ]
+    found = command._as_drafted(SimpleNamespace(customer=customer, supplier=supplier, clauses=clauses))
+    assert found == (f"; still as drafted: {said}" if said else "")
