@@ -284,6 +284,43 @@ def test_run_begins_and_resume_continues(begun, monkeypatch) -> None:
         command._run(CAMPAIGN, begun, ASKED, fresh=False)
 
 
+def test_what_ended_without_a_result_is_listed_until_it_is_measured(begun, monkeypatch, capsys) -> None:
+    events = []
+    for unit, token, why in (("n1/alone/1", "a", "died"), ("n2/alone/1", "b", command.runner.NEVER_QUEUED),
+                             ("n3/alone/1", "c", "was lost"), ("n4/repair/2", "d", "timed out")):  # fmt: skip
+        events += [event("intent", unit=unit, token=token, attempt=1), event("ended", token=token, why=why)]
+    events += [event("intent", unit="n3/alone/1", token="e", attempt=2),
+               event("gathered", token="e", session="s", seconds=1.0, records=[])]  # fmt: skip
+    monkeypatch.setattr(command.journal, "read", lambda folder: state(*events, gathered=["n0"]))
+    assert command._status(CAMPAIGN, begun) == 3
+    assert capsys.readouterr().out.splitlines()[:-1] == [
+        "2 of 16 nodes tested, 0 in the queue or running", "  n1 (alone 1): died", "  n4 (repair 2): timed out",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ended", "bad", "damaged", "status"),
+    [(True, [], [], 0), (True, ["n1"], [], 1), (True, [], ["x"], 1), (False, [], [], 3), (False, ["n1"], [], 3)],
+)
+def test_the_report_of_a_campaign_is_its_exit_status(
+    ended: bool, bad: list[str], damaged: list[str], status: int, begun, monkeypatch, capsys
+) -> None:
+    found = SimpleNamespace(not_in_order=lambda: bad, damaged=damaged)
+    done: list[str] = []
+    monkeypatch.setattr(findings, "read", lambda *of: ("table", found))
+    for name in ("take_hardware", "judge"):
+        monkeypatch.setattr(findings, name, lambda *of, name=name: done.append(name))
+    monkeypatch.setattr(command.pages, "text", lambda found, campaign, exclusion: exclusion("n1", "slow") + "\n")
+    monkeypatch.setattr(command.pages, "page", lambda *of: "<p>page</p>")
+    if not ended:
+        monkeypatch.setattr(command.journal, "read", lambda folder: state())
+    assert command._report(CAMPAIGN, begun) == status
+    said = capsys.readouterr().out.splitlines()
+    assert said[:3] == ["drain n1: slow", "", f"Report: {begun}/report.html"] and done == ["take_hardware", "judge"]
+    assert ("The campaign has not ended" in said[-1]) is not ended
+    assert (begun / "report.html").read_text() == "<p>page</p>"
+
+
 # ---- queues
 
 

@@ -11,7 +11,7 @@ import pytest
 from tenken.campaign import nodejob
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import Unit
-from tenken.campaign.queue import JobScript, Refused
+from tenken.campaign.queue import JobScript, Limits, Refused
 from tenken.commands import campaign_queues as queues
 from tenken.machines import loader
 from tenken.model.job import job_name
@@ -245,3 +245,111 @@ def test_an_answer_that_cannot_be_read_is_refused_and_nothing_else(monkeypatch, 
         assert one.states(["1"]) == {}
     except Refused as error:
         assert "cannot be read" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("said", "limits"),
+    [
+        ("MaxJobCount = 10000\nSchedulerParameters = a,max_submit_jobs=100\n", (100, "max_submit_jobs")),
+        ("MaxJobCount = 10000\nSchedulerParameters = max_submit_jobs=5000\n", (2500, "a quarter of MaxJobCount")),
+        ("SchedulerParameters = max_submit_jobs=7\n", (7, "max_submit_jobs")), ("ClusterName = x\n", None),
+        ("OldMaxJobCount = 4\nMaxJobCount = 403\n", (100, "a quarter of MaxJobCount")),
+    ],
+)  # fmt: skip
+def test_the_smaller_limit_of_slurm_binds(said, limits, monkeypatch):
+    monkeypatch.setattr(queues.command, "run", lambda words, timeout, ok=(0,): said)
+    assert queue("minislurm").limits() == (Limits(*limits) if limits else Limits())
+
+
+@pytest.mark.parametrize(
+    ("system", "answer", "job"),
+    [
+        ("minislurm", "Submitted batch job 42\n", "42"),
+        ("minislurm", "sbatch: note\nSubmitted batch job 42 on c\n", "42"),
+        ("miyabi", "123.opbs\n", "123.opbs"), ("miyabi", "a budget line\n123.opbs\n", "123.opbs"),
+        ("miyabi", "123 jobs are queued\n", None), ("pegasus", "Request 7.nqsv submitted to queue: gen.\n", "7.nqsv"),
+        ("pegasus", "Request 7.nqsv refused\n", None), ("tsubame3", 'Your job 7 ("tk") has been submitted\n', "7"),
+        ("tsubame3", "Your job-array 7.1 has been submitted\n", None),
+    ],
+)  # fmt: skip
+def test_the_id_of_a_job_is_read_from_the_answer(system, answer, job, monkeypatch):
+    asked = []
+    monkeypatch.setattr(queues.command, "run", lambda words, timeout, ok=(0,): asked.append(words) or answer)
+    one = queue(system, "--job-host={node}")
+    if job is None:
+        with pytest.raises(Refused, match="qsub printed no job id but '"):
+            one.submit(Path("/s/job.sh"))
+    else:
+        assert one.submit(Path("/s/job.sh")) == job
+    assert asked[0][0] == ("sbatch" if system == "minislurm" else "qsub") and asked[0][-1] == "/s/job.sh"
+
+
+def test_a_chunk_of_pbs_has_the_options_without_a_dash(monkeypatch):
+    one = queue("miyabi")
+    one.partition = replace(one.partition, access=("-q gpu", "ngpus=4", "-W group_list=${GROUP}"), place="scatter")
+    several = replace(JOB, nodes=("n7", "n8"))
+    for job, nodes in ((JOB, ["n7"]), (several, ["n7", "n8"])):
+        lines = one.script(job).splitlines()
+        (select,) = [line for line in lines if line.startswith("#PBS -l select=")]
+        chunks = select.removeprefix("#PBS -l select=").split("+")
+        assert [chunk.split(":")[-2:] for chunk in chunks] == [[f"host={node}", "ngpus=4"] for node in nodes]
+        assert "#PBS -q gpu" in lines and "#PBS -l place=scatter" in lines
+        assert not [line for line in lines if line == "#PBS ngpus=4" or "GROUP" in line]
+
+
+def test_pbs_asks_for_a_job_alone_if_it_is_not_listed_also_without_a_history(monkeypatch):
+    asked = []
+    history = queues.command.CommandError("qstat: job history is not enabled", "x")
+    living = '{"Jobs":{"1.s":{"job_state":"R"}}}'
+
+    def run(words, timeout, ok=(0,)):
+        asked.append(" ".join(words))
+        if "-xf" in words:
+            raise history
+        return living if len(words) == 4 else '{"Jobs":{"2.s":{"job_state":"Q"}}}'
+
+    monkeypatch.setattr(queues.command, "run", run)
+    seen = queue("miyabi").states(["1.s", "2.s"])
+    assert seen["1.s"].running and not seen["2.s"].running
+    assert asked == ["qstat -f -F json", "qstat -xf -F json 2.s", "qstat -f -F json 2.s"]
+    history = queues.command.CommandError("qstat: cannot connect to server", "x")
+    with pytest.raises(Refused, match="cannot connect"):
+        queue("miyabi").states(["2.s"])
+
+
+@pytest.mark.parametrize(
+    ("state", "blocked"),
+    [("free", False), ("job-busy", False), ("down", True), ("offline", True), ("free,offline", True)],
+)
+def test_a_job_of_pbs_waits_in_vain_for_a_node_that_takes_none(state, blocked, monkeypatch):
+    waiting = '{"Jobs":{"1.s":{"job_state":"Q","Resource_List":{"select":"1:ncpus=4:host=n3+1:host=n4"}}}}'
+    nodes = f'{{"nodes":{{"n3":{{"state":"{state}"}},"n4":{{"state":"down"}}}}}}'
+    answering(monkeypatch, {"qstat -f": waiting, "pbsnodes": nodes})
+    assert queue("miyabi").states(["1.s"])["1.s"].blocked is blocked, "the first node of a job decides"
+
+
+@pytest.mark.parametrize(
+    ("system", "said"),
+    [
+        ("minislurm", "scontrol update nodename=n7 state=drain reason='it is slow'"),
+        ("miyabi", "pbsnodes -o -C 'it is slow' n7"), ("tsubame3", "qmod -d '*@n7'  # it is slow"),
+        ("pegasus", "# take n7 out of service: it is slow"),
+    ],
+)  # fmt: skip
+def test_each_scheduler_takes_a_node_out_by_a_command(system, said):
+    assert queue(system, "--job-host={node}").exclusion("n7", "it is slow") == said
+
+
+def test_jobs_of_a_campaign_are_found_by_their_tag(monkeypatch):
+    tag = "tenken-campaign/c/"
+    answering(monkeypatch, {"squeue": f" 7|{tag}ab12 \n8|other/c/ff\n9|\n10\n"})
+    assert queue("minislurm").tagged(tag) == {"ab12": "7"}
+    jobs = ",".join(
+        f'"{number}.s":{{"job_state":"{state}","Variable_List":{variables}}}'
+        for number, state, variables in (
+            (1, "Q", f'{{"TENKEN_JOB":"{tag}ab12"}}'), (2, "F", f'{{"TENKEN_JOB":"{tag}cd"}}'),
+            (3, "R", f'"A=1,TENKEN_JOB={tag}ef,B=2"'), (4, "R", '{"TENKEN_JOB":"other/c/aa"}'), (5, "R", "{}"),
+        )
+    )  # fmt: skip
+    answering(monkeypatch, {"qstat": f'{{"Jobs":{{{jobs}}}}}'})
+    assert queue("miyabi").tagged(tag) == {"ab12": "1.s", "ef": "3.s"}

@@ -478,12 +478,34 @@ def test_a_burn_in_is_a_campaign_of_its_own_of_its_hours_with_the_bmcs(monkeypat
     assert "-c checks -c examples/foreign" in job
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "campaign"),
+    [
+        ("deal", 0, "acceptance-deal"), ("deal", 1, "acceptance-deal-2"), ("a b/c", 0, "acceptance-a_b_c"),
+        ("x" * 50, 0, "acceptance-" + "x" * 29), ("x" * 50, 1, "acceptance-" + "x" * 27 + "-2"),
+        ("x" * 50, 99, "acceptance-" + "x" * 25 + "-100"),
+    ],
+)  # fmt: skip
+def test_the_campaigns_of_an_acceptance_are_numbered_in_forty_letters(name, before, campaign, monkeypatch, tmp_path):
+    monkeypatch.setenv("TENKEN_CAMPAIGNS", str(tmp_path / "campaigns"))
+    agreed = replace(contract_of(tmp_path, SIX), name=name)
+    state = command.State(tmp_path / "run.json", "", campaigns=["x"] * before)
+    batch = remaining.Batch(("StreamCuda",))
+    assert command.campaign_file(agreed, batch, {"n1": 2}, state) == campaign and len(campaign) <= 40
+    kept = tmp_path / "campaigns" / f"{campaign}.yaml"
+    kept.write_text("edited by a site")
+    command.campaign_file(agreed, batch, {"n1": 3}, state)
+    assert kept.read_text() == "edited by a site"
+
+
 def test_the_nodes_of_a_cluster_must_be_known(tmp_path):
     alps = loader.load("alps").expand({}, strict=False)
     agreed = contract_of(tmp_path, SIX)
     with pytest.raises(RunError, match="the nodes of h200 are not known: --nodes"):
         command._of_nodes(alps, None, agreed)
     assert command._of_nodes(alps, "nid[001-004]", agreed) == ["nid[001-004]"]
+    delivered = tuple(SimpleNamespace(node=node) for node in ("n3", "n1", "", "n2", "n1", None))
+    assert command._of_nodes(alps, None, replace(agreed, delivered=delivered)) == ["n1", "n2", "n3"]
     here = loader.load("h200").expand({}, strict=False)
     assert command._of_nodes(here, None, agreed) == []
     both = replace(alps, partitions={**here.partitions, **alps.partitions})
