@@ -275,7 +275,7 @@ class _Pass:
     def logs(self) -> None:
         """New lines of the performance logs, current and rotated."""
         marks = {row[0]: row[1:] for row in self.store.rows("SELECT * FROM logs")}
-        moved = {(inode, head): (offset, line) for inode, head, offset, line, _, _ in marks.values()}
+        moved = {mark[:2]: mark for mark in marks.values()}
         for path in self._log_files():
             try:
                 self._log(path, marks, moved)
@@ -302,16 +302,13 @@ class _Pass:
                 return  # currently being written
             head = hashlib.blake2b(first + stream.readline(), digest_size=8).hexdigest()
             inode = os.fstat(stream.fileno()).st_ino
-            offset, line = len(first), 1
-            if mark is not None and mark[0] == inode and mark[1] == head and mark[2] <= size:
-                offset, line = mark[2], mark[3]
-            elif (inode, head) in moved and moved[(inode, head)][0] <= size:
-                offset, line = moved[(inode, head)]
-            elif mark is not None:
-                mark = None
+            if mark is None or mark[:2] != (inode, head):
+                mark = moved.get((inode, head))  # renamed
+            if mark is not None and mark[2] > size:
+                mark = None  # written anew
+            offset, line, before, reason = mark[2:] if mark is not None else (len(first), 1, 0, "")
             stream.seek(offset)
             bad: list[str] = []
-            before = mark[4] if mark else 0
             try:
                 reader = self._reader(first.decode(), relative)
             except (reading.Unreadable, UnicodeDecodeError) as error:
@@ -332,7 +329,7 @@ class _Pass:
                 if len(complete) < len(lines) and not relative.endswith(".log"):
                     bad.append(f"line {line + 1}: truncated")
                     offset += len(lines[-1])
-                reason = "; ".join(bad[:3]) or (mark[5] if mark else "")
+                reason = "; ".join(bad[:3]) or reason
                 with self.store.transaction():
                     self.out.points += self.store.insert_logged(rows, relative)
                     self._mark(relative, inode, head, offset, line, before + len(bad), reason, own=False)

@@ -557,6 +557,21 @@ def test_many_lines_that_cannot_be_read_are_counted(wrong: int, listed: int, arc
     assert gc.isenabled()
 
 
+def test_lines_that_cannot_be_read_stay_known_when_their_log_is_moved(archive: Path, store: Path) -> None:
+    log = archive / "m" / "gpu" / "Lone.log"
+    log.write_text(OURS + ours(1) + ours(2, value="x") + ours(3, value="y"))
+    assert take(archive, store).known_bad == 2
+    log.rename(log.with_name("Lone.log.h0"))
+    log.write_text(OURS + ours(4, value="z"))
+    found = take(archive, store)
+    assert (found.known_bad, found.lines, len(found.bad)) == (3, 1, 1)
+    query = "SELECT path, line, bad, reason FROM logs ORDER BY 1"
+    assert [row[1:3] for row in rows(archive, store, query)] == [(2, 1), (4, 2)]
+    assert all("is not a number" in row[3] for row in rows(archive, store, query))
+    (archive / "m" / "gpu" / "Lone.log.h0").write_text(OURS + ours(1))
+    assert take(archive, store).known_bad == 1, "written anew, without them"
+
+
 def test_what_was_ingested_is_one_line() -> None:
     assert Ingested(2, 3, 4, seconds=0.25).text == "2 records, 4 log lines, 3 new values in 0.2 s"
     every = Ingested(1, 2, 3, 4, bad=[("a", "b")], known_bad=5, refused=6, seconds=1.0)
