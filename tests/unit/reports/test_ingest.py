@@ -107,6 +107,21 @@ def test_dates_long_gone_are_left_alone_unless_asked(archive: Path, store: Path)
     assert late.exists()
 
 
+@pytest.mark.parametrize(("documents", "lines"), [(1, 1), (2, 3), (5, 4), (6, 9)])
+def test_what_is_read_in_parts_is_read_once(
+    documents: int, lines: int, archive: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenken.history.ingest.BATCH", documents)
+    monkeypatch.setattr("tenken.history.ingest.LINES", lines)  # of about 150 bytes
+    synthetic.write(archive, entry(3) | {"job_id": "other", "system": "n"}, 9)
+    (archive / "m" / "gpu" / "Lone.log").write_text(OURS + "".join(ours(day) for day in (1, 2, 3, 4)))
+    found = take(archive, store)
+    assert (found.records, found.points, found.lines, found.bad) == (6, 16, 4, [])
+    assert rows(archive, store, "SELECT count(*), count(DISTINCT name) FROM files") == [(6, 6)]
+    again = take(archive, store, every=True)
+    assert (again.records, again.points, again.lines) == (0, 0, 0)
+
+
 def test_a_duplicated_run_counts_once(archive: Path, store: Path) -> None:
     one = next(archive.rglob("*.json"))
     one.with_name("copy.json").write_bytes(one.read_bytes())

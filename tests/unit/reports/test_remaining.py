@@ -307,7 +307,11 @@ def test_the_time_ends_it_with_what_is_open(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(command, "session", session)
     assert site.run("--hours", "1") == 3
-    assert len(site.ran) == 2 and "the time limit is reached" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert len(site.ran) == 2 and "the time limit is reached" in said
+    assert [line.rpartition("; ")[2] for line in said.splitlines() if line.startswith("round ")] == [
+        "about 150 min left", "about 120 min left",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("rule", "early"), [("value", True), ("interval", False)])
