@@ -83,6 +83,9 @@ def test_the_same_is_kept_once_and_longer_runs_beside(tmp_path: Path) -> None:
     assert fingerprints.add(tmp_path, KEY, trace("A", "aaaa"), "s", NOW + timedelta(days=2))
     (known,) = fingerprints.known(tmp_path, KEY).traces
     assert known.prints == trace("A", "aaaa").prints
+    before = datetime.now(timezone.utc)
+    path = fingerprints.add(tmp_path, KEY, trace("B", "aa"), "s")
+    assert path is not None and f"{before:%Y%m%dT%H%M%S}" <= path.name[:15], "by the present time"
 
 
 @pytest.mark.parametrize("other", [
