@@ -91,6 +91,25 @@ def test_a_manifest_lists_each_file_as_sha256sum_does(root):
     assert (done.returncode, done.stdout.count(": OK")) == (0, 4)
 
 
+def test_a_group_of_users_may_write_a_manifest_as_their_umask_says(tmp_path):
+    before = os.umask(0o002)
+    try:
+        archive.write(record(ONE), tmp_path)
+    finally:
+        os.umask(before)
+    assert (archive.session_folder(tmp_path, ONE) / seal.MANIFEST).stat().st_mode & 0o7777 == 0o664
+
+
+@pytest.mark.parametrize(("name", "text", "unsealed"), [
+    ("notes.json", "{", True), ("notes.json", '{"record": "other"}', True), ("notes.txt", "{", False),
+])  # fmt: skip
+def test_what_is_no_record_and_of_no_session_is_unsealed(root, name, text, unsealed):
+    path = of(root, ONE).with_name(name)
+    path.write_text(text)
+    found = verify.check(root)
+    assert (found.faults, found.unsealed) == ([], [str(path.relative_to(root))] * unsealed)
+
+
 def test_an_archive_as_it_was_written_is_whole(root, tmp_path, capsys):
     assert main("verify", "--archive", root) == 0
     assert "6 files are listed by 2 manifests: no file differs, is missing or is new" in capsys.readouterr().out
