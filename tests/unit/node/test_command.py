@@ -439,3 +439,51 @@ def test_a_node_is_drained_if_few_others_are(
     assert found[:2] == (said, asked)
     # nodes with one fault do not ask at the same moment: crc32("n1") is 3,950,597,356
     assert found[2] == [pytest.approx(0.712)] + [1.0] * (DRAIN in asked and "refused" not in (said or ""))
+
+
+COUNTED = {"ecc_corrected": 1, "ecc_uncorrected": 1, "ecc_uncorrected_life": 1, "pcie_replay": 1,
+           "pcie_errors": {"a": 1}, "nvlink_errors": {"b": 1}}  # fmt: skip
+LATER = {key: {name: 9 for name in value} if isinstance(value, dict) else 9 for key, value in COUNTED.items()}
+
+
+@pytest.mark.parametrize("seen", ["all", "no GPU", "no ports", "no host", "another GPU"])
+def test_after_a_repair_counters_are_new_and_all_else_is_as_it_was(seen: str) -> None:
+    last = {
+        "schema": "s", "time": 1.0, "measured": {"m": [1.0]}, "bus": {"b": 1},
+        "gpus": [{"uuid": "A", "pcie_width": 16, **COUNTED}, {"uuid": None}],
+        "host": {"boot": "x", "mce": 1, "edac": 1, "log": 1, "cores": 96,
+                 "ports": {"p": {"up": True, "counters": {"c": 1}}, "q": {"up": True, "counters": {"c": 1}}}},
+    }  # fmt: skip
+    now: dict[str, Any] = {
+        "time": 2.0, "bus": {"b": 2}, "gpus": [{"uuid": "A", "pcie_width": 8, **LATER}],
+        "host": {"boot": "y", "mce": 2, "edac": 2, "log": 2, "cores": 95,
+                 "ports": {"p": {"up": 0, "counters": {"c": 9}}}},
+    }  # fmt: skip
+    counted, ports = LATER, {"c": 9}
+    host_: dict[str, Any] = {"boot": "y", "mce": 2, "edac": 2, "log": 2}
+    if seen == "no GPU":
+        now["gpus"], counted = [], COUNTED
+    if seen == "another GPU":
+        now["gpus"][0]["uuid"], counted = "B", COUNTED
+    if seen == "no ports":
+        now["host"]["ports"], ports = None, {"c": 1}
+    if seen == "no host":
+        now["host"], ports, host_ = None, {"c": 1}, dict.fromkeys(host_)
+    assert checks.recounted(last, now) == {
+        "schema": "s", "time": 2.0, "measured": {"m": [1.0]}, "bus": {"b": 2},
+        "gpus": [{"uuid": "A", "pcie_width": 16, **counted}, {"uuid": None}],
+        "host": {**host_, "cores": 96, "ports": {"p": {"up": True, "counters": ports},
+                                                 "q": {"up": True, "counters": {"c": 1}}}},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("others", "braked"), [(0, ""), (1, "1 of 20 nodes drained in an hour: not drained")])
+def test_pbs_drains_its_nodes_itself(others: int, braked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its hook sets a node offline; the check only says whether it may."""
+    counted = brake.Partition(20, tuple((time.time(), f"n{at}") for at in range(others)))
+    monkeypatch.setitem(brake.READERS, "pbs", lambda partition, run: counted)
+    monkeypatch.setattr(brake, "drain", None)
+    outcome = checks.Outcome("n7", [Finding(BAD, "gpu 3", "lost")])
+    machine: Any = SimpleNamespace(name="n7", run=lambda command: None, sleep=None)
+    checks.apply_brake(machine, {"drain": {"scheduler": "pbs"}}, outcome, draining=True)
+    assert (outcome.braked, outcome.status) == (braked, 2 if braked else 1)
