@@ -228,8 +228,7 @@ def propose(history: History, last_nights: int = 30, accepted: Path | None = Non
 
 def _proposal(history: History, rows: list[int], good: list[int], window: slice, np: Any) -> Proposal:
     first = history.series[rows[0]]
-    values = history.values[good, window] if good else np.full((0, 1), np.nan)
-    marks = history.fingerprints[good, window] if good else np.full((0, 1), -1)
+    values, marks = history.values[good, window], history.fingerprints[good, window]
     drivers = {n: (history.environments[n][0] if n in history.environments else "") for n in np.unique(marks)}
     driver = ""
     if good:

@@ -572,6 +572,17 @@ def test_many_lines_that_cannot_be_read_are_counted(wrong: int, listed: int, arc
     assert gc.isenabled()
 
 
+def test_a_line_that_was_cut_short_is_waited_for_and_in_a_rotated_log_it_is_told(archive: Path, store: Path) -> None:
+    folder = archive / "m" / "gpu"
+    (folder / "Lone.log").write_text(OURS + ours(1) + "pass|2025-09-02")
+    (folder / "Lone.log.h0").write_text(OURS + ours(3) + ours(4) + "pass|2025-09-05")
+    (folder / "none.log").mkdir()
+    found = take(archive, store)
+    assert (found.bad, found.lines, found.known_bad) == ([("m/gpu/Lone.log.h0", "line 4: truncated")], 3, 1)
+    again = take(archive, store)
+    assert (again.bad, again.lines, again.known_bad) == ([], 0, 1)
+
+
 def test_lines_that_cannot_be_read_stay_known_when_their_log_is_moved(archive: Path, store: Path) -> None:
     log = archive / "m" / "gpu" / "Lone.log"
     log.write_text(OURS + ours(1) + ours(2, value="x") + ours(3, value="y"))
