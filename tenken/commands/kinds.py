@@ -22,6 +22,9 @@ from tenken.paths import archive_root
 
 #: Digits of a value: devices differ in the third.
 DIGITS = 5
+#: A device further than this from the median of its figure is not known as healthy, and would hide others like it.
+#: Healthy kept ones differ by 0.92 to 1.06.
+APART = 0.75
 _SITE = re.compile(r"[\w .,()-]{1,60}")
 
 
@@ -47,7 +50,8 @@ def register(subparsers: Any) -> None:
         "--archive",
         type=Path,
         nargs="+",
-        help="folders or .tar.xz of archives; nodes of different archives count as different",
+        help="folders or .tar.xz of archives; nodes of different archives count as different, a run in several of them "
+        "once",
     )
     add.add_argument("--file", type=Path, default=kinds.FILE, help="default: systems/kinds.yaml")
     add.set_defaults(func=add_site)
@@ -86,19 +90,22 @@ def _records(path: Path) -> list[Record]:
 
 def figures(groups: Iterable[Sequence[Record]]) -> dict[str, dict[str, dict[str, Any]]]:
     """By GPU and figure: the unit and, by machine, one value per device. The nodes of each group are separate
-    machines."""
+    machines; an attempt that is in several groups counts in the first."""
     catalogue = load_catalogue()
     units: dict[tuple[str, str], str] = {}
     runs: dict[tuple[str, str], dict[tuple[int, str], dict[tuple[str, ...], list[float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
+    first: dict[str, int] = {}
     for group, of in enumerate(groups):
         for record in of:
             result, program = record.result, catalogue.get(record.program)
             limited = any(finding.kind == LIMITED_BY_OPERATOR for finding in record.findings)
             if result is None or program is None or limited or record.verdict not in (PASS, RECORDED):
                 continue
-            if record.program_version != program.version:
+            if record.program_version != program.version or (
+                result.token and first.setdefault(result.token, group) != group
+            ):
                 continue
             for metric in result.metrics:
                 devices = [device for gpu in metric.subject.gpus if (device := result.device(gpu)) is not None]
@@ -112,8 +119,10 @@ def figures(groups: Iterable[Sequence[Record]]) -> dict[str, dict[str, dict[str,
     found: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     for (gpu, name), machines in sorted(runs.items()):
         values = [sorted(_rounded(median(one)) for one in devices.values()) for devices in machines.values()]
-        if sum(map(len, values)) >= FEWEST and all(value > 0 for one in values for value in one):
-            found[gpu][name] = {"unit": units[gpu, name], "machines": sorted(values)}
+        middle = median(value for one in values for value in one)
+        near = [[value for value in one if middle * APART <= value <= middle / APART] for one in values]
+        if sum(map(len, near)) >= FEWEST and middle > 0:
+            found[gpu][name] = {"unit": units[gpu, name], "machines": sorted(one for one in near if one)}
     return found
 
 

@@ -18,9 +18,9 @@ from tenken.paths import CACHE, KINDS
 
 FILE = KINDS
 HEAD = """\
-# What devices of one model reached, by site: of each figure its unit, and by machine the values of its devices, each
-# the median of its runs. `tenken kinds add` writes it from an archive; it names no device and no machine. A further
-# device is compared with it (docs/criteria.md).
+# What devices of one model reached, by site: for each figure its unit, and for each machine the values of its devices,
+# each the median of its runs. `tenken kinds add` writes it from an archive; it names no device and no machine. A
+# further device is compared with it (docs/criteria.md).
 kinds:
 """
 

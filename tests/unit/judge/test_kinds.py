@@ -113,6 +113,12 @@ def test_the_file_has_the_devices_of_the_kept_records() -> None:
     assert "GPU-0" not in text and "node1" not in text
 
 
+def test_devices_of_one_model_reach_much_the_same() -> None:
+    for (gpu, name), one in kinds.load().items():
+        values = [value for machine in one.machines for value in machine]
+        assert all(value == pytest.approx(one.middle, rel=0.085) for value in values), (gpu, name, values)
+
+
 def test_every_known_figure_is_that_of_some_kept_run() -> None:
     """A parameter added by a release would otherwise leave earlier devices compared with nothing."""
     names = {name for _, name in kinds.load()}
@@ -133,13 +139,19 @@ def test_a_parameter_that_a_release_adds_changes_no_name() -> None:
         assert figure(record.result, later, metric) == name == without_defaults(f"{name} at_once=False", gemm)
 
 
+def of_another_run(group: list[Record]) -> list[Record]:
+    """Its records with a token of their own."""
+    token = f"{id(group):x}"
+    return [replace(one, result=one.result and replace(one.result, token=token)) for one in group]
+
+
 def test_only_devices_that_passed_whole_and_as_they_are_counted_now_are_added() -> None:
     """Two devices in each archive; a figure needs three."""
     good = run()
     assert good.result is not None
 
     def found(*groups: list[Record]) -> bool:
-        return STREAM in command.figures(groups).get("NVIDIA H200", {})
+        return STREAM in command.figures(map(of_another_run, groups)).get("NVIDIA H200", {})
 
     def of_result(**changes: Any) -> Record:
         assert good.result is not None
@@ -154,8 +166,9 @@ def test_only_devices_that_passed_whole_and_as_they_are_counted_now_are_added() 
         replace(good, program_version=good.program_version + 1), replace(good, result=None), partitioned,
     ):  # fmt: skip
         assert not found([good], [other]) and found([good], [other, good])
+    assert STREAM not in command.figures([[good], [good]])["NVIDIA H200"], "a run in two archives counts once"
     nothing = of_result(metrics=tuple(replace(one, value=0.0) for one in good.result.metrics))
-    assert not found([good], [good], [nothing]), "a device without a rate is not one that is known"
+    assert found([good], [good], [nothing]) and not found([good], [nothing]), "without a rate it is not known"
 
 
 def test_a_card_is_known_by_its_uuid_and_has_the_median_of_its_runs() -> None:
@@ -172,7 +185,8 @@ def test_a_card_is_known_by_its_uuid_and_has_the_median_of_its_runs() -> None:
         return replace(good, result=replace(good.result, metrics=tuple(metrics), devices=tuple(devices)))
 
     def machines(*groups: list[Record]) -> Any:
-        return command.figures(groups).get("NVIDIA H200", {}).get(STREAM, {}).get("machines")
+        of = command.figures(map(of_another_run, groups)).get("NVIDIA H200", {})
+        return of.get(STREAM, {}).get("machines")
 
     three = [with_values(4001.0, 3999.0), with_values(4101.0, 3899.0), with_values(4003.0, 3998.004)]
     assert machines(three) is None, "two devices"
@@ -180,8 +194,15 @@ def test_a_card_is_known_by_its_uuid_and_has_the_median_of_its_runs() -> None:
     assert machines([*three, exchanged]) == [[3000.0, 3000.5, 3998.0, 4003.0]]
     assert machines(three, [exchanged]) == [[3000.0, 3000.5], [3998.0, 4003.0]]
     # without UUIDs the cards of a node are told by their places
-    assert machines([with_values(1.0, 0.5, uuid=""), with_values(3.0, 0.5, uuid="")], three) == [
-        [0.5, 2.0], [3998.0, 4003.0]
+    assert machines([with_values(3900.0, 3500.0, uuid=""), with_values(4100.0, 3500.0, uuid="")], three) == [
+        [3500.0, 4000.0], [3998.0, 4003.0]
+    ]  # fmt: skip
+    # a device at less than 0.75 of the others, or at more than 1 / 0.75, is not one of them: the median is 4000
+    at = [
+        [with_values(x, y, uuid="GPU-" + name + "{}")] for name, x, y in (("a", 4000.0, 4000.0), ("b", 3000.0, 2999.0))
+    ]
+    assert machines(*at, [with_values(5333.0, 5334.0)], [with_values(4000.0, 4000.0, uuid="GPU-c{}")]) == [
+        [3000.0], [4000.0, 4000.0], [4000.0, 4000.0], [5333.0]
     ]  # fmt: skip
 
 
