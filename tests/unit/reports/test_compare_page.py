@@ -85,6 +85,26 @@ def test_the_interval_of_a_shift_by_hand(count, ends):
     assert compare.shift_interval(range(count), range(10, 10 + count)) == (10, *ends)
 
 
+@pytest.mark.parametrize(("direction", "answer"), [("higher", "faster"), ("lower", "slower")])
+def test_the_interval_of_a_ratio_by_hand(direction, answer):
+    """Sixteen ratios from 10 / 8 to 10 x 8; of four nights each the interval ends at the second from either end."""
+    one = compare._ratio(
+        ("C", "m", "", "", "gpu", "GB/s", direction), of("x", 1.0, 2.0, 4.0, 8.0), of("x", 10.0, 20.0, 40.0, 80.0), 0.01
+    )
+    assert (one.ratio, one.low, one.high) == pytest.approx((10, 2.5, 40))
+    assert one.answer == answer
+
+
+@pytest.mark.parametrize(("ends", "answer"), [
+    ((0.99, 1.01), "same"), ((0.989, 1.01), "undecided"), ((0.99, 1.011), "undecided"), ((1.0001, 1.2), "faster"),
+    ((1.0, 1.2), "undecided"), ((0.8, 0.9999), "slower"), ((0.8, 1.0), "undecided"), ((math.nan, 1.0), "undecided"),
+    ((1.0, math.inf), "undecided"), ((-math.inf, 0.5), "undecided"),
+])  # fmt: skip
+def test_the_answer_is_that_of_the_whole_interval(ends, answer):
+    other = {"faster": "slower", "slower": "faster"}.get(answer, answer)
+    assert (compare.answer(*ends, True, 0.01), compare.answer(*ends, False, 0.01)) == (answer, other)
+
+
 @pytest.mark.parametrize(("answers", "status"), [
     (["same"], 0), (["faster", "undecided"], 0), (["undecided"], 3), ([], 3), (["faster", "slower", "undecided"], 1),
 ])  # fmt: skip

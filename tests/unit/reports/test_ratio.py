@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -100,6 +101,33 @@ def test_a_file_that_is_no_document_and_an_empty_folder_are_refused(
     assert "x.json: no result document" in capsys.readouterr().err
     assert cli.main(["ratio", str(tmp_path), str(tmp_path)]) == 2
     assert "no valid result document with status ok" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("direction", "best"), [("higher", 9.0), ("lower", 3.0)])
+def test_of_several_gpus_and_runs_the_best_counts(
+    direction: str, best: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run(*figures: float, program: str = "spmv", name: str = "spmv", nnz: int = 5) -> SimpleNamespace:
+        metrics = [
+            SimpleNamespace(name=name, at={"nnz": nnz}, direction=direction, statistic_named=lambda _, x=one: x)
+            for one in figures
+        ]
+        return SimpleNamespace(program=program, metrics=metrics)
+
+    runs = [run(4.0, 9.0), run(3.0, 0.0), run(1.0, 20.0, program="hpl"), run(1.0, 20.0, name="dot"), run(1.0, nnz=6)]
+    monkeypatch.setattr(ratio, "documents", lambda _: runs)
+    found = ratio.values(tmp_path, "spmv", "spmv", {"nnz": "5"}, "median")
+    assert found == {(("nnz", 5),): (best, direction)}
+
+
+def test_decades_have_their_geometric_mean_and_range() -> None:
+    points = [
+        ratio.Point(over, {}, value) for over, value in ((0.0, 3.0), (1.0, 2.0), (9.9, 8.0), (10.0, 0.5), (99.0, 0.5))
+    ]
+    assert list(ratio.table(points, "nnz", "T")) == [
+        "T", "  nnz from 1e0: 3.634 (3 points, 2.000 to 8.000)", "  nnz from 1e1: 0.500 (2 points, 0.500 to 0.500)",
+        "  all: 1.644 (5 points)",
+    ]  # fmt: skip
 
 
 def test_lower_is_better_turns_the_ratio_round() -> None:
