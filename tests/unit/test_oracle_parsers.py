@@ -50,6 +50,35 @@ def test_hpl_prints_gflops_behind_the_time() -> None:
     assert hpl.parse(NETLIB).results[0].seconds == 37.85
 
 
+@pytest.mark.parametrize(
+    ("n", "seconds", "gflops", "fits"),
+    [
+        # 2 n^3 / 3 + 3 n^2 / 2 operations: 437.86 Gflops, printed with two digits or more, in a time of two decimals
+        (29184, "37.85", 437.8 * 1.018, True), (29184, "37.85", 437.8 * 1.022, False),
+        (29184, "37.85", 437.8 * 0.982, True), (29184, "37.85", 437.8 * 0.978, False),
+        # 0.668 Gflop in 0.004 to 0.016 s
+        (1000, "0.01", 41, True), (1000, "0.01", 40.9 * 0.99, False), (1000, "0.01", 170, True),
+        (1000, "0.01", 172, False), (1000, "0.00", 100, False),
+    ],
+)  # fmt: skip
+def test_the_time_and_the_rate_of_hpl_are_of_its_problem(n: int, seconds: str, gflops: float, fits: bool) -> None:
+    text = NETLIB.replace("29184  ", f"{n}  ").replace(
+        "37.85             4.3797e+02", f"{seconds}             {gflops:.4e}"
+    )
+    if fits:
+        assert hpl.parse(text).results[0].gflops == pytest.approx(gflops, rel=1e-4)
+        return
+    with pytest.raises(hpl.HplFormatError, match="too short" if seconds == "0.00" else "Gflops, but .* are printed"):
+        hpl.parse(text)
+
+
+def test_no_rank_of_hpl_is_faster_than_a_gpu() -> None:
+    """437.97 Gflops of four ranks: 109.5 each."""
+    assert hpl.section(NETLIB, 110)[0].gflops == 437.97
+    with pytest.raises(hpl.HplFormatError, match="Gflops per rank"):
+        hpl.section(NETLIB, 109)
+
+
 def test_hpl_prints_p_before_q() -> None:
     wide = NETLIB.replace("   192     2     2 ", "   192     1     4 ")
     (one,) = hpl.parse(wide).results

@@ -372,6 +372,7 @@ def test_another_test_of_perftest_is_refused(title: str, found: str) -> None:
     ("46498.11", "0.00", "its messages a second are 48.76 GB/s, printed: 0"),
     ("7.95                   4.168089", "0.00                   0.000000", "must be above 0"),
     (" 8388608 ", " 4096 ", "sizes must rise"),
+    (" 8388608 ", " 8388608.5 ", "sizes must rise"),
     (" 65536      5000", " 65536      0", "sizes must rise"),
     ("0.743970", "", "finite numbers of every column"),
     (" #bytes     #iterations", " #bytes", "0 lines '#bytes"),
@@ -517,6 +518,7 @@ def test_ior_3_2_states_the_tasks_of_a_node_and_not_the_nodes() -> None:
     ("349.49     94.53      0.042314    16384      4096       0.007146   0.169255   0.002688   0.183126",
      "-349.49    94.53      0.042314    16384      4096       0.007146   0.169255   0.002688   -0.183126", "above 0"),
     ("16384      4096       0.007146", "32768      4096       0.007146", "in its time 4 blocks moved"),
+    ("349.49     94.53      0.042314    16384", "698.98     94.53      0.042314    32768", "of 2 sizes"),
     ("read      3205.12    ", "read      ", "numbers under the columns"),
     ("Finished   ", "Killed     ", "no line 'Finished'"),
 ])  # fmt: skip
