@@ -71,7 +71,10 @@ def add_site(arguments: argparse.Namespace) -> int:
     if not _SITE.fullmatch(arguments.site):
         raise KindsError(f"--site {arguments.site!r}: allowed: 1 to 60 letters, digits, blanks and . , ( ) -")
     groups = [_records(path) for path in arguments.archive or [archive_root()]]
-    found = figures(groups)
+    far: list[str] = []
+    found = figures(groups, far)
+    for one in far:
+        print(f"left out: {one}")
     if not found:
         raise KindsError("no record of these archives is PASS or RECORDED and has a key metric of a GPU")
     date = max(record.time[:7] for group in groups for record in group)
@@ -88,9 +91,11 @@ def _records(path: Path) -> list[Record]:
     return list(records.records(packed.folder_of(path), figures_only=True))
 
 
-def figures(groups: Iterable[Sequence[Record]]) -> dict[str, dict[str, dict[str, Any]]]:
+def figures(groups: Iterable[Sequence[Record]], far: list[str]) -> dict[str, dict[str, dict[str, Any]]]:
     """By GPU and figure: the unit and, by machine, one value per device. The nodes of each group are separate
-    machines; an attempt that is in several groups counts in the first."""
+    machines; an attempt that is in several groups counts in the first. What is left out for its distance from the
+    median is appended to `far`.
+    """
     catalogue = load_catalogue()
     units: dict[tuple[str, str], str] = {}
     runs: dict[tuple[str, str], dict[tuple[int, str], dict[tuple[str, ...], list[float]]]] = defaultdict(
@@ -121,6 +126,12 @@ def figures(groups: Iterable[Sequence[Record]]) -> dict[str, dict[str, dict[str,
         values = [sorted(_rounded(median(one)) for one in devices.values()) for devices in machines.values()]
         middle = median(value for one in values for value in one)
         near = [[value for value in one if middle * APART <= value <= middle / APART] for one in values]
+        far += [
+            f"{gpu}  {name}: {value:.5g} {units[gpu, name]}, the median is {middle:.5g}"
+            for one, kept in zip(values, near, strict=True)
+            for value in one
+            if value not in kept
+        ]
         if sum(map(len, near)) >= FEWEST and middle > 0:
             found[gpu][name] = {"unit": units[gpu, name], "machines": sorted(one for one in near if one)}
     return found

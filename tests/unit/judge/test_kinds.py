@@ -151,7 +151,7 @@ def test_only_devices_that_passed_whole_and_as_they_are_counted_now_are_added() 
     assert good.result is not None
 
     def found(*groups: list[Record]) -> bool:
-        return STREAM in command.figures(map(of_another_run, groups)).get("NVIDIA H200", {})
+        return STREAM in command.figures(map(of_another_run, groups), []).get("NVIDIA H200", {})
 
     def of_result(**changes: Any) -> Record:
         assert good.result is not None
@@ -166,7 +166,7 @@ def test_only_devices_that_passed_whole_and_as_they_are_counted_now_are_added() 
         replace(good, program_version=good.program_version + 1), replace(good, result=None), partitioned,
     ):  # fmt: skip
         assert not found([good], [other]) and found([good], [other, good])
-    assert STREAM not in command.figures([[good], [good]])["NVIDIA H200"], "a run in two archives counts once"
+    assert STREAM not in command.figures([[good], [good]], [])["NVIDIA H200"], "a run in two archives counts once"
     nothing = of_result(metrics=tuple(replace(one, value=0.0) for one in good.result.metrics))
     assert found([good], [good], [nothing]) and not found([good], [nothing]), "without a rate it is not known"
 
@@ -184,8 +184,11 @@ def test_a_card_is_known_by_its_uuid_and_has_the_median_of_its_runs() -> None:
         devices = [replace(one, uuid=uuid.format(one.index) or None) for one in good.result.devices]
         return replace(good, result=replace(good.result, metrics=tuple(metrics), devices=tuple(devices)))
 
+    far: list[str] = []
+
     def machines(*groups: list[Record]) -> Any:
-        of = command.figures(map(of_another_run, groups)).get("NVIDIA H200", {})
+        far.clear()
+        of = command.figures(map(of_another_run, groups), far).get("NVIDIA H200", {})
         return of.get(STREAM, {}).get("machines")
 
     three = [with_values(4001.0, 3999.0), with_values(4101.0, 3899.0), with_values(4003.0, 3998.004)]
@@ -204,6 +207,7 @@ def test_a_card_is_known_by_its_uuid_and_has_the_median_of_its_runs() -> None:
     assert machines(*at, [with_values(5333.0, 5334.0)], [with_values(4000.0, 4000.0, uuid="GPU-c{}")]) == [
         [3000.0], [4000.0, 4000.0], [4000.0, 4000.0], [5333.0]
     ]  # fmt: skip
+    assert far == [f"NVIDIA H200  {STREAM}: {value} GB/s, the median is 4000" for value in (2999, 5334)]
 
 
 def called(tmp_path: Path, *words: str) -> int:
