@@ -266,6 +266,8 @@ class StorageMapPublished(StorageMapCuda, PublishedPlace):
 
     descr = "the fastest way between GPU memory and files, as published"
     tags = {"storage", "published"}
+    # what the publication shows: no page cache dropped, and no time of synchronising
+    maps = {"published": ("4Gi", 4, "all", "write,read_cached", 4, 20)}
     time_limit = "4h"
 
     @run_after("setup")

@@ -17,6 +17,7 @@ from typing import Any
 from tenken.machines.model import Reference, System
 from tenken.machines.publications import Publications, Row
 from tenken.model.catalogue import program
+from tenken.model.quantities import same
 from tenken.model.result import MetricValue, Result
 from tenken.report import formatting, plots, policy
 
@@ -70,7 +71,8 @@ def measured(row: Row, system: System | None, result: Result) -> bool:
         return any(True for reference in references for _ in _measured(row, reference, [result]))
     asked = row.run.asked if row.run else {}
     values = {key: value if isinstance(value, list) else [value] for key, value in asked.items()}
-    return bool(values) and all(str(result.parameters.get(key)) in map(str, each) for key, each in values.items())
+    given = result.parameters
+    return bool(values) and all(any(same(one, given.get(key)) for one in each) for key, each in values.items())
 
 
 def panels(known: Publications, systems: Mapping[str, System], results: Sequence[Result]) -> list[Panel]:
@@ -106,8 +108,8 @@ def _measured(row: Row, reference: Reference, results: Iterable[Result]) -> Iter
         if result.program != reference.program:
             continue
         for metric in result.metrics:
-            same = metric.name == reference.metric and metric.kind == reference.subject
-            if same and _alike(row, reference, metric, result):
+            wanted = metric.name == reference.metric and metric.kind == reference.subject
+            if wanted and _alike(row, reference, metric, result):
                 yield Measured(
                     machine(result), metric.statistic_named(reference.statistic), tuple(metric.samples), metric.at
                 )

@@ -163,3 +163,22 @@ def test_a_row_that_its_machine_does_not_select_is_the_exit_status(
         assert [one["row"] for one in json.loads(capsys.readouterr().out)] == ["T1", "T9", "T2", "T3"]
     assert main(["publications", "--system", "x"]) == 2
     assert "no row is of system 'x'; allowed: m" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "expected"),
+    [
+        ({"bytes": ["16Mi", "128Mi"]}, {"bytes": 16777216}, True),
+        ({"bytes": ["16Mi", "128Mi"]}, {"bytes": 134217728}, True),
+        ({"bytes": ["16Mi", "128Mi"]}, {"bytes": 16000000}, False), ({"bytes": ["16Mi"]}, {}, False),
+        ({"kind": "speech", "steps": 100}, {"kind": "speech", "steps": 100}, True),
+        ({"kind": "speech", "steps": 100}, {"kind": "speech", "steps": 10}, False),
+        ({"kind": "speech", "steps": 100}, {"kind": "deepcam", "steps": 100}, False),
+        ({}, {"bytes": 1}, False),
+    ],
+)  # fmt: skip
+def test_a_row_without_a_metric_is_measured_by_a_job_of_all_its_sizes(
+    asked: dict[str, Any], given: dict[str, Any], expected: bool
+) -> None:
+    one = row(metric=None, run=Run("overlap", "Overlap", asked, 1, 1))
+    assert published.measured(one, None, SimpleNamespace(parameters=given)) == expected  # type: ignore[arg-type]
