@@ -70,8 +70,10 @@ def limit(losses: np.ndarray, chance: float) -> float:
     if few:
         worse = worse[: max(n - max(1, n // 8), 1)]
     of = len(worse)
+    if few and of < 3:
+        return float("inf")
     if of < 3 or worse[-1] <= 0:
-        return float("inf") if of < 3 else 0.0
+        return 0.0  # the others are all alike
     hidden = 0 if few else min(max(_HIDDEN, int(_HIDDEN_SHARE * n)), of // 4)
     seen = worse[: of - hidden]
     edge = seen[-1]

@@ -139,7 +139,8 @@ class Level:
         off, bad = math.log(max(value, 1e-9 * centre) / centre), math.log(1 - EFFECT)
         from_good, from_bad = off, max(off - bad, 0.0)
         found = 2 * (math.log1p((from_good / scale) ** 2 / 3) - math.log1p((from_bad / scale) ** 2 / 3))
-        most = _ONE_BAD if off > bad - _ALONE * scale or self._near(off, _ALONE * scale) > 1 else _ONE_ALONE
+        alone = off <= bad - _ALONE * scale and self._near(math.log(centre) + off, _ALONE * scale) < 2
+        most = _ONE_ALONE if alone else _ONE_BAD
         return min(max(found, -_ONE_GOOD), most)
 
     def _near(self, log: float, distance: float) -> int:

@@ -172,7 +172,7 @@ def drift(rest: np.ndarray, times: np.ndarray | None) -> np.ndarray:
     # medians of stretches, joined by lines: like a running median, at a fraction of the cost
     parts = np.array_split(rest[order], max(len(order) // window, 2))
     ends = np.cumsum([len(p) for p in parts])
-    middles = ends - np.array([len(p) for p in parts]) / 2
+    middles = ends - (np.array([len(p) for p in parts]) + 1) / 2
     found = np.zeros(len(rest))
     level = np.array([float(np.median(p)) for p in parts])
     if np.ptp(level) < 4 * _scale(rest[order]) / np.sqrt(window):
@@ -297,7 +297,7 @@ def _oddest(figure: Figure, of: _Medians, rest: np.ndarray, chance: float) -> tu
     """
     noise = 1.2533 * _scale(rest[np.isfinite(rest)]) / np.sqrt(of.sizes)
     spread = max(_scale(of.offsets), float(np.median(noise)), figure.spread / 8)
-    degrees = max((len(of.groups) - 1) * 0.48 + 0.5, 3.0)
+    degrees = (len(of.groups) - 1) * 0.48 + 0.5
     limit = max(_student(chance / len(of.groups), degrees) * spread, 1.5 * figure.spread)
     worst = int(of.offsets.argmax())
     if of.offsets[worst] <= limit:
@@ -329,8 +329,6 @@ def _nodes(fleet: Fleet, figure: Figure, rest: np.ndarray, count: int, result: S
     order = np.argsort(codes[there], kind="stable")
     grouped = np.split(rest[there][order], np.flatnonzero(np.diff(codes[there][order])) + 1)
     which = np.unique(codes[there])
-    if len(which) < 3 or max(map(len, grouped)) < 2:
-        return set()
     middles = np.array([float(np.median(g)) for g in grouped])
     limit = extreme_value.limit(middles - np.median(middles), _NODES / count / len(middles))
     limit = max(limit, 2 * figure.spread)
@@ -353,7 +351,7 @@ def slow_in_general(
     each metric."""
     names, codes = np.unique(fleet.nodes, return_inverse=True)
     n = len(names)
-    if not 3 <= n <= _FEW_NODES:
+    if n > _FEW_NODES:
         return [], []
     of_check: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for figure in first:

@@ -67,7 +67,8 @@ def test_factors_that_group_alike_are_told_once_under_both_names():
 def test_few_devices_have_a_wide_limit_and_none_is_had_for_two():
     rng = np.random.default_rng(0)
     assert extreme_value.limit(np.array([0.1, -0.1]), 1e-6) == float("inf")
-    assert extreme_value.limit(np.zeros(20), 1e-6) == 0.0, "all alike"
+    for alike in (20, 39, 40, 400):
+        assert extreme_value.limit(np.r_[np.zeros(alike - 1), 0.5], 1e-6) == 0.0, "all others are alike"
     few, many = (extreme_value.limit(rng.standard_normal(n), 1e-6) for n in (20, 8000))
     assert few > 2 * many and 4.5 < many < 10
 
