@@ -119,3 +119,114 @@ def test_what_a_processor_did_is_neither_idle_nor_waiting_nor_stolen(column: int
     found = locks.load(tmp_path)
     assert found is not None
     assert (found["others_cpu_seconds"], found["steal_cpu_seconds"]) == (5.0 * busy, 5.0 * (column == 7))
+
+
+@pytest.mark.parametrize(("output", "expected"), [
+    ("", None), ("TENKEN-LOCK held=host waited=2\nx", {"held": ["host"], "waited_seconds": 2.0}),
+    ("TENKEN-LOCK held=host waited=0\nTENKEN-LOCK held=GPU-1 waited=31\nTENKEN-LOCK held=host waited=4\n",
+     {"held": ["host", "GPU-1"], "waited_seconds": 31.0}),
+    ("TENKEN-LOCK shared host: 77 stream since\n", {"shared_with": "host shared with pid 77 (stream)"}),
+    ("TENKEN-LOCK shared GPU-1: 77\n", {"shared_with": "GPU GPU-1 shared with pid 77"}),
+    ("TENKEN-LOCK shared GPU-1:  \n", {"shared_with": "GPU GPU-1 shared with pid unknown"}),
+    (f"TENKEN-LOCK none {'x' * 301}\n", {"none_because": "x" * 300}), ("a TENKEN-LOCK none y\n", None),
+])  # fmt: skip
+def test_locks_are_told_with_the_longest_wait_and_with_whom_they_are_shared(output: str, expected: object) -> None:
+    empty = {"held": [], "waited_seconds": 0.0, "shared_with": None, "none_because": None}
+    assert locks.told(output) == (expected and {**empty, **expected})
+
+
+def test_lines_that_hold_a_machine_and_run_binaries_of_a_site() -> None:
+    (gpus,), (host,) = locks.hold(True), locks.hold(False)
+    assert gpus.endswith("; tenken_hold_machine gpus") and host.endswith("; tenken_hold_machine host")
+    assert locks.each_binary("OSU", "/a b", "X_DIR", ["one", "two"]) == "tenken_each OSU '/a b' one two"
+    assert locks.each_binary("OSU", "", "X_DIR", ["one"]) == 'tenken_each OSU "${X_DIR:-none}" one'
+    program, *rest = locks.functions("my program", "t;1").splitlines()
+    assert program == "tenken_program='my program' tenken_token='t;1'"
+    assert rest == locks.FUNCTIONS.replace("{end}", "; ".join(joblines.end())).splitlines() and "{end}" not in rest
+
+
+@pytest.mark.parametrize(("text", "cpus"), [
+    ("0", 1), ("0-3", 4), ("0-3,8", 5), ("2-3,8-11", 6), ("", None), ("0-", None), ("4;5", None), ("1234567", None),
+])  # fmt: skip
+def test_online_processors_are_counted(text: str, cpus: int | None) -> None:
+    assert joblines._online(text) == cpus
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("GPU-1a, 580.95, 00000000:19:00.0, 96.00, Enabled, Disabled, 165, Enabled",
+     ("GPU-1a", "580.95", "00000000:19:00.0", "96.00", True, False, "165", True)),
+    ("GPU-1a, 580.95, 00000000:19:00.0, 96.00, Disabled, [N/A]",
+     ("GPU-1a", "580.95", "00000000:19:00.0", "96.00", False, None, "", None)),
+    ("GPU-1a, 580.95, 00:19, [N/A], Enabled, Enabled, [N/A], [N/A]",
+     ("GPU-1a", "580.95", "00:19", "", True, True, "", None)),
+    ("GPU-1a, 580.95, 00:19, 96, Enabled, Enabled, 165", None), ("No devices were found", None),
+    ("MIG-1a, 580.95, 00:19, 96, Enabled, Enabled", None),
+])  # fmt: skip
+def test_a_line_of_nvidia_smi_is_read_with_six_or_eight_columns(text: str, expected: object) -> None:
+    found = joblines._card(text)
+    assert (found and (
+        found.uuid, found.driver, found.pci_bus_id, found.vbios, found.mig_enabled, found.ecc_enabled, found.serial,
+        found.persistence_mode,
+    )) == expected  # fmt: skip
+
+
+RANKS = "TENKEN-BEGIN token=t node=a time=1 job=1\nTENKEN-NODES {nodes}\nTENKEN-NAME n1 host-a\n{ranks}\n"
+
+
+@pytest.mark.parametrize(("nodes", "hosts", "ranks", "said"), [
+    ("n1", ["host-a"] * 4, 4, None), ("n1", ["host-a"] * 8, 4, None), ("n1,n2", ["host-a", "n2.site"], 2, None),
+    ("n1", ["host-a"] * 3, 4, "3 ranks reported their host name: 4 ranks requested; nodes by the scheduler: n1=host-a; "
+     "by the ranks: host-a (3)"),
+    ("n1", [], 1, "0 ranks reported their host name; the ranks did not run on the nodes of the job: 1 ranks requested; "
+     "nodes by the scheduler: n1=host-a; by the ranks: none"),
+    ("n1,n2", ["z", "host-a", "z", "b"], 4, "the ranks did not run on the nodes of the job: 4 ranks requested; "
+     "nodes by the scheduler: n1=host-a,n2; by the ranks: b (1),host-a (1),z (2)"),
+])  # fmt: skip
+def test_ranks_are_as_many_as_requested_and_on_the_nodes_of_the_job(nodes, hosts, ranks, said) -> None:
+    text = RANKS.format(nodes=nodes, ranks="\n".join(f"TENKEN-RANK host={host}" for host in hosts))
+    assert joblines.report(text, "t").placement_fault(ranks) == said
+
+
+@pytest.mark.parametrize(("change", "status", "fault"), [
+    (("", ""), 3, None), (("status=3\nTENKEN-END", "status=0\nTENKEN-END"), 3, None),
+    (("time=130.25 ", ""), 3, "its output has no time of TENKEN-RUN end"),
+    (("time=110.5", ""), 3, "its output has no time of TENKEN-RUN begin"),
+    (("time=141 status=3", "time=141 status=1"), 1, None), (("TENKEN-RUN", "TENKEN-RAN"), 3, "has no TENKEN-RUN lines"),
+    (("time=141 status=3\n", "time=141 status=3\nTENKEN-END token=t node=a time=1 status=0\n"), 0,
+     "its output has 2 end marks that differ, of status 3, 0; expected: 1"),
+    (("time=141 status=3\n", "time=141 status=3\nTENKEN-END token=t node=host-a time=141 status=3\n"), 3, None),
+    (("time=141 status=3\n", "time=141 status=3\nTENKEN-RANK host=late\n"), 3,
+     "its output continues after the end mark with 'TENKEN-RANK host=late': something still ran"),
+    (("TENKEN-NODES", "TENKEN-END token=u status=0\nTENKEN-NODES"), 3,
+     "its output contains marks of token u between its own"),
+    (("TENKEN-BEGIN", "TENKEN-END token=u status=0\nTENKEN-BEGIN"), 3, None),
+    (("TENKEN-NODES", "TENKEN-END token=u status=0\nTENKEN-NODES"), 3, "two jobs wrote into it"),
+])  # fmt: skip
+def test_lines_of_a_job_that_contradict_each_other_void_it(change, status, fault) -> None:
+    told = joblines.report(JOB.replace(*change) if change[0] else JOB, "t")
+    found = told.fault()
+    assert told.status == status and (found is None if fault is None else fault in str(found))
+
+
+def test_an_end_mark_that_a_command_printed_is_not_the_scripts() -> None:
+    begun = JOB.replace("TENKEN-RUN end node=unknown time=140 status=3\n", "TENKEN-RUN end node=unknown status=3\n")
+    assert joblines.report(begun, "t").status == 3, "its clock could not be read"
+    again = JOB.replace("time=140 status=3\n", "time=140 status=3\nTENKEN-RUN end node=x time=150 status=9\n")
+    assert joblines.report(again, "t").commands[-1].status == 3, "a command ends once"
+    assert joblines.report(JOB.replace("TENKEN-BEGIN token=t", "TENKEN-BEGIN token=u"), "t").token is None
+    assert joblines.report(JOB).token == "t" and joblines.token_of(["x", "tenken_token=t_1", "y"]) == "t_1"
+    several = JOB.replace("TENKEN-BEGIN", "TENKEN-BEGIN token=t node=first time=50 job=6\nTENKEN-BEGIN", 1)
+    told = joblines.report(several, "t")
+    assert told.ran_again and told.begin == 100.0 and [one.node for one in told.attempts] == ["first", "Login.site"]
+    assert joblines.account(told).nodes == joblines.account(joblines.report(JOB, "t")).nodes
+
+
+def test_ancestors_of_a_process_end_with_the_first_one_that_is_unknown_or_again_itself() -> None:
+    def of(**parents: int) -> locks._Reading:
+        return locks._Reading(5, 1.0, None, 0.0, 0.0, {
+            int(pid[1:]): locks._Process(parent, "x", 0.0, 0.0) for pid, parent in parents.items()
+        })  # fmt: skip
+
+    assert locks._ancestors(of(p5=4, p4=1), 5) == [5, 4, 1]
+    assert locks._ancestors(of(p5=4, p4=0), 5) == [5, 4]
+    assert locks._ancestors(of(p5=4, p4=5), 5) == [5, 4]
