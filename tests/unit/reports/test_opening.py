@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
+import pytest
 from lxml import html
 
 from tenken.report import opening, page, session
@@ -90,3 +92,109 @@ def test_a_program_of_others_does_not_describe_the_host(tmp_path):
     text = render(tmp_path, [stream(), builder.record("StreamSite", other)])
     head = text[text.index("This machine") : text.index("All verdicts")]
     assert "Xeon Platinum 8468, 2 sockets, 96 cores" in head and "1 logical CPU" not in head
+
+
+def device(**changes):
+    return SimpleNamespace(**{
+        "name": "NVIDIA H200", "memory_bytes": 141 * 2**30, "compute_capability": "9.0", "ecc_enabled": None,
+        "mig_enabled": None, "driver": "580.95", "cuda_driver": "13.0", "cuda_runtime": "12.9", "nvlinks_active": None,
+        "nvlinks_total": None, "nvlink_gbs_per_link": None, "pcie_generation_max": 5, "pcie_width_max": 16, **changes,
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize(("describe", "changes", "text"), [
+    (opening._gpu, {}, "NVIDIA H200, 141 GiB, compute capability 9.0"),
+    (opening._gpu, {"ecc_enabled": True, "mig_enabled": False},
+     "NVIDIA H200, 141 GiB, compute capability 9.0, ECC on"),
+    (opening._gpu, {"ecc_enabled": False, "mig_enabled": True},
+     "NVIDIA H200, 141 GiB, compute capability 9.0, ECC off, MIG on"),
+    (opening._driver, {}, "driver 580.95, CUDA 13.0, runtime 12.9"),
+    (opening._driver, {"cuda_driver": "", "driver": ""}, "runtime 12.9"),
+    (opening._nvlink, {"nvlinks_total": 18}, ""),
+    (opening._nvlink, {"nvlinks_active": 0, "nvlinks_total": 18}, "0 of 18 links of a GPU active"),
+    (opening._nvlink, {"nvlinks_active": 18, "nvlink_gbs_per_link": 26.562},
+     "18 links of a GPU active, 26.56 GB/s each"),
+    (opening._pcie, {}, "Gen5 x16 at most"), (opening._pcie, {"pcie_width_max": None}, ""),
+    (opening._pcie, {"pcie_generation_max": None}, ""),
+])  # fmt: skip
+def test_a_gpu_is_described_by_what_it_states(describe, changes, text):
+    assert describe(device(**changes)) == text
+
+
+@pytest.mark.parametrize(("changes", "text"), [
+    ({}, "Xeon, 1 socket, 48 cores, 96 logical CPUs, 2 NUMA nodes"),
+    ({"cpu": ""}, "1 socket, 48 cores, 96 logical CPUs, 2 NUMA nodes"),
+    ({"sockets": 2, "cores": None, "numa_nodes": 1}, "Xeon, 2 sockets, 96 logical CPUs, 1 NUMA node"),
+])  # fmt: skip
+def test_processors_are_counted_by_their_parts(changes, text):
+    host = {"cpu": "Xeon", "sockets": 1, "cores": 48, "logical_cpus": 96, "numa_nodes": 2, **changes}
+    assert opening.processor(SimpleNamespace(**host)) == text
+
+
+@pytest.mark.parametrize(("texts", "counted", "either"), [
+    (["a"], "a", "a"), (["a", "a"], "2 × a", "a"), (["a", "b", "a"], "2 × a; 1 × b", "2 × a; 1 × b"), ([], "", ""),
+    (["", "a"], "1 × a", "1 × a"),
+])  # fmt: skip
+def test_what_is_alike_is_counted(texts, counted, either):
+    assert (opening._counted(iter(texts)), opening._either(iter(texts))) == (counted, either)
+
+
+def test_criteria_are_counted_with_the_strongest_first_and_none_last():
+    rows = [SimpleNamespace(criterion=one) for one in ["", "floor", "kind", "floor", "contract", ""]]
+    assert opening.judged_by(rows) == [
+        ("contract", "1 value, a target agreed with the vendor"),
+        ("kind", "1 value, what other devices of this model reached"),
+        ("floor", "2 values, a minimum fraction of the physical limit"),
+        ("no criterion", "2 values, recorded without a criterion"),
+    ]
+
+
+def case(check, verdict="PASS", system="h200", mode="nightly", build=False, record=True):
+    return SimpleNamespace(
+        base_check=check, verdict=verdict, system=system, build=build,
+        record=SimpleNamespace(mode=mode) if record else None, result=None,
+    )  # fmt: skip
+
+
+REPAIR, RERUN = "Repair what failed, then rerun only those checks:", "Rerun the INVALID checks:"
+PROPOSE = ("Propose references from runs on this machine:", "tenken propose h200")
+TO_JUDGE = ("RECORDED values need a reference or a contract before they can pass or fail.", "")
+
+
+@pytest.mark.parametrize(("cases", "criteria", "steps"), [
+    ([case("A")], ["reference"], []), ([case("A")], ["floor"], [PROPOSE]), ([case("A")], ["contract", ""], []),
+    ([case("A", "RECORDED")], ["contract"], [TO_JUDGE]),
+    ([case("A", "FAIL"), case("B c", "FAIL"), case("A", "FAIL"), case("C", "INVALID")], ["reference"], [
+        (REPAIR, "reframe -c checks -r --system h200 --mode nightly -n 'A|B c'"),
+        (RERUN, "reframe -c checks -r --system h200 --mode nightly -n C"),
+    ]),
+    ([case("A", "FAIL", build=True)], ["reference"], []),
+    ([case(f"c{i}", "FAIL") for i in range(13)], ["reference"],
+     [(REPAIR, "reframe -c checks -r --system h200 --mode nightly")]),
+    ([case("A", "FAIL"), case("B", mode="quick")], ["reference"],
+     [(REPAIR, "reframe -c checks -r --system h200 -n A")]),
+    ([case("A", mode="quick")], ["reference"],
+     [("Measure at full size; a quick run gives a first impression:", "make run SYSTEM=h200 MODE=acceptance")]),
+    ([case("A", record=False)], ["reference"], []),
+    ([case("A", system="local")], ["floor"],
+     [("Create a system file for this machine, which contains its references:",
+       "tenken systems new NAME --scheduler local")]),
+    ([], ["reference"], []), ([case("A"), case("B", "FAIL", system="other")], ["floor"], []),
+])  # fmt: skip
+def test_next_steps_follow_from_verdicts_criteria_and_mode(cases, criteria, steps):
+    session = SimpleNamespace(counted=cases, plan={"mode": "nightly"}, nothing_was_run=False)
+    rows = [SimpleNamespace(criterion=one) for one in criteria]
+    assert opening.next_steps(session, rows) == steps
+    of_nothing = SimpleNamespace(counted=cases, plan={}, nothing_was_run=True)
+    assert opening.next_steps(of_nothing, rows) == [one for one in steps if one[0] in (REPAIR, RERUN)]
+
+
+def test_twelve_checks_are_named_to_run_again():
+    command = opening._again([case(f"c{i}") for i in range(12)], "h200", "")
+    assert command == f"reframe -c checks -r --system h200 -n '{'|'.join(f'c{i}' for i in range(12))}'"
+
+
+def test_what_was_detected_is_told_if_it_is_a_pair_of_texts():
+    plan = {"machine": [["GPUs", "4"], ["", "x"], ["x", ""], ["a", "b", "c"], "ab", ["Memory", 3]]}
+    assert opening._looked(plan) == [("GPUs", "4"), ("Memory", "3")]
+    assert opening._looked({"machine": "damaged"}) == opening._looked({}) == []
