@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tenken.campaign import findings, groupjobs, plan, redfish, tournament
+from tenken.campaign import findings, groupjobs, groups, plan, redfish, tournament
 from tenken.campaign.file import Between, Campaign, CampaignError
 from tenken.campaign.journal import State
 from tenken.campaign.queue import JobScript, Limits, Refused
@@ -391,3 +391,45 @@ def test_a_job_that_is_gone_needs_no_cancelling(monkeypatch) -> None:
         slurm.cancel("7")
     with pytest.raises(CampaignError, match="allowed: "):
         slurm.one_node(JobScript("n", "t", "n7", 1, "/out", [], ("a", "b")))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("found", "status"), [
+    ({}, 0), ({"nodes": [5]}, 1), ({"leaves": [1]}, 1), ({"whole": False}, 3), ({"unexplained": [(0, 1)]}, 3),
+    ({"nodes": [5], "whole": False}, 1), ({"whole": False, "unexplained": [(0, 1)]}, 3),
+])  # fmt: skip
+def test_what_groups_could_not_decide_is_an_exit_status_of_its_own(begun, monkeypatch, capsys, found, status) -> None:
+    told = {"nodes": [], "leaves": [], "unexplained": [], "whole": True, "jobs": 12, "rounds": 3, **found}
+    monkeypatch.setattr(groupjobs, "GroupJobs", Groups)
+    monkeypatch.setattr(groups, "search", lambda *of: SimpleNamespace(**told))
+    assert command._groups(CAMPAIGN, begun, ASKED) == status
+    said = capsys.readouterr().out
+    assert ("undecided, or slow only together: n1, n2" in said) == bool(told["unexplained"])
+    assert ("all jobs across it are slow" in said) == bool(
+        told["leaves"]
+    ) and "12 jobs in 3 rounds over 16 nodes" in said
+
+
+def test_each_rail_is_measured_and_told_by_its_name(begun, monkeypatch, capsys) -> None:
+    (begun / "pairs-1").mkdir()
+    played: dict[str, int] = {}
+
+    class Rails(Pairs):
+        def play(self, meetings: Sequence[tournament.Meeting]) -> list[tournament.Answer]:
+            played[self.rail] = played.get(self.rail, 0) + len(meetings)
+            self.slow = ("n6",) if self.rail == "mlx5_1" else ()
+            return super().play(meetings)
+
+        def all_at_once(self, leaf_of: Any) -> groupjobs.AllAtOnce:
+            played["together"] = int(self.rail == "")
+            return super().all_at_once(leaf_of)
+
+    monkeypatch.setattr(groupjobs, "PairJobs", Rails)
+    between = replace(CAMPAIGN.between, rails=("mlx5_0", "mlx5_1"))
+    monkeypatch.setattr(
+        command, "_between", lambda campaign, folder, of=command._between: (of(campaign, folder)[0], between)
+    )
+    assert command._pairs(CAMPAIGN, begun, ASKED) == 1
+    said = capsys.readouterr().out
+    assert list(played) == ["mlx5_0", "mlx5_1", "together"] and played["together"] == 1
+    assert "rail mlx5_1: node n6: " in said and "rail mlx5_0: node" not in said and "rail mlx5_0: within: " in said
+    assert "n6" not in json.loads((begun / "pairs-1" / command.GOOD).read_text())

@@ -670,3 +670,57 @@ def test_the_bmcs_are_read_while_it_runs_if_a_clause_needs_their_power(monkeypat
         (["n1", "n2", "m1"], ("https://{node}-bmc", Path("ca.pem"), True), tmp_path / "out" / "readings"),
         "begun", "inside", "ended",
     ] if of_power else ["inside"])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "why", "said"),
+    [
+        ((), "", "PDF: {}/report.pdf"),
+        ((), "no browser", "No PDF: no browser"),
+        (("--no-pdf",), "", "PDF: {}/report.pdf"),
+    ],
+)
+def test_the_report_is_written_with_a_pdf_unless_none_is_wanted(monkeypatch, tmp_path, capsys, asked, why, said):
+    site = Site(monkeypatch, tmp_path, [*RUNS, 4364.0])
+    site.arguments.remove("--no-pdf")
+    wanted, out = [], tmp_path / "out"
+    write = command.accept.write
+
+    def written(*given):
+        wanted.append(given[-1])
+        found, tar, _ = write(*given[:-1], False)
+        return found, tar, why
+
+    monkeypatch.setattr(command.accept, "write", written)
+    assert site.run(*asked) == 0 and wanted == [not asked]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3:-1] == [f"Report: {out}/report.html", said.format(out)] and lines[-1].startswith(
+        f"All files: {out}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("clauses", "most"),
+    [
+        ([(5, None)], 5 + remaining.RETESTS),
+        ([(5, 0)], 5),
+        ([(5, 1), (7, 0), (2, 2)], 7),
+        ([(1, 4), (4, 0)], 5),
+    ],
+)
+def test_rounds_are_as_many_as_the_clause_with_most_repetitions_and_retests_may_need(
+    monkeypatch, tmp_path, clauses, most
+):
+    """Each round leaves one more record, but the clauses stay open."""
+    agreed = SimpleNamespace(system="h200", clauses=[SimpleNamespace(repetitions=n, retests=r) for n, r in clauses])
+    ran = []
+    batch = SimpleNamespace(nodes=None, hours=0, mode="")
+    for name, what in (("lost", lambda found: []), ("next_round", lambda *of: [batch]), ("progress", lambda found: "p"),
+                       ("open_clauses", lambda found: {"M1": 100 - len(ran)})):  # fmt: skip
+        monkeypatch.setattr(command.remaining, name, what)
+    monkeypatch.setattr(command, "session", lambda *of: ran.append(of))
+    monkeypatch.setattr(command, "decided", lambda *of: None)
+    monkeypatch.setattr(command.power, "archived", lambda *of: None)
+    state = command.State(tmp_path / "run.json", "digest")
+    command.rounds(agreed, None, (), "quick", (), state, float("inf"), tmp_path)
+    assert len(ran) == most == len(state.sessions)
