@@ -403,7 +403,7 @@ def test_what_groups_could_not_decide_is_an_exit_status_of_its_own(begun, monkey
     monkeypatch.setattr(groups, "search", lambda *of: SimpleNamespace(**told))
     assert command._groups(CAMPAIGN, begun, ASKED) == status
     said = capsys.readouterr().out
-    assert ("undecided, or slow only together: n1, n2" in said) == bool(told["unexplained"])
+    assert ("undecided, or slow only together: n0, n1" in said) == bool(told["unexplained"])
     assert ("all jobs across it are slow" in said) == bool(
         told["leaves"]
     ) and "12 jobs in 3 rounds over 16 nodes" in said
