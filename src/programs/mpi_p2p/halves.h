@@ -15,7 +15,7 @@ struct Halves {
 };
 
 /// @param nodes the node of each rank; on a single node each rank counts as one
-/// @param leaves leaf switch by node; nodes without one are ordered by name, not by switch
+/// @param leaves leaf switch by node; nodes without one come first, in the order of their ranks
 /// @param word "opposite", "neighbours", or a number, the seed of random halves
 /// @throws std::invalid_argument for another word
 Halves halves_of(const std::string& word, std::vector<std::string> nodes,
