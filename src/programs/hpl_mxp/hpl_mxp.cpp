@@ -129,9 +129,15 @@ class HplMxp : public lu::Solver<Backend> {
             refinements.samples.push_back(last.refined.refinements);
             ranks_.alive("verifying the factors");
             FactorError error = engine->factor_error(matrix_, ranks_);
-            if (run.fault == tenken::Fault::element && i == 0) error = spoil_element(*engine);
+            Conversions conversions = engine->conversions();
+            const auto spoils = [&](const tenken::Verified& of, bool first) {
+                return i == 0 && tenken::injected_error(run.fault, of, first) > 0;
+            };
+            if (spoils(catalogue::factors(), true)) error = spoil_element(*engine);
+            if (spoils(catalogue::small_operands(), false)) conversions.small = conversions.all;
+            if (spoils(catalogue::overflowed(), false)) conversions.overflowed = 1;
             errors.samples.push_back(error.ratio);
-            check(document, last, error, engine->conversions(), i);
+            check(document, last, error, conversions, i);
             print_result(last, error);
         }
         rate.timed(seconds, {{"operations", lu::operations(static_cast<double>(n_))}});
