@@ -76,8 +76,8 @@ HOST = {
     "himeno": Case("himeno", "--size XS", but={COLD: {"iteration", "total"}}),
     "himeno_classic": Case("himeno", "--size XS --timing classic --target-seconds 2"),
     # what is done once is prepared once; the dot product is a yardstick
-    "spmv": Case("spmv", f"--matrices poisson27:8 --variant-warmup-seconds {WARMUP_SECONDS}",
-        but={UNSEEN: {"prepare"}, COLD: {"prepare"}, LOST: {"dot"}}),
+    "spmv": Case("spmv", "--matrices poisson27:8 --precision single --variant-warmup-seconds 60",
+        but={COLD: {"prepare"}, LOST: {"dot"}}),
     # its first second is the figure
     "gemm": Case("gemm", "--backend host --sustained-seconds 0.5 --energy-seconds 0 --cases fp64:64,int8:64",
         but={COLD: {"gemm"}}),
@@ -189,17 +189,33 @@ GPU = {
         but={COLD: {"read_cached", "read_cold", "write", "write_synced"}, UNVERIFIED: {"cached_read", *LINK}},
     ),
     "snapshot_io_gpu": Case("snapshot_io", f"{ONE} {SNAPSHOT}", but={UNVERIFIED: {"read", "write", *LINK}}),
+    # by cuFile, so that the link alone is copied over; the thread that packs is another one
+    "snapshot_io_gds": Case("snapshot_io", f"{ONE} {LAYOUTS.replace('posix,hdf5_sec2', 'gds')}",
+        but={COLD: {"read", "write", "link_to_gpu"}, UNVERIFIED: {"read", *LINK}}, others=False),
+    "storage_map_gds": Case("storage_map",
+        f"{ONE} --path . --min-bytes 256Ki --max-bytes 256Ki {FILES} --candidates gds_64ki_1 "
+        "--situations write,read_cold",
+        but={COLD: {"link_to_gpu"}, UNVERIFIED: {"read_cold", *LINK}}),
+    "data_loading_gds": Case("data_loading", f"{ONE} {LOADING.replace('posix', 'gds')}",
+        but={UNVERIFIED: {"samples", *LINK}}, others=False),
     "snapshot_io_layouts_gpu": Case("snapshot_io", f"{ONE} {LAYOUTS}",
         but={COLD: {"read"}, UNVERIFIED: {"read", *LINK}}),
     "data_loading_gpu": Case("data_loading", f"{ONE} {LOADING}", but={UNVERIFIED: {"samples", *LINK}}, others=False),
     "overlap_gpu": Case(
         "overlap",
-        f"{ONE} --path . --bytes 256Ki --step-ms 1 --steps 4 --every 2 --modes none,serial,writer,buffer --threads 1 "
-        "--synced",
+        f"{ONE} --path . --bytes 256Ki --step-ms 1 --steps 4 --every 2 --threads 1 --synced "
+        "--modes none,serial,writer,buffer,buffer_cufile,buffer_stream",
         but={COLD: {"loop"}, UNVERIFIED: {"loop"}},
         others=False,
-        writes={"none": 0, "serial": 2, "writer": 2, "buffer": 2},
+        writes={"none": 0, "serial": 2, **dict.fromkeys(["writer", "buffer", "buffer_cufile", "buffer_stream"], 2)},
     ),
+    # its first second is the figure
+    "gemm_gpu": Case("gemm", f"{ONE} --sustained-seconds 0.5 --energy-seconds 0 --cases fp64:64,int8:96x64x32x3"),
+    # a factorisation of as many steps comes first, and the first columns of this one
+    "hpl_gpu": Case("hpl", f"{ONE} --n 8300 --nb 2048", but={COLD: {"hpl"}}),
+    "hpl_mxp_gpu": Case("hpl_mxp", f"{ONE} --n 2000 --nb 512 --seed 0", but={COLD: {"hpl_mxp"}}),
+    "stencil_forms_gpu": Case("stencil_forms", "--form device --gpus 0 --nx 24 --ny 20 --nz 22 --steps 3"),
+    "stencil_forms_managed": Case("stencil_forms", "--form managed --gpus 0,1 --nx 24 --ny 20 --nz 22 --steps 3"),
     "stencil_gpu": Case("stencil",
         "--backend cuda --gpus 0,1 --exchange host,p2p --nx 75 --ny 70 --nz 66 --bt 2 --steps 4 --phase-blocks 1",
         but={UNSEEN: {"halo_net"}}, tries="tried."),
@@ -251,6 +267,8 @@ SLOW = {
     "spmv": (Case("spmv", f"{TWO} --matrices poisson27:8 --variants sell"), "gpu1"),
     # the third GPU neither leads nor is next to the first
     "p2p": (Case("p2p", "--gpus 0,1,2 --bytes 1Mi --sweep none"), "gpu0 gpu2 gpu2>gpu0 pinned>gpu2"),
+    "gemm": (Case("gemm", f"{TWO} --sustained-seconds 0.5 --energy-seconds 0 --cases fp64:64"), "gpu1"),
+    "stencil_forms": (Case("stencil_forms", "--form managed --gpus 0,1,2 --nx 24 --ny 20 --nz 22 --steps 3"), "gpu2"),
     "nccl": (Case("nccl", "--gpus 0,1,2 --min-bytes 1Mi --max-bytes 1Mi"), "gpu0 gpu2"),
     "stencil": (
         Case(

@@ -36,7 +36,8 @@ FEW = ("--repetitions", "5", "--warmup-seconds", "0")
 ONE = ("--backend", "cuda", "--gpus", "0")
 PROGRAMS = (
     "stream", "memcopy", "transfer", "access_patterns", "transpose", "himeno", "p2p", "nccl", "spmv", "stencil", "hpcg",
-    "migration", "burn", "storage_map", "snapshot_io", "data_loading", "overlap",
+    "migration", "burn", "storage_map", "snapshot_io", "data_loading", "overlap", "gemm", "hpl", "hpl_mxp",
+    "stencil_forms",
 )  # fmt: skip
 #: The memory of the simulated GPU: 2 GHz, two transfers per clock, 5120 bits.
 MEMORY_GBS = 2 * 2.0 * 5120 / 8

@@ -66,10 +66,8 @@ def test_every_program_has_a_protocol() -> None:
 
 #: Programs with a back end cuda that are recorded on the host alone.
 NOT_ON_GPU = {
-    **dict.fromkeys(["gemm", "hpl", "hpl_mxp"], "cuBLAS, which the double lacks"),
     "hpcg": "kernels build its matrix, and those of the double do nothing",
     "mpi_p2p": "of several ranks, whose copies are MPI's",
-    "stencil_forms": "one source in several forms: lines of code are what it compares",
 }
 
 
@@ -248,7 +246,8 @@ def test_each_thread_has_a_block_of_a_mib_at_least(
 @pytest.mark.xdist_group("cuda")
 @pytest.mark.parametrize("name", protocol.GPU)
 def test_the_order_of_measuring_on_gpus(name: str, programs: Path, double: Path, tmp_path: Path) -> None:
-    libraries = {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double), "TENKEN_HDF5": hdf5_library()}
+    libraries = {f"TENKEN_{library}": str(double) for library in ("NVML", "NCCL", "CUFILE")}
+    libraries["TENKEN_HDF5"] = hdf5_library()
     run = protocol.recorded(protocol.GPU[name], programs, double, tmp_path, **libraries)
     computed = name in protocol.COMPUTED
     held(name, run, protocol.lost(protocol.GPU[name], run, programs, double, tmp_path, **libraries) if computed else ())
@@ -276,7 +275,8 @@ def test_what_is_slow_is_in_every_figure_that_contains_it_and_in_no_other(
             assert found[key] or max(series["seconds"]) < 5, key
             assert series["metric"] not in protocol.AT_ONCE or median(series["seconds"]) < 15, key
     assert found == expected
-    assert any(found.values()) and (name == "nccl" or not all(found.values()))
+    # all GPUs are in each figure of NCCL, and one grid is the only figure of stencil_forms
+    assert any(found.values()) and (name in ("nccl", "stencil_forms") or not all(found.values()))
 
 
 @pytest.mark.cuda
@@ -290,6 +290,33 @@ def test_the_figure_of_all_gpus_is_that_of_the_slow_one(
     more = {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double), "TENKEN_TEST_SLOW_GPU": str(slow)}
     run = protocol.recorded(protocol.GPU["stencil_gpu"], programs, double, tmp_path, **more)
     assert {part.timed_on for part in run.every() if part.name == "cells"} == {slow}
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize(
+    ("program", "arguments", "told"),
+    [
+        # a kernel writes the state: five passes are left
+        ("overlap", "--bytes 256Ki --steps 2 --every 1 --modes none", {"passes_of_a_step.gpu0": 5}),
+        # two copies and a kernel for the checksums
+        (
+            "data_loading",
+            "--kinds 8ki --batch 4 --batches 2 --seconds 0 --ways posix_1mi_1",
+            {"checksum_ms.8ki.gpu0": 30_000, "step_ms.8ki.gpu0": 60_000},
+        ),
+    ],
+    ids=["overlap", "data_loading"],
+)
+def test_a_step_takes_as_long_as_asked(
+    program: str, arguments: str, told: dict[str, int], programs: Path, double: Path, tmp_path: Path
+) -> None:
+    """A minute, of kernels and copies of 10 s each."""
+    case = Case(program, f"{ONE} --path . --step-ms 60000 --threads 1 {arguments}")
+    run = protocol.recorded(case, programs, double, tmp_path, TENKEN_NVML=str(double), TENKEN_TEST_SLOW="gpu0")
+    found = {key: run.document["provenance"].get(key) for key in told}
+    assert found == pytest.approx(told, rel=0.01)
 
 
 STREAM = Case("stream", f"{ONE} --array-bytes 16Mi")
@@ -349,9 +376,7 @@ def test_the_fastest_configuration_is_measured_on_all_of_the_data(
 
 #: Programs for several GPUs or ranks that are not in this table, nor in that of ranks.
 NOT_SLOWED = {
-    "burn": "its load is cuBLAS, which the double lacks; each GPU has its own figures",
-    "gemm": "cuBLAS; each GPU has its own figures",
-    "stencil_forms": "one GPU",
+    "burn": "each GPU has its own figures",
 }
 
 

@@ -1,6 +1,7 @@
 /* Three GPUs that are none, for the counting of programs: put in front of a program with CUDA by LD_PRELOAD,
- * it stands for the CUDA runtime; named by TENKEN_NVML and TENKEN_NCCL it stands for these. Its memory is the
- * host's, its kernels do nothing (so a verification may fail: the figures are there nevertheless), except
+ * it stands for the CUDA runtime, cuBLAS and cuSOLVER; named by TENKEN_NVML, TENKEN_NCCL and
+ * TENKEN_CUFILE it stands for these. Its
+ * memory is the host's, its kernels do nothing (so a verification may fail: the figures are there nevertheless), except
  * those that write, copy or compare small arrays of copied values, and every event takes it a time that it makes up
  * and writes down beside what recorder.c writes: elapsed times of events as kind -1, calls of collectives as
  * kind -2, and as kind -4 the bytes of each small copy from pinned memory that the CPU has written since the
@@ -13,7 +14,12 @@
  *
  * Times are whole multiples of 2^-10 ms, which a float holds exactly: what is written down is that multiple.
  */
+#include <cublasLt.h>
+#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
+#include <cufile.h>
+#include <cusolverDn.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -21,11 +27,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { gpus = 3, elapsed = -1, collective = -2, by_cpu = -4 };
 /* Steps in their order: copies as 256 times the kind of memory written plus that of the memory read, or that of the
  * memory set; records of events and the two of an elapsed time, by the time that they took; waiting for a GPU. */
-enum { copied = -12, cleared = -13, event_recorded = -14, elapsed_from = -15, elapsed_to = -16, waited = -17, called = -18, prefetched = -21 };
+enum { copied = -12, cleared = -13, event_recorded = -14, elapsed_from = -15, elapsed_to = -16, waited = -17, called = -18, prefetched = -21, of_library = -25 };
 enum { pageable, pinned_kind, by_host_alloc, managed, on_gpu = 16 };
 /* A link of the second GPU is down. */
 static const unsigned active_links[gpus] = {18, 17, 18};
@@ -408,11 +415,12 @@ cudaError_t cudaSetDevice(int device) {
 cudaError_t cudaDeviceSynchronize(void) {
     return wait_until(busy_gpu[current]), cudaSuccess;
 }
+enum { all_multiprocessors = 132 };
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp* p, int device) {
     memset(p, 0, sizeof *p);
     strcpy(p->name, "Double of a GPU");
     p->major = 9;
-    p->multiProcessorCount = 132;
+    p->multiProcessorCount = all_multiprocessors;
     p->totalGlobalMem = (size_t)64 << 30;
     p->l2CacheSize = 1 << 20;
     p->uuid.bytes[15] = (char)(device + 1);
@@ -423,6 +431,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr which, int de
     *value = which == cudaDevAttrGlobalMemoryBusWidth ? 5120
              : which == cudaDevAttrMemoryClockRate    ? 2000000
              : which == cudaDevAttrClockRate          ? 1500000
+             : which == cudaDevAttrMultiProcessorCount ? all_multiprocessors
              : which == cudaDevAttrManagedMemory      ? 1
                                                       : which == cudaDevAttrConcurrentManagedAccess;
     return cudaSuccess;
@@ -674,4 +683,203 @@ int ncclRecv(void* to, size_t n, int type, int peer, void* comm, cudaStream_t s)
 }
 const char* ncclGetErrorString(int code) {
     return (void)code, "an error of the double";
+}
+
+/* cuBLAS and cuSOLVER: products and solvers of these names are noted with their sizes and compute nothing. What only
+ * describes a product is the library's own, where the program has it. */
+#pragma weak cublasLtMatrixLayoutGetAttribute
+enum { dgemm, dgemm_batched, sgemm, gemm_ex, dtrsm, strsm, dtrsv, dgemv, sgemv, getrf, getrs, matmul, multiprocessors };
+static cublasStatus_t of_blas(int call, int64_t m, int64_t n, int64_t k, cudaStream_t s) {
+    if (on_another(s)) return CUBLAS_STATUS_EXECUTION_FAILED;
+    tenken_test_sized(of_library, call, m | n << 32, k);
+    return enqueue(s, is_slow(name_of(on_gpu + s->gpu), "")), CUBLAS_STATUS_SUCCESS;
+}
+/* A handle is where its stream is kept. */
+cublasStatus_t cublasCreate(cublasHandle_t* h) {
+    return *h = calloc(1, sizeof(cudaStream_t)), CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasDestroy(cublasHandle_t h) {
+    return free(h), CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetStream(cublasHandle_t h, cudaStream_t s) {
+    return *(cudaStream_t*)h = s, CUBLAS_STATUS_SUCCESS;
+}
+static cudaStream_t stream_of(void* h) {
+    cudaStream_t const s = *(cudaStream_t*)h;
+    return s == NULL ? &legacy[current] : s;
+}
+cublasStatus_t cublasSetWorkspace(cublasHandle_t h, void* memory, size_t bytes) {
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetMathMode(cublasHandle_t h, cublasMath_t mode) {
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetSmCountTarget(cublasHandle_t h, int count) {
+    return of_blas(multiprocessors, count, 0, 0, stream_of(h));
+}
+cublasStatus_t cublasDgemm(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
+                           const double* alpha, const double* a, int lda, const double* b, int ldb,
+                           const double* beta, double* c, int ldc) {
+    return of_blas(dgemm, m, n, k, stream_of(h));
+}
+cublasStatus_t cublasDgemmStridedBatched(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n,
+                                         int k, const double* alpha, const double* a, int lda, long long sa,
+                                         const double* b, int ldb, long long sb, const double* beta, double* c,
+                                         int ldc, long long sc, int count) {
+    return of_blas(dgemm_batched, m, n, k, stream_of(h));
+}
+cublasStatus_t cublasSgemm(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
+                           const float* alpha, const float* a, int lda, const float* b, int ldb, const float* beta,
+                           float* c, int ldc) {
+    return of_blas(sgemm, m, n, k, stream_of(h));
+}
+cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
+                            const void* alpha, const void* a, cudaDataType of_a, int lda, const void* b,
+                            cudaDataType of_b, int ldb, const void* beta, void* c, cudaDataType of_c, int ldc,
+                            cublasComputeType_t how, cublasGemmAlgo_t which) {
+    return of_blas(gemm_ex, m, n, k, stream_of(h));
+}
+cublasStatus_t cublasDtrsm(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill_mode, cublasOperation_t ta,
+                           cublasDiagType_t diagonal, int m, int n, const double* alpha, const double* a, int lda,
+                           double* b, int ldb) {
+    return of_blas(dtrsm, m, n, 0, stream_of(h));
+}
+cublasStatus_t cublasStrsm(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill_mode, cublasOperation_t ta,
+                           cublasDiagType_t diagonal, int m, int n, const float* alpha, const float* a, int lda,
+                           float* b, int ldb) {
+    return of_blas(strsm, m, n, 0, stream_of(h));
+}
+cublasStatus_t cublasDtrsv(cublasHandle_t h, cublasFillMode_t fill_mode, cublasOperation_t ta,
+                           cublasDiagType_t diagonal, int n, const double* a, int lda, double* x, int step) {
+    return of_blas(dtrsv, n, 1, 0, stream_of(h));
+}
+cublasStatus_t cublasDgemv(cublasHandle_t h, cublasOperation_t ta, int m, int n, const double* alpha, const double* a,
+                           int lda, const double* x, int step_x, const double* beta, double* y, int step_y) {
+    return of_blas(dgemv, m, n, 0, stream_of(h));
+}
+cublasStatus_t cublasSgemv(cublasHandle_t h, cublasOperation_t ta, int m, int n, const float* alpha, const float* a,
+                           int lda, const float* x, int step_x, const float* beta, float* y, int step_y) {
+    return of_blas(sgemv, m, n, 0, stream_of(h));
+}
+/* Two algorithms are proposed for each product: a step of matmul has its number beside k. */
+enum { proposals = 2 };
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* h) {
+    return *h = calloc(1, sizeof(cudaStream_t)), CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t h) {
+    return free(h), CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t what, cublasLtMatrixLayout_t a,
+                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference,
+                                              int wanted, cublasLtMatmulHeuristicResult_t* results, int* count) {
+    *count = wanted < proposals ? wanted : proposals;
+    memset(results, 0, (size_t)*count * sizeof *results);
+    for (int i = 0; i < *count; ++i) results[i].algo.data[0] = (uint64_t)i + 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                 cublasLtMatmulAlgoCapAttributes_t what, void* value, size_t bytes,
+                                                 size_t* written) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t what, void* value,
+                                                    size_t bytes, size_t* written) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t what, const void* alpha, const void* a,
+                              cublasLtMatrixLayout_t of_a, const void* b, cublasLtMatrixLayout_t of_b,
+                              const void* beta, const void* c, cublasLtMatrixLayout_t of_c, void* d,
+                              cublasLtMatrixLayout_t of_d, const cublasLtMatmulAlgo_t* algorithm, void* memory,
+                              size_t bytes, cudaStream_t s) {
+    uint64_t m = 0, n = 0, rows = 0, columns = 0;
+    size_t written = 0;
+    cublasLtMatrixLayoutGetAttribute(of_d, CUBLASLT_MATRIX_LAYOUT_ROWS, &m, sizeof m, &written);
+    cublasLtMatrixLayoutGetAttribute(of_d, CUBLASLT_MATRIX_LAYOUT_COLS, &n, sizeof n, &written);
+    cublasLtMatrixLayoutGetAttribute(of_a, CUBLASLT_MATRIX_LAYOUT_ROWS, &rows, sizeof rows, &written);
+    cublasLtMatrixLayoutGetAttribute(of_a, CUBLASLT_MATRIX_LAYOUT_COLS, &columns, sizeof columns, &written);
+    return of_blas(matmul, (int64_t)m, (int64_t)n, (int64_t)(rows * columns / m | algorithm->data[0] << 32), s);
+}
+
+cusolverStatus_t cusolverDnCreate(cusolverDnHandle_t* h) {
+    return *h = calloc(1, sizeof(cudaStream_t)), CUSOLVER_STATUS_SUCCESS;
+}
+cusolverStatus_t cusolverDnDestroy(cusolverDnHandle_t h) {
+    return free(h), CUSOLVER_STATUS_SUCCESS;
+}
+cusolverStatus_t cusolverDnSetStream(cusolverDnHandle_t h, cudaStream_t s) {
+    return *(cudaStream_t*)h = s, CUSOLVER_STATUS_SUCCESS;
+}
+static cusolverStatus_t of_solver(int call, int64_t m, int64_t n, void* h) {
+    return of_blas(call, m, n, 0, stream_of(h)) == CUBLAS_STATUS_SUCCESS ? CUSOLVER_STATUS_SUCCESS
+                                                                          : CUSOLVER_STATUS_EXECUTION_FAILED;
+}
+cusolverStatus_t cusolverDnDgetrf_bufferSize(cusolverDnHandle_t h, int m, int n, double* a, int lda, int* size) {
+    return *size = 1, CUSOLVER_STATUS_SUCCESS;
+}
+cusolverStatus_t cusolverDnDgetrf(cusolverDnHandle_t h, int m, int n, double* a, int lda, double* work, int* pivots,
+                                  int* info) {
+    return of_solver(getrf, m, n, h);
+}
+cusolverStatus_t cusolverDnDgetrs(cusolverDnHandle_t h, cublasOperation_t ta, int n, int columns, const double* a,
+                                  int lda, const int* pivots, double* b, int ldb, int* info) {
+    return of_solver(getrs, n, columns, h);
+}
+cusolverStatus_t cusolverDnSgetrf_bufferSize(cusolverDnHandle_t h, int m, int n, float* a, int lda, int* size) {
+    return *size = 1, CUSOLVER_STATUS_SUCCESS;
+}
+cusolverStatus_t cusolverDnSgetrf(cusolverDnHandle_t h, int m, int n, float* a, int lda, float* work, int* pivots,
+                                  int* info) {
+    return of_solver(getrf, m, n, h);
+}
+cusolverStatus_t cusolverDnCreateParams(cusolverDnParams_t* p) {
+    return *p = calloc(1, sizeof(cudaStream_t)), CUSOLVER_STATUS_SUCCESS;
+}
+cusolverStatus_t cusolverDnDestroyParams(cusolverDnParams_t p) {
+    return free(p), CUSOLVER_STATUS_SUCCESS;
+}
+cusolverStatus_t cusolverDnXgetrf_bufferSize(cusolverDnHandle_t h, cusolverDnParams_t p, int64_t m, int64_t n,
+                                             cudaDataType of_a, const void* a, int64_t lda, cudaDataType how,
+                                             size_t* on_device, size_t* on_host) {
+    return *on_device = *on_host = 1, CUSOLVER_STATUS_SUCCESS;
+}
+cusolverStatus_t cusolverDnXgetrf(cusolverDnHandle_t h, cusolverDnParams_t p, int64_t m, int64_t n,
+                                  cudaDataType of_a, void* a, int64_t lda, int64_t* pivots, cudaDataType how,
+                                  void* device_work, size_t on_device, void* host_work, size_t on_host, int* info) {
+    return of_solver(getrf, m, n, h);
+}
+
+/* cuFile with GPUDirect Storage: what it moves are reads and writes of a file, and no copies. A handle is a descriptor. */
+static CUfileError_t fine(void) {
+    return (CUfileError_t){CU_FILE_SUCCESS, CUDA_SUCCESS};
+}
+CUfileError_t cuFileDriverOpen(void) {
+    return fine();
+}
+CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* properties) {
+    return memset(properties, 0, sizeof *properties), fine();
+}
+CUfileError_t cuFileHandleRegister(CUfileHandle_t* handle, CUfileDescr_t* of) {
+    fcntl(of->handle.fd, F_SETFL, 0); /* blocks of any size */
+    return *handle = (void*)(intptr_t)of->handle.fd, fine();
+}
+void cuFileHandleDeregister(CUfileHandle_t handle) {
+    (void)handle;
+}
+CUfileError_t cuFileBufRegister(const void* base, size_t bytes, int flags) {
+    return (void)base, (void)bytes, (void)flags, fine();
+}
+CUfileError_t cuFileBufDeregister(const void* base) {
+    return (void)base, fine();
+}
+ssize_t cuFileRead(CUfileHandle_t handle, void* base, size_t bytes, off_t offset, off_t at) {
+    return pread((int)(intptr_t)handle, (char*)base + at, bytes, offset);
+}
+ssize_t cuFileWrite(CUfileHandle_t handle, const void* base, size_t bytes, off_t offset, off_t at) {
+    return pwrite((int)(intptr_t)handle, (const char*)base + at, bytes, offset);
+}
+CUfileError_t cuFileWriteAsync(CUfileHandle_t handle, void* base, size_t* bytes, off_t* offset, off_t* at,
+                               ssize_t* written, CUstream s) {
+    return (void)s, *written = cuFileWrite(handle, base, *bytes, *offset, *at), fine();
 }

@@ -27,12 +27,15 @@ from typing import Any
 ELAPSED, COLLECTIVE, RANK, BY_CPU, ADVISED, SYNCED = -1, -2, -3, -4, -5, -6
 LAUNCHED, READ, WROTE, LOOKED_UP, MOVED, COPIED, CLEARED = -7, -8, -9, -10, -11, -12, -13
 RECORDED, ELAPSED_FROM, ELAPSED_TO, WAITED, CALLED, MESSAGE = -14, -15, -16, -17, -18, -19
-SIZED, PREFETCHED, OPENED, CLOSED, REMOVED = -20, -21, -22, -23, -24
+SIZED, PREFETCHED, OPENED, CLOSED, REMOVED, OF_LIBRARY = -20, -21, -22, -23, -24, -25
 OTHER = 100
 #: Steps by which a file comes and goes: its data are neither moved nor compared.
 OF_FILES = ("create", "open", "close", "unlink")
 MEMORY = {0: "host", 1: "pinned", 2: "mapped", 3: "managed", **{16 + gpu: f"gpu{gpu}" for gpu in range(3)}}
 MESSAGES = ("send", "recv", "waitall", "barrier", "allreduce", "alltoall", "bcast", "exchange")
+#: Of cuBLAS and cuSOLVER.
+SOLVERS = ("dgemm", "dgemm_batched", "sgemm", "gemm_ex", "dtrsm", "strsm", "dtrsv", "dgemv", "sgemv", "getrf", "getrs",
+    "matmul", "multiprocessors")  # fmt: skip
 CALLS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "send", "recv")
 ADVICE = {os.POSIX_FADV_DONTNEED: "drop", os.POSIX_FADV_SEQUENTIAL: "sequential", os.POSIX_FADV_RANDOM: "random"}
 #: What a rate counts in a second, and samples of times in a second.
@@ -129,7 +132,7 @@ def _step(kind: int, value: int, program: Path) -> str | None:
         MOVED: "memcpy", ADVISED: ADVICE.get(value, f"advise{value}"), SYNCED: "fsync", READ: "read", WROTE: "write",
         LOOKED_UP: "mincore", OPENED: "create" if value else "open", CLOSED: "close", REMOVED: "unlink",
         CLEARED: f"clear {MEMORY.get(value)}", WAITED: "wait", PREFETCHED: f"prefetch {MEMORY.get(value)}",
-        CALLED: CALLS[value % len(CALLS)],
+        CALLED: CALLS[value % len(CALLS)], OF_LIBRARY: SOLVERS[value % len(SOLVERS)],
     }.get(kind)  # fmt: skip
 
 
@@ -289,7 +292,8 @@ class Trace:
         return list(lines)
 
     def sizes(self) -> list[str]:
-        """Launches as blocks x threads, calls of NCCL as elements of a type, to or from a rank; all else in bytes."""
+        """Launches as blocks x threads, products as m x n x k by an algorithm, calls of NCCL as elements of a type, to
+        or from a rank; all else in bytes."""
         lines: dict[str, None] = {}
         for process in self.processes:
             for step, sizes in process.sizes.items():
@@ -339,6 +343,9 @@ def _size(step: str, size: int, more: int) -> str:
     """Of calls and copies: which of the arrays of its GPU it reads and writes, and where in the latter if not at its
     begin."""
     called = step in CALLS
+    if step in SOLVERS:
+        told = "x".join(str(one) for one in (size % (1 << 32), size >> 32, more % (1 << 32)) if one)
+        return told + (f" by {more >> 32}" if more >> 32 else "")
     if not called and not _COPY.fullmatch(step):
         shared = more >> 42
         return f"{_dimensions(size)}x{_dimensions(more)}" + (f"+{shared}" if shared else "") if more else str(size)

@@ -146,7 +146,6 @@ std::vector<double> GpuEngine::time_products(const Matrix& matrix, double heat_s
     finish();
     if (flops <= 0) return {};
     solve_rows(lu::Lane::update, 0, step, columns);
-    beside_ = false;
     const auto product = [&] { multiply(lu::Lane::update, 0, step, columns); };
     tenken::warm_up(heat_seconds, [&] {
         product();
