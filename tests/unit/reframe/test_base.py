@@ -720,3 +720,123 @@ def test_hpl_on_all_gpus_is_solved_as_often_as_its_share_of_time_permits(
     check.expected_parameters = {"repetitions": 5}
     HplNode.solve_as_often_as_fits(check, n)
     assert check.arguments == check.expected_parameters == {"repetitions": times} and check.time_limit == limit
+
+
+def asked(**changes: Any) -> Any:
+    """The request of a check of this suite on four GPUs."""
+    known = {
+        "token": "t", "program": "stream", "display_name": "Stream %a=1", "subjects": ["gpu"], "metrics": None,
+        "expected_parameters": {"n": 1}, "fault": "", "uses_mpi": False, "ours": True, "gpus": 4, "num_tasks": 8,
+        "num_tasks_per_node": 2, "lists_gpus": True, "cores": 16, "given": {"n": 1}, "tenken_mode": "nightly",
+        "revision_built": lambda: "abc", **changes,
+    }  # fmt: skip
+    return JudgedCheck.request(Stand(**known))
+
+
+@pytest.mark.parametrize(("changes", "field", "value"), [
+    ({}, "gpus", 4), ({"uses_mpi": True}, "gpus", 2), ({"uses_mpi": True, "num_tasks_per_node": None}, "gpus", 1),
+    ({"uses_mpi": True, "gpus": None}, "gpus", None), ({"uses_mpi": True, "ours": False}, "gpus", 4),
+    ({"lists_gpus": False}, "gpus", None), ({"gpus": 0}, "gpus", None), ({}, "cores", 16),
+    ({"cores": 0}, "cores", None),
+    ({}, "ranks", 8), ({}, "arguments", ("--n", "1")), ({"ours": False}, "arguments", ()),
+    ({"ours": False}, "foreign", True),
+    ({}, "foreign", False), ({}, "mode", "nightly"), ({}, "sections", ("locks", "load")), ({}, "revision", "abc"),
+    ({"revision_built": lambda: None}, "sections", ()), ({}, "metrics", None), ({"metrics": ["a"]}, "metrics", ("a",)),
+    ({}, "parameters", {"n": 1}), ({"fault": "bit"}, "parameters", {"n": 1, "inject_fault": "bit"}),
+    ({}, "check", "Stream %a=1"), ({}, "subjects", ("gpu",)), ({}, "token", "t"), ({}, "program", "stream"),
+])  # fmt: skip
+def test_a_request_states_what_a_result_must_have(changes: dict[str, Any], field: str, value: Any) -> None:
+    assert getattr(asked(**changes), field) == value
+
+
+def case_of(job: Any, told: str = "", **more: Any) -> Any:
+    """The record of a case on a partition with a scheduler."""
+    check = Stand(
+        job=job, tenken_mode="quick", display_name="Stream %a=1", program="stream", subjects=["gpu"],
+        output_text=lambda: "TENKEN-ROOT mpirun runs as root: x\n" * (told == "root"), pinned_nodes=lambda: ("n7",),
+        told=lambda: base.joblines.report(told), nodes=lambda: ["n1", "n2"], own_parameters=lambda: {"a": 1},
+        program_version=lambda: 3, **more,
+    )  # fmt: skip
+    check.outcome = lambda: SimpleNamespace(own_facts=lambda: {"attempts": 2}, digests=lambda: {"unsealed": "x"})
+    partition = SimpleNamespace(
+        fullname="sys:gpu", name="gpu", scheduler=SimpleNamespace(registered_name="tenken-slurm"), access=[]
+    )
+    return JudgedCheck.record(check, base.verdict.failed("no"), partition, SimpleNamespace(name="cuda"))
+
+
+def test_a_record_has_what_is_known_of_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENKEN_SESSION", "night")
+    job = SimpleNamespace(jobid=7, state="COMPLETED", exitcode=3, scheduler_facts={"run_count": 1})
+    found = case_of(job, "root")
+    assert (found.session, found.system, found.partition, found.environ, found.mode) == (
+        "night",
+        "sys",
+        "gpu",
+        "cuda",
+        "quick",
+    )
+    assert (found.check, found.base_check, found.program, found.program_version) == (
+        "Stream %a=1",
+        "Stand",
+        "stream",
+        3,
+    )
+    assert (found.nodes, found.subjects, found.parameters) == (("n1", "n2"), ("gpu",), {"a": 1})
+    assert (found.job.scheduler, found.job.id, found.job.state, found.job.exit_code) == (
+        "tenken-slurm",
+        "7",
+        "COMPLETED",
+        3,
+    )
+    assert found.job.facts == {"run_count": 1, "ran_as_root": True, "attempts": 2, "unsealed": "x"}
+    plain = case_of(SimpleNamespace(jobid=7, state=None, exitcode=None))
+    assert plain.job.facts == {"attempts": 2, "unsealed": "x"} and plain.job.state is None
+    monkeypatch.delenv("TENKEN_SESSION")
+    never = case_of(SimpleNamespace(jobid=None, state=None, exitcode=None, nodelist=None, pin_nodes=[], sched_access=[],
+                                    options=[], cli_options=[], scheduler_facts={"x": 1}), "root")  # fmt: skip
+    assert (never.session, never.job.id, never.job.facts, never.nodes) == ("none", None, {}, ("n7",))
+    none = case_of(None)
+    assert (none.job.id, none.job.state, none.job.exit_code, none.nodes) == (None, None, None, ("n7",))
+
+
+def test_a_session_is_begun_once_and_a_full_archive_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Any] = []
+    monkeypatch.setattr(base.archive, "check_writable", lambda root: None)
+    monkeypatch.setattr(base.archive, "begin_session", lambda root, session, errors: begun.append(session))
+    monkeypatch.setattr(base, "_BEGUN", set())
+    for session in ("", "a", "a", "b"):
+        monkeypatch.setenv("TENKEN_SESSION", session)
+        JudgedCheck.refuse_a_broken_archive(Stand())
+    assert begun == ["a", "b"]
+
+
+@pytest.mark.parametrize(("subjects", "arguments", "one_by_one"), [
+    (["gpu"], {"gpus": "all"}, True), (["gpu"], {"gpus": "all", "at-once": True}, False),
+    (["gpu"], {"gpus": "0"}, False),
+    (["host"], {"gpus": "all"}, False), (["gpu"], {}, False),
+])  # fmt: skip
+def test_gpus_are_measured_one_by_one_unless_all_are_at_once(subjects: Any, arguments: Any, one_by_one: bool) -> None:
+    assert JudgedCheck.one_by_one.fget(Stand(subjects=subjects, arguments=arguments)) == one_by_one
+
+
+@pytest.mark.parametrize(("mode", "at_once", "systems"), [
+    ("quick", True, ["+gpus2", "+cuda +gpus2"]), ("quick", False, ["* -gpus2", "+cuda -gpus2"]),
+    ("acceptance", False, ["* -gpus2", "+cuda -gpus2"]), ("nightly", False, ["*", "+cuda"]),
+    ("nightly", True, ["+gpus2", "+cuda +gpus2"]),
+])  # fmt: skip
+def test_short_modes_measure_all_gpus_at_once(mode: str, at_once: bool, systems: list[str]) -> None:
+    check = Stand(tenken_mode=mode, valid_systems=["*", "+cuda"])
+    JudgedCheck.one_by_one_or_at_once(check, at_once)
+    assert check.valid_systems == systems
+
+
+@pytest.mark.parametrize(("minutes", "gpus", "mode", "by", "size"), [
+    (0, 8, "acceptance", 1.0, "acceptance"), (22.5, 8, "acceptance", 0.5, "acceptance"),
+    (22, 8, "acceptance", 22 / 45, "quick"),
+    (15, 2, "acceptance", 0.5, "acceptance"), (14, None, "acceptance", 14 / 30, "quick"), (1, 2, "quick", 1.0, "quick"),
+])  # fmt: skip
+def test_less_than_half_of_the_time_takes_problems_of_mode_quick(minutes, gpus, mode, by, size) -> None:
+    check = Stand(tenken_mode=mode, tenken_minutes=minutes, machine=SimpleNamespace(gpus=gpus))
+    check.of_usual_time = JudgedCheck.of_usual_time.fget(check)
+    assert check.of_usual_time == pytest.approx(by) and JudgedCheck.size_mode.fget(check) == size
+    assert JudgedCheck.shortened.fget(check) == (by < 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -93,3 +94,58 @@ def test_a_drill_leaves_nothing_and_a_failing_archive_is_told(tmp_path: Path, mo
 
     monkeypatch.setattr(archive, "add", full)
     assert "fingerprints were not archived: disk full" in recalled(result("A:aa"), "1", tmp_path)[-1].message
+
+
+def algorithms(*said: str) -> Result:
+    """One device with a digest of each algorithm: `train:a`."""
+    whole = result("A:a").path["fingerprints"][0]
+    parts = [one.partition(":") for one in said]
+    return replace(RESULT, parameters={}, path={"fingerprints": [
+        {**whole, "algorithm": name, "prints": [[0, "w", digest]]} for name, _, digest in parts
+    ]})  # fmt: skip
+
+
+def test_each_algorithm_is_compared_and_told(tmp_path: Path) -> None:
+    first = recalled(algorithms("train:a", "solve:b"), "1", tmp_path)
+    assert [one.message.partition(" of ")[2].split()[0] for one in first] == ["train", "solve"]
+    other = replace(algorithms("train:a", "solve:x"), path={"fingerprints": [
+        {**one, "device": "B"} for one in algorithms("train:a", "solve:x").path["fingerprints"]
+    ]})  # fmt: skip
+    found = recalled(other, "2", tmp_path)
+    assert "fingerprints of train equal those of 1 archived devices, 1 compared" in found[0].message
+    assert any(one.verdict == FAIL and "solve" in one.message for one in found[1:])
+    assert not any("fingerprints of solve equal" in one.message for one in found)
+
+
+def test_first_fingerprints_say_with_what_they_are_compared(tmp_path: Path) -> None:
+    (several,) = recalled(result("A:a", "B:a"), "1", tmp_path)
+    assert several.message.endswith("by the kind NVIDIA H100 80GB HBM3: compared with one another")
+    for run, version in enumerate(("2.12.0", "2.13.0"), start=2):
+        recalled(result("A:a", versions=version), str(run), tmp_path)
+    (latest,) = recalled(result("A:a", versions="2.14.0"), "4", tmp_path)
+    assert "with torch 2.14.0; the archive has those with torch 2.13.0, which are not comparable" in latest.message
+
+
+def test_a_damaged_file_has_no_vote_and_what_differs_is_told_beside_it(tmp_path: Path) -> None:
+    recalled(result("A:aa", "B:aa"), "1", tmp_path)
+    (folder,) = {path.parent for path in (tmp_path / archive.FOLDER).rglob("*.json")}
+    damaged = sorted(folder.glob("*.json"))[0]
+    damaged.write_text("{")
+    found = recalled(result("C:ab", "D:aa"), "2", tmp_path)
+    assert "fingerprints without a vote: " in found[0].message
+    assert failures(found) and not any("equal those" in one.message for one in found)
+
+
+def test_cards_of_a_kind_are_those_of_a_data_sheet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tenken.reframe import fingerprints
+
+    sheets = {"NVIDIA H100 80GB HBM3": "h100-sxm"}
+    seen = []
+    monkeypatch.setattr(
+        fingerprints.hardware, "for_device", lambda kind: SimpleNamespace(name=sheets[kind]) if kind in sheets else None
+    )
+    monkeypatch.setattr(fingerprints, "_of_key", lambda result, key, *of: seen.append(key.sheet) or [])
+    recalled(result("A:a"), "1", tmp_path)
+    sheets.clear()
+    recalled(result("A:a"), "1", tmp_path)
+    assert seen == ["h100-sxm", ""]

@@ -21,6 +21,7 @@ from reframe.core.exceptions import ReframeError
 
 from tenken.errors import TenkenError
 from tenken.machines import loader
+from tenken.machines.errors import UnsetVariableError
 from tenken.machines.model import FOR_HOST, HOST_MPI, ONE_OPENACC
 from tenken.reframe import clean, failure_excerpt, full_disk, jobs, logs, matrices, plan
 from tenken.reframe.machine import Machine
@@ -446,3 +447,129 @@ def test_check_files_that_were_skipped_are_noted(monkeypatch: Any, level: int, m
     stream = io.StringIO()
     logs.PlainTerminal(stream).emit(logging.LogRecord("x", level, "f", 1, message, (), None))
     assert logs.load_errors == kept and stream.getvalue() == f"{message}\n"
+
+
+def test_a_plan_compares_each_check_with_each_partition_and_environment() -> None:
+    def partition(name: str, *environments: str, abilities: Any = ()) -> Any:
+        return SimpleNamespace(
+            name=name, environments=environments, abilities=frozenset(abilities), node_count_unknown=False
+        )
+
+    of = {"host": frozenset({"for_host"}), "cuda": frozenset({"cuda"})}
+    system: Any = SimpleNamespace(
+        name="s", hidden_gpus="one", abilities=of.get, partitions={
+            "cpu": partition("cpu", "host"), "gpu": partition("gpu", "host", "cuda", abilities={"gpus2"}),
+        },
+    )  # fmt: skip
+
+    def check(name: str, systems: list[str], environs: list[str], **more: str) -> dict[str, Any]:
+        return {"display_name": name, "valid_systems": systems, "valid_prog_environs": environs, **more}
+
+    plan_of = plan.make_plan
+    summary = plan.summary
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(summary, "of_system", lambda one: (("a", "1"),))
+        patched.setattr(summary, "of_driver", lambda one: (("b", "2"),))
+        made = plan_of(system, [
+            check("Host", ["*"], ["+for_host"]), check("Gpu", ["+gpus2"], ["+cuda"]), check("Cpu", ["cpu"], ["*"]),
+            check("Four", ["+gpus4"], ["+cuda +mpi"], descr="text"), check("Mpi", ["*"], ["+mpi +z"]),
+        ], ["bad.py: x"], "quick")  # fmt: skip
+    assert made.applicable == ("Host", "Gpu", "Cpu") and made.machine == (("a", "1"), ("b", "2"))
+    assert made.where == {
+        "Host": {"cpu": ("host",), "gpu": ("host",)},
+        "Gpu": {"gpu": ("cuda",)},
+        "Cpu": {"cpu": ("host",)},
+    }
+    four, mpi = made.not_applicable
+    assert (four.check, four.text, four.lacks) == ("Four", "text", ("4 GPUs per node", "mpi")) and mpi.lacks == (
+        "mpi",
+        "z",
+    )
+    assert (made.load_errors, made.hidden_gpus, made.mode) == (("bad.py: x",), "one", "quick")
+
+
+@pytest.mark.parametrize(("said", "listed", "errors", "fails"), [
+    ('[{"a": 1}]', "skipping test file 'x.py': boom\nskipping test 'A': no\nskipping test file 'x.py': boom\n",
+     ["x.py: boom", "check A: no"], None), ("[]", "", [], None),
+    ("first\n\nlast word\n \n", "", [], "last word"), ("", "", [], "no output"),
+])  # fmt: skip
+def test_checks_are_described_and_those_that_do_not_load_are_told(monkeypatch, said, listed, errors, fails) -> None:
+    actions = []
+
+    def reframe(path: str, mode: str | None, action: str) -> Any:
+        actions.append((path, mode, action))
+        return SimpleNamespace(
+            stdout=said if action == "--describe" else "", stderr=listed if action == "--list" else ""
+        )
+
+    monkeypatch.setattr(plan, "_reframe", reframe)
+    if fails:
+        with pytest.raises(TenkenError, match=f"could not list the checks: {fails}"):
+            plan.describe_checks("quick")
+        return
+    assert plan.describe_checks("quick") == (json.loads(said), errors)
+    assert actions == [("checks", "quick", "--describe"), ("checks", "quick", "--list")]
+
+
+def test_an_image_has_the_folders_that_a_job_uses(monkeypatch: Any) -> None:
+    from tenken.reframe import machine as module
+
+    image = SimpleNamespace(platform="Singularity", image="/i.sif", options=["--opt"], modules=("apptainer",))
+    one = machine()
+    one.partition.image, one.partition.local_storage = image, "/local"
+    assert one.image_modules == ("apptainer",) and machine().image_modules == ()
+    monkeypatch.setattr(module, "ROOT", Path("/root-of-suite"))
+    for prefix, base, mounted in (
+        ("/venv", "/usr", True),
+        ("/usr", "/usr", False),
+        ("/root-of-suite/.venv", "/usr", False),
+    ):
+        monkeypatch.setattr(module.sys, "prefix", prefix)
+        monkeypatch.setattr(module.sys, "base_prefix", base)
+        command = one.in_image("run me", "/stage", "/beside", "/stage", gpus=True)
+        places = [*["/root-of-suite"], *(["/venv"] if mounted else []), "/stage", "/beside", "/local"]
+        assert [f'-B"{place}:{place}"' in command for place in places] == [True] * len(places), command
+        assert command.count("/stage:/stage") == 1 and ('-B"/venv' in command) == mounted
+        assert "--nv" in command and "--opt" in command and "/i.sif" in command and command.rstrip().endswith("run me")
+    one.partition.local_storage = ""
+    assert "/local" not in one.in_image("run", "/stage") and "--nv" not in one.in_image("run", "/stage")
+
+
+def test_variables_of_a_site_must_be_set() -> None:
+    def expand(env: Any) -> None:
+        raise UnsetVariableError("system 's' needs TENKEN_PROJECT")
+
+    one = machine()
+    object.__setattr__(one, "system", SimpleNamespace(name="s", expand=expand))
+    with pytest.raises(ReframeError, match="needs TENKEN_PROJECT"):
+        one.require_variables()
+
+
+def test_matrices_are_selected_listed_and_fetched_by_name(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    parser = argparse.ArgumentParser()
+    matrices.register(parser.add_subparsers())
+    index = tmp_path / "ssstats.csv"
+    index.write_text("2\nd\nG,a,5,5,20000,1,0,0,0,1,1,k\nG,b,5,5,9999,1,0,0,0,1,1,k\n")
+    given = parser.parse_args(["matrices", "select", "--index", str(index)])
+    assert given.func(given) == 0 and capsys.readouterr().out == "G/a\n"
+    urls = []
+    monkeypatch.setattr(matrices, "_open", lambda url: urls.append(url) or Answer(index.read_bytes()))
+    given = parser.parse_args(["matrices", "select", "--from", "http://m/", "--least", "9999"])
+    assert given.func(given) == 0 and capsys.readouterr().out == "G/b\nG/a\n"
+    assert urls == ["http://m/files/ssstats.csv"]
+    with pytest.raises(TenkenError, match="none: cannot be read: No such file"):
+        given = parser.parse_args(["matrices", "select", "--index", str(tmp_path / "none")])
+        given.func(given)
+
+    def fetch(self: Any, name: str, base: str) -> Path:
+        if name == "G/bad":
+            raise matrices.MatricesError("G/bad: no")
+        return Path(f"/{base}/{name}")
+
+    monkeypatch.setattr(matrices.Store, "fetch", fetch)
+    given = parser.parse_args(["matrices", "fetch", "G/bad", "G/a", "--from", "m/", "--folder", str(tmp_path)])
+    assert given.func(given) == 1 and capsys.readouterr().out == "tenken: G/bad: no\nG/a: /m/G/a\n"
+    given = parser.parse_args(["matrices", "list", "--folder", str(tmp_path)])
+    (tmp_path / "digests.json").write_text('{"G/a": {"bytes": 7, "sha256": "x"}}')
+    (tmp_path / "G__a.mtx.gz").touch()
+    assert given.func(given) == 0 and capsys.readouterr().out == "G/a: 7 bytes, SHA-256 x\n"
