@@ -252,7 +252,6 @@ void Ring::prepare(const Collective& one, std::size_t bytes, int pattern, long w
     constexpr std::size_t line = 512;  // windows are aligned like an allocation
     stride_ = (bytes + line - 1) / line * line;
     windows_ = std::max(1L, std::min(windows, static_cast<long>(capacity_ / stride_)));
-    turn_ = 0;
     for (Member& member : members_) {
         const CurrentGpu current(member.gpu->index());
         const std::size_t elements = sent_elements(one, bytes, ranks_);

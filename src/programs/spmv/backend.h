@@ -13,7 +13,8 @@
 
 namespace spmv {
 
-/// A matrix and the vector it is multiplied by. In single precision both are rounded to float.
+/// A matrix, rounded to float in single precision, and the vector it is multiplied by, which a float holds
+/// exactly.
 struct Problem {
     const sparse::Csr* matrix = nullptr;
     std::vector<double> x;

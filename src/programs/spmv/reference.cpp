@@ -49,7 +49,7 @@ Reference::Reference(const Problem& problem) {
         for (int j = a.offsets[row]; j < a.offsets[row + 1]; ++j) {
             const auto entry = static_cast<std::size_t>(j);
             const double value = in_precision(a.value[entry]);
-            const double x = in_precision(problem.x[static_cast<std::size_t>(a.column[entry])]);
+            const double x = problem.x[static_cast<std::size_t>(a.column[entry])];
             sum.add_product(value, x);
             size += std::fabs(value * x);
         }
