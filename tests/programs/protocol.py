@@ -37,6 +37,8 @@ class Case:
     program: str
     arguments: str = ""
     warmup: float = WARMUP_SECONDS
+    #: Nanoseconds from one reading of the clock to the next: less for warm-ups that are brief.
+    step: int = STEP
     #: More than the fewest rounds that a program makes in no time, where it has such a number.
     repetitions: int = 3
     but: Mapping[str, set[str]] = field(default_factory=dict)
@@ -164,12 +166,13 @@ GPU = {
     ),
     "himeno_gpu": Case("himeno", f"{ONE} --size XS", but={COLD: {"iteration", "total"}}),
     # what comes from all others is enqueued by the first of them
-    "p2p": Case("p2p", "--gpus 0,1 --bytes 1048584 --sweep none",
-        but={COLD: {"driver_staged", "host_staged"}, ON_ANOTHER: {"all_to_one"}, BACKWARDS: {"both_ways"}}),
-    "nccl": Case("nccl", "--gpus 0,1 --min-bytes 1Mi --max-bytes 1Mi",
-        but={COLD: {"all_gather", "sendrecv", "reduce_scatter"}}),
+    "p2p": Case("p2p", "--gpus 0,1 --bytes 1048584 --staged-bytes 512Ki --latency-bytes 4 --sweep none", warmup=0.1,
+        step=STEP // 10,
+        but={ON_ANOTHER: {"all_to_one"}, BACKWARDS: {"both_ways"}}),
+    "nccl": Case("nccl", "--gpus 0,1 --min-bytes 1Mi --max-bytes 1Mi", warmup=0.2, step=STEP // 10),
     # a size that has several windows in the arrays of the largest one
-    "nccl_windows": Case("nccl", "--gpus 0,1 --operations all_reduce --min-bytes 64Ki --max-bytes 1Mi --factor 16"),
+    "nccl_windows": Case("nccl", "--gpus 0,1 --operations all_reduce --min-bytes 64Ki --max-bytes 1Mi --factor 16",
+        warmup=0.2, step=STEP // 10, repetitions=22),
     # load, not speed; its products are cuBLAS's
     "burn_gpu": Case(
         "burn",
@@ -181,6 +184,9 @@ GPU = {
     "spmv_gpu": Case("spmv",
         f"{ONE} --matrices poisson27:9 --variants csr_row,csr_warp,csr_bins,csr_merge,csr_tile,sell",
         but={UNSEEN: {"prepare"}, COLD: {"prepare", "spmv"}}),
+    # some rows are long, which several warps sum
+    "spmv_uneven": Case("spmv", f"{ONE} --matrices rmat:13:8 --variants csr_bins,csr_flow,sell_sorted",
+        but={COLD: {"prepare"}}),
     # files to a GPU: the steps are those of the host; the page cache alone is read next to them
     "storage_map_gpu": Case(
         "storage_map",
@@ -378,7 +384,7 @@ def _run(
     place, log, result = folder / "place", folder / "clock", folder / "result.json"
     place.mkdir()
     (folder / "size").write_text("256K\n")
-    env = {**os.environ, "TENKEN_TEST_CLOCK": str(log), "TENKEN_TEST_STEP": str(STEP)}
+    env = {**os.environ, "TENKEN_TEST_CLOCK": str(log), "TENKEN_TEST_STEP": str(case.step)}
     # small_cache.c is there already
     env |= {"LD_PRELOAD": f"{library} {os.environ['LD_PRELOAD']}", "TENKEN_TEST_CACHE": str(folder / "size")}
     env |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **environment}
@@ -394,7 +400,8 @@ def _run(
 def lines(case: Case, trace: Trace) -> list[str]:
     """The protocol as it is stored, for each rank."""
     if case.ranks == 1:
-        return trace.lines(fold=case.fold, others=case.others) + trace.sums() + trace.sizes() + trace.counted()
+        steps = trace.lines(fold=case.fold, others=case.others)
+        return steps + trace.sums() + trace.monitored() + trace.sizes() + trace.counted()
     ranks = [trace.lines(rank, case.fold, case.others) for rank in range(case.ranks)]
     by_rank = [line for rank, some in enumerate(ranks) for line in [f"rank {rank}:", *some]]
     return by_rank + trace.sizes() + trace.counted()  # sums vary with the waits of ranks

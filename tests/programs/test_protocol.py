@@ -33,6 +33,7 @@ from tests.programs.test_oracles_gpu import programs as programs
 from tests.support.recorder import (
     AMOUNTS,
     BACKWARDS,
+    CALLS,
     COLD,
     DIFFER,
     LOST,
@@ -320,55 +321,58 @@ def test_a_step_takes_as_long_as_asked(
 
 
 STREAM = Case("stream", f"{ONE} --array-bytes 16Mi")
-#: Kernels of which several configurations are tried: the function, and which of its configurations are fast in turn,
-#: counted from either end.
-TRIED = [
-    (STREAM, "sweep_kernel<CopyOp>", (0, 4)),
-    (STREAM, "sweep_kernel<TriadOp>", (-1,)),
-    (STREAM, "dot_kernel", (2,)),
-    (Case("p2p", "--gpus 0,1 --bytes 1Mi --sweep none"), "sweep_kernel<CopyOp>", (3, -1)),
-    (Case("spmv", f"{ONE} --matrices poisson27:8 --variants csr_warp"), "csr_lanes_kernel<double>", (1, -1)),
-    (Case("spmv", f"{ONE} --matrices poisson27:8 --variants sell"), "sell_kernel<double>", (0, -1)),
-    (
-        Case(
-            "stencil",
-            "--backend cuda --gpus 0,1 --exchange p2p --nx 64 --ny 64 --nz 64 --bt 1 --steps 8 --phase-blocks 1",
-        ),
-        "step_kernel<double>",
-        (1, -1),
-    ),
-]
+#: Kernels of which several configurations are tried: the function; which of its configurations are fast in turn,
+#: counted from either end, and how each is called; and where the document tells it.
+TRIED: list[tuple[Case, str, dict[int, str], str]] = [
+    (STREAM, "sweep_kernel<CopyOp>", {0: "256 threads x 1 pair, ", 4: "320 threads x 1 pair, "}, "launch.copy.gpu0"),
+    (STREAM, "sweep_kernel<TriadOp>", {-1: ""}, ""),
+    (STREAM, "dot_kernel", {2: ""}, ""),
+    (Case("p2p", "--gpus 0,1 --bytes 1Mi --sweep none"), "sweep_kernel<CopyOp>",
+        {3: "512 threads x 1 pair, ", -1: "1024 threads x 2 pairs, "}, "launch.read.gpu0-gpu1"),
+    (Case("spmv", f"{ONE} --matrices poisson27:8 --variants csr_warp"), "csr_lanes_kernel<double>",
+        {1: "4 lanes a row", -1: "32 lanes a row"}, "csr_warp.poisson27_8.gpu0"),
+    (Case("spmv", f"{ONE} --matrices poisson27:8 --variants sell"), "sell_kernel<double>",
+        {0: "32 rows a slice, 1 loads ahead, 128 threads, ", -1: "64 rows a slice, 9 loads ahead, 256 threads, "},
+        "sell.poisson27_8.gpu0"),
+    (Case("stencil",
+        "--backend cuda --gpus 0,1 --exchange p2p --nx 64 --ny 64 --nz 64 --bt 1 --steps 8 --phase-blocks 1"),
+        "step_kernel<double>", {1: "2 rows a thread, blocks of 2 x 2 ", -1: "3 rows a thread, blocks of 4 x 1 "},
+        "kernel.gpu0.temporal_block=1"),
+]  # fmt: skip
 
 
 @pytest.mark.cuda
 @pytest.mark.slow
 @pytest.mark.xdist_group("cuda")
 @pytest.mark.parametrize(
-    ("case", "kernel", "numbers"), TRIED, ids=[f"{case.program} {name}" for case, name, _ in TRIED]
+    ("case", "kernel", "numbers", "told"), TRIED, ids=[f"{case.program} {name}" for case, name, *_ in TRIED]
 )
 def test_the_fastest_configuration_is_measured_on_all_of_the_data(
-    case: protocol.Case, kernel: str, numbers: tuple[int, ...], programs: Path, double: Path, tmp_path: Path
+    case: protocol.Case, kernel: str, numbers: dict[int, str], told: str, programs: Path, double: Path, tmp_path: Path
 ) -> None:
     """By the median of its trials: two in five launches of the fast one are slow, and of the others quick; but those of
     stream are trials of whole cycles."""
     names = names_of(programs / case.program)
 
-    def launched(fast: int) -> dict[int, list[int]]:
-        """By number: the last launch of each configuration, its blocks, and those of the largest one."""
+    def launched(fast: int) -> tuple[dict[int, list[int]], str]:
+        """By number: the last launch of each configuration, its blocks, and those of the largest one; what is told."""
         folder = tmp_path / str(fast)
         folder.mkdir()
         more = {
             "TENKEN_TEST_FAST": str(fast) + "~" * (case is not STREAM),
             "TENKEN_TEST_SHAPES": str(folder / "shapes"),
         }
-        protocol.recorded(case, programs, double, folder, TENKEN_NVML=str(double), TENKEN_NCCL=str(double), **more)
+        more |= {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double)}
+        run = protocol.recorded(case, programs, double, folder, **more)
         shapes = [[int(word) for word in line.split()] for line in (folder / "shapes").read_text().splitlines()]
-        return {number: rest for number, (place, *rest) in enumerate(shapes) if names[place] == kernel}
+        found = {number: rest for number, (place, *rest) in enumerate(shapes) if names[place] == kernel}
+        return found, run.document["provenance"].get(told, "")
 
-    tried = list(launched(-1))
+    tried = list(launched(-1)[0])
     assert len(tried) > 1
-    for number in numbers:
-        found = launched(tried[number])
+    for number, text in numbers.items():
+        found, as_told = launched(tried[number])
+        assert as_told.startswith(text)
         last, blocks, most = found.pop(tried[number])
         assert last > max(others[0] for others in found.values()), "another one is measured"
         assert case is not STREAM or blocks == most, "on a part of the data"
@@ -429,6 +433,9 @@ def test_nccl_takes_as_long_as_its_slowest_rank(
         case, programs, library, tmp_path, TENKEN_NVML=str(library), TENKEN_NCCL=str(library), **env
     )
     assert {(part.name, part.process) for part in run.every()} == {("all_reduce", slow), ("alltoall", slow)}
+    # of which each is entered by all ranks, in the warm-up as well
+    calls = [[step for step in process.steps if step in CALLS] for process in run.processes]
+    assert calls[0] == calls[1]
 
 
 @pytest.mark.parametrize("name", protocol.RANKED)
@@ -540,16 +547,24 @@ def test_what_is_counted_is_rate_times_time() -> None:
         run.counted()
 
 
+def test_health_is_read_for_so_many_steps() -> None:
+    """A step takes 0.1 s, and up to a tenth more: two of 0.105 s."""
+    run = Trace({"series": [], "health": {"devices": [{"index": 1, "seconds": 0.213}]}}, [])
+    assert run.monitored() == ["monitored: gpu1: 2 steps"]
+
+
 def test_sizes_are_those_of_launches_calls_and_bytes() -> None:
     run, block, shared = trace("", {}), 8 << 24 | 32 | 1 << 34, 4096 << 42
+    product = (96 | 64 << 32, 32 | 2 << 32)
     sent, copied = 7 | 2 << 8 | 1 << 20 | 15 << 24 | 128 << 28, 3 << 20 | 15 << 24
     run.processes[0].sizes = {
         "tile": [(2 | 2 << 24 | 1 << 34, block), (7 | 1 << 24 | 1 << 34, block | shared)],
         "send": [(512, sent)], "read": [(48, 0), (8192, 0)], "gpu0>host": [(16, copied)] * 2, "region": [(0, 0)],
+        "matmul": [product], "dtrsm": [(96 | 64 << 32, 0)],
     }  # fmt: skip
     assert run.sizes() == [
         "size: tile: 2,2x32,8 7x32,8+4096", "size: send: 512 of type 7 by 1 from 1 at 1024", "size: read: 8192",
-        "size: gpu0>host: 16 from 3",
+        "size: gpu0>host: 16 from 3", "size: matmul: 96x64x32 by 2", "size: dtrsm: 96x64",
     ]  # fmt: skip
 
 

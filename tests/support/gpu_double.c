@@ -31,8 +31,8 @@
 
 enum { gpus = 3, elapsed = -1, collective = -2, by_cpu = -4 };
 /* Steps in their order: copies as 256 times the kind of memory written plus that of the memory read, or that of the
- * memory set; records of events and the two of an elapsed time, by the time that they took; waiting for a GPU. */
-enum { copied = -12, cleared = -13, event_recorded = -14, elapsed_from = -15, elapsed_to = -16, waited = -17, called = -18, prefetched = -21, of_library = -25 };
+ * memory set; access of a GPU to another one; records of events and the two of an elapsed time, by the time that they took; waiting for a GPU. */
+enum { copied = -12, cleared = -13, event_recorded = -14, elapsed_from = -15, elapsed_to = -16, waited = -17, called = -18, prefetched = -21, of_library = -25, peer_access = -26 };
 enum { pageable, pinned_kind, by_host_alloc, managed, on_gpu = 16 };
 /* A link of the second GPU is down. */
 static const unsigned active_links[gpus] = {18, 17, 18};
@@ -432,6 +432,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr which, int de
              : which == cudaDevAttrMemoryClockRate    ? 2000000
              : which == cudaDevAttrClockRate          ? 1500000
              : which == cudaDevAttrMultiProcessorCount ? all_multiprocessors
+             : which == cudaDevAttrMaxSharedMemoryPerBlockOptin     ? 227 << 10
+             : which == cudaDevAttrMaxSharedMemoryPerMultiprocessor ? 228 << 10
              : which == cudaDevAttrManagedMemory      ? 1
                                                       : which == cudaDevAttrConcurrentManagedAccess;
     return cudaSuccess;
@@ -447,7 +449,8 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int one, int other) {
     return *can = one != other, cudaSuccess;
 }
 cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned flags) {
-    return (void)device, (void)flags, cudaSuccess;
+    tenken_test_step(peer_access, 16 * current + device);
+    return (void)flags, cudaSuccess;
 }
 cudaError_t cudaDeviceDisablePeerAccess(int device) {
     return (void)device, cudaSuccess;

@@ -27,7 +27,7 @@ from typing import Any
 ELAPSED, COLLECTIVE, RANK, BY_CPU, ADVISED, SYNCED = -1, -2, -3, -4, -5, -6
 LAUNCHED, READ, WROTE, LOOKED_UP, MOVED, COPIED, CLEARED = -7, -8, -9, -10, -11, -12, -13
 RECORDED, ELAPSED_FROM, ELAPSED_TO, WAITED, CALLED, MESSAGE = -14, -15, -16, -17, -18, -19
-SIZED, PREFETCHED, OPENED, CLOSED, REMOVED, OF_LIBRARY = -20, -21, -22, -23, -24, -25
+SIZED, PREFETCHED, OPENED, CLOSED, REMOVED, OF_LIBRARY, PEERS = -20, -21, -22, -23, -24, -25, -26
 OTHER = 100
 #: Steps by which a file comes and goes: its data are neither moved nor compared.
 OF_FILES = ("create", "open", "close", "unlink")
@@ -133,6 +133,7 @@ def _step(kind: int, value: int, program: Path) -> str | None:
         LOOKED_UP: "mincore", OPENED: "create" if value else "open", CLOSED: "close", REMOVED: "unlink",
         CLEARED: f"clear {MEMORY.get(value)}", WAITED: "wait", PREFETCHED: f"prefetch {MEMORY.get(value)}",
         CALLED: CALLS[value % len(CALLS)], OF_LIBRARY: SOLVERS[value % len(SOLVERS)],
+        PEERS: f"access gpu{value // 16} gpu{value % 16}",
     }.get(kind)  # fmt: skip
 
 
@@ -256,6 +257,11 @@ class Trace:
                 steps = dict.fromkeys(round(one * 1e9 / (1.05 * STEP)) for one in series["seconds"])
                 lines[f"sum: {series['metric']}{where}: {' '.join(map(str, steps))} steps"] = None
         return list(lines)
+
+    def monitored(self) -> list[str]:
+        """For how many steps of the clock the health of each GPU was read: while it was timed."""
+        seconds = {one["index"]: one["seconds"] for one in self.document.get("health", {}).get("devices", ())}
+        return [f"monitored: gpu{gpu}: {round(time * 1e9 / (1.05 * STEP))} steps" for gpu, time in seconds.items()]
 
     def counted(self) -> list[str]:
         """What the samples of each series count, as rate times span; of times, how many are in a span; what is no time,
