@@ -284,3 +284,41 @@ def test_a_suspect_is_confirmed_by_six_tenths_of_its_limit(kind, again, named):
     assert screening.confirm([one], first, {"other": values}) == ([], [one])
     first.higher["triad"], first.taken_off["triad"] = False, np.full(3, math.log(100) + 0.2)
     assert screening.confirm([one], first, {"triad": 1e4 / values}) == found
+
+
+def test_the_probability_of_a_report_is_shared_by_devices_and_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.0025 for all devices, 0.001 for all nodes, of all metrics together."""
+    asked: list[float] = []
+    monkeypatch.setattr(screening.extreme_value, "limit", lambda sample, chance: asked.append(chance) or 1.0)
+    values = np.arange(1.0, 13.0)
+    values[0] = NAN
+    fleet = Fleet(np.repeat([f"n{i}" for i in range(6)], 2), slots=np.tile(["0", "1"], 6))
+    screening.screen(fleet, [Figure(f"f{i}", values) for i in range(4)])
+    assert asked == pytest.approx([0.001 / 4 / 6, 0.0025 / 4 / 11] * 4), "six nodes, eleven devices with a value"
+
+
+def racks(count: int, *slow: int) -> tuple[Fleet, np.ndarray]:
+    """Racks of eight devices, which scatter by 0.1 %; slow ones lose 10 % and more."""
+    scatter = np.tile([-0.001, 0.001, 0.0, -0.0005, 0.0005, 0.0002, -0.0002, 0.0], count)
+    loss = scatter + np.repeat([0.1 + 0.01 * rack if rack in slow else 0.0001 * rack for rack in range(count)], 8)
+    labels = np.repeat([f"r{rack:02}" for rack in range(count)], 8)
+    return Fleet(np.arange(8 * count).astype(str), {"rack": labels}), 100 * np.exp(-loss)
+
+
+@pytest.mark.parametrize(
+    ("count", "slow", "named"), [(7, (3,), []), (8, (3,), ["r03"]), (30, (3, 9, 20), ["r20", "r09", "r03"])]
+)
+def test_of_eight_groups_each_odd_one_is_named_the_worst_first(
+    count: int, slow: tuple[int, ...], named: list[str]
+) -> None:
+    fleet, values = racks(count, *slow)
+    found = screening.screen(fleet, [Figure("triad", values)])
+    assert [(one.kind, one.name) for one in found.suspects] == [("rack", name) for name in named]
+    assert found.residuals["triad"] == pytest.approx(np.zeros(8 * count), abs=0.0025), "its devices are not"
+
+
+def test_at_most_eight_groups_of_a_metric_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet, values = racks(100, *range(0, 90, 9))
+    monkeypatch.setattr(screening, "_oddest", lambda figure, of, rest, chance: (of, int(of.offsets.argmax()), 0.01))
+    found = screening.screen(fleet, [Figure("triad", values)])
+    assert [one.name for one in found.suspects if one.kind == "rack"] == [f"r{rack}" for rack in range(81, 17, -9)]
