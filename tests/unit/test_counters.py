@@ -356,3 +356,36 @@ def test_headers_of_small_messages_are_no_other_traffic() -> None:
 def test_what_a_result_states_of_its_bytes() -> None:
     path = {"sent_bytes.n1.site": 5.0, "sent_messages.n1.site": 2, "sent_bytes.n2": 7, "sent_bytes.n3": "x", "nodes": 2}
     assert counters.sent(path) == {"n1.site": (5.0, 2.0)}
+
+
+def test_other_traffic_and_other_rails_are_told_in_gigabytes() -> None:
+    def ports(**bytes_sent: float) -> list[Change]:
+        return [
+            Change("n1", name, "infiniband", 400.0, 1.0, {}, {"sent_bytes": int(size)})
+            for name, size in bytes_sent.items()
+        ]
+
+    sent = {"n1": (100e9, 1000.0)}
+    (rest,) = counters.paths(ports(a=70e9), sent)
+    assert (rest.wrong, rest.text) == (True, "100 GB sent, its ports carried 70 GB: the rest took another path")
+    (hidden,) = counters.paths(ports(a=150e9), sent)
+    assert (hidden.wrong, hidden.text) == (False, "100 GB sent, its ports carried 150 GB: other traffic hides the path")
+    (other,) = counters.paths(ports(a=60e9, b=40e9, c=0), sent, "a")
+    assert (other.wrong, other.text) == (True, "rail a was chosen; it carried 60 GB; a 60 GB, b 40 GB")
+    assert counters.paths(ports(a=100e9), sent, "a") == counters.paths(ports(a=60e9, b=40e9), sent, "all") == []
+    (none,) = counters.paths(ports(a=0), sent)
+    assert (none.wrong, none.text) == (False, "the path is not known: its ports count no bytes")
+
+
+def test_errors_of_pcie_are_their_totals(tmp_path: Path) -> None:
+    place = "sys/bus/pci/devices/0000:19:00.0"
+    totals = list(counters.AER.items())
+    (first, word), *others = totals
+    root = tree(tmp_path, {f"{place}/aer_dev_{first}": f"RxErr 3\nBadTLP 4\n{word} 7\nthree words here"})
+    assert counters.aer("0000:19:00.0", root) == {first: 7, **{severity: None for severity, _ in others}}
+
+
+def test_an_error_without_a_meaning_names_no_port() -> None:
+    one = Change("n1", "p", "infiniband", 400.0, 10.0, {"unheard_of": 5, "link_downed": 2, "symbol_error": None}, {})
+    (said,) = one.faults()
+    assert said.startswith("link_downed 2 (") and one.unknown() == ["symbol_error"]
