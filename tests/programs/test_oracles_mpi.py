@@ -91,11 +91,17 @@ def test_hpl(clocked: Callable[..., Timed], blas: str) -> None:
 
 
 def test_hpl_of_the_slowest_rank(clocked: Callable[..., Timed], blas: str) -> None:
-    n, nb = 400, 32
-    options = ("--n", str(n), "--nb", str(nb), "--grid", "2x1", "--backend", "host")
+    """Also of the probes by which its block is chosen: each of a whole factorisation."""
+    n = 400
+    options = ("--n", str(n), "--grid", "2x1", "--backend", "host")
     more = {"TENKEN_BLAS": blas, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_TEST_SLOW_RANK": "1"}
     document, clock = clocked("hpl", 2, *FEW, *options, **more)
-    clock.of_rank(1).anywhere(spans(figure(document, "hpl"), hpl_operations(n)))
+    slow = clock.of_rank(1)
+    slow.anywhere(spans(figure(document, "hpl"), hpl_operations(n)))
+    probed = [rate for key, rate in document["path"].items() if key.startswith("probed_tflops.")]
+    assert len(probed) == 2
+    for rate in probed:
+        slow.anywhere([hpl_operations(n) / rate / 1e3])
 
 
 def test_stencil(clocked: Callable[..., Timed]) -> None:
