@@ -173,12 +173,12 @@ GPU = {
     # a size that has several windows in the arrays of the largest one
     "nccl_windows": Case("nccl", "--gpus 0,1 --operations all_reduce --min-bytes 64Ki --max-bytes 1Mi --factor 16",
         warmup=0.2, step=STEP // 10, repetitions=22),
-    # load, not speed; its products are cuBLAS's
+    # load, not speed
     "burn_gpu": Case(
         "burn",
-        f"{ONE} --phases stencil,random,copies --memory-share 0.05 --seconds 0 --visit-seconds 0.3 "
+        f"{ONE} --phases gemm_fp64,stencil,random,copies --memory-share 0.05 --seconds 0 --visit-seconds 0.3 "
         "--silent-seconds 3600",
-        but={COLD: {"copied", "memory", "updates"}},
+        but={COLD: {"copied", "memory", "rate", "updates"}},
     ),
     # what is done once is prepared once
     "spmv_gpu": Case("spmv",
