@@ -285,3 +285,46 @@ def test_a_test_that_may_go_either_way_tells_most(chance, told):
     """0.25 is slow in 0.255 of all cases, since one result in a hundred is wrong."""
     assert posterior._told(np.array([chance])) == pytest.approx([told], abs=2e-3)
     assert posterior._bits(np.array([0.5, 0.25, 0.0, 1.0])) == pytest.approx([0.5, 0.5, 0, 0], abs=1e-9)
+
+
+@pytest.mark.parametrize(("weight", "nobody", "decided"), [
+    (0.995, True, True), (0.9949, True, False), (0.999, False, True), (0.9989, False, False),
+])  # fmt: skip
+def test_a_possibility_is_accepted_with_999_thousandths_and_nobody_with_995(weight, nobody, decided) -> None:
+    one: Any = SimpleNamespace(weight=np.array([weight, 1 - weight]), nobody=nobody)
+    assert Suspects.decided.fget(one) is decided  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("weight", "sure", "doubtful"), [(0.021, 0, True), (0.019, 0, False), (0.9, 1, False)])
+def test_a_bad_node_is_doubtful_while_nobody_has_two_hundredths(weight: float, sure: int, doubtful: bool) -> None:
+    none = np.zeros(2, bool)
+    one: Any = SimpleNamespace(weight=np.array([weight, 1 - weight]), sure=np.array([sure, 0], bool), sure_leaves=none)
+    assert Suspects.doubtful.fget(one) is doubtful  # type: ignore[attr-defined]
+    other: Any = SimpleNamespace(weight=one.weight, sure=none, sure_leaves=one.sure)
+    assert Suspects.doubtful.fget(other) is doubtful  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("weight", "alone", "proved"), [
+    (0.9999, {3, 4, 5}, True), (0.99989, {3, 4, 5}, False), (0.9999, {3, 4}, False), (0.9999, {4, 5}, False),
+    (0.9999, {3, 4, 5, 6}, True),
+])  # fmt: skip
+def test_a_decision_is_proved_by_each_node_and_two_of_each_leaf_alone(weight, alone, proved) -> None:
+    one: Any = SimpleNamespace(
+        weight=np.array([weight]), best=lambda: ([3], [1]), _slow_alone=lambda: alone, members={1: [4, 5, 6, 7]}
+    )
+    assert Suspects.proved.fget(one) is proved  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("chance", "sure"), [(0.9951, True), (0.9949, False)])
+def test_a_node_is_certain_with_995_thousandths(chance: float, sure: bool) -> None:
+    one = suspects()
+    assert one.certain == 0.995
+    one.alone[:] = False
+    one.alone[2, 3] = True
+    one.weight = np.full(105, (1 - chance) / 104)
+    one.weight[2] = chance
+    weighed = []
+    one._weigh = lambda: None  # type: ignore[method-assign]
+    one._possibilities = lambda: weighed.append(one.sure.copy()) or setattr(one, "weight", np.r_[1.0, np.zeros(104)])  # type: ignore[method-assign, func-returns-value]
+    one.take([])
+    assert [list(np.flatnonzero(w)) for w in weighed] == ([[3]] if sure else [])

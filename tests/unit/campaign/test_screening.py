@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tenken.campaign import screening
+from tenken.campaign import extreme_value, screening
 from tenken.campaign.screening import Figure, Fleet, Screened, Suspect
 
 NAN = math.nan
@@ -322,3 +322,38 @@ def test_at_most_eight_groups_of_a_metric_are_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(screening, "_oddest", lambda figure, of, rest, chance: (of, int(of.offsets.argmax()), 0.01))
     found = screening.screen(fleet, [Figure("triad", values)])
     assert [one.name for one in found.suspects if one.kind == "rack"] == [f"r{rack}" for rack in range(81, 17, -9)]
+
+
+def cauchy(count: int) -> np.ndarray:
+    """The quantiles of the heaviest tail, in a fixed order."""
+    return np.tan(np.pi * ((np.arange(count) + 0.5) / count - 0.5))
+
+
+@pytest.mark.parametrize(("count", "exponent"), [(399, 0.34), (400, 1.0), (5000, 1.0)])
+def test_few_devices_have_no_tail_heavier_than_three_degrees_of_freedom(count: int, exponent: float) -> None:
+    """A hundredth of a probability is so many times farther out: 100 to the power of one over degrees of freedom."""
+    far, near = (extreme_value.limit(cauchy(count), chance) for chance in (1e-6, 1e-4))
+    assert far / near == pytest.approx(100**exponent, rel=0.03)
+
+
+def test_of_40_devices_only_the_worse_side_counts() -> None:
+    """Gains of up to 30 % and losses of up to 1 %."""
+
+    def of(count: int) -> float:
+        half = np.linspace(0.0005, 0.01, count // 2)
+        return extreme_value.limit(np.r_[half, -30 * half, np.zeros(count % 2)], 1e-4)
+
+    assert of(39) > 2 * of(40)
+
+
+def test_devices_that_may_be_defective_count_only_as_outside() -> None:
+    """Ten of 4,000, however far out they are; twenty are not so few."""
+    normal = np.array([extreme_value.quantile(1 - p if p > 0.5 else p, 0) * (1 if p > 0.5 else -1)
+                       for p in (np.arange(4000) + 0.5) / 4000])  # fmt: skip
+    normal = np.sort(normal)
+    plain = extreme_value.limit(normal, 1e-6)
+    assert 4.75 < plain < 6.5, "a normal distribution exceeds 4.75 once in a million"
+    hidden = np.r_[normal[:-10], np.full(10, 50.0)]
+    assert extreme_value.limit(hidden, 1e-6) == pytest.approx(plain, rel=0.05)
+    assert extreme_value.limit(3 * normal, 1e-6) == pytest.approx(3 * plain)
+    assert extreme_value.limit(normal, 1e-8) > plain > extreme_value.limit(normal, 1e-4)
