@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tenken.errors import CatalogueError
-from tenken.model import derivation, expectation
+from tenken.model import contract, derivation, engine, expectation
 from tenken.model import record as records
+from tenken.model.contract import Counted, Listed, Sweep, With
 from tenken.model.formula import Formula
 
 FUNCTIONS = {"steps": lambda run, one: (1, 2)}
@@ -189,3 +191,73 @@ def test_a_judged_value_of_version_1_has_its_criterion(raw: Any, kind: Any, verd
             "median",
         )
     assert found["limit"] == raw.get("limit", {"unknown": "not archived"})
+
+
+# ---- where values are reported
+
+
+@pytest.mark.parametrize(("values", "stated", "required"), [
+    (None, {}, None), ((1, "a"), {}, {1.0, "a"}), (Sweep(8, 64, 2), {}, {8.0, 16.0, 32.0, 64.0}),
+    (Sweep(8, 50, 2), {}, {8.0, 16.0, 32.0, 50.0}), (Sweep("low", "high", 4), {"low": 2, "high": 8}, {2.0, 8.0}),
+    (Sweep(8, 8, 2), {}, {8.0}), (Sweep(8, 64, 1), {}, None), (Sweep(0, 64, 2), {}, None),
+    (Sweep("n", 64, 2), {"n": "all"}, None),
+    (Sweep("n", 64, 2), {}, set()), (Listed("k"), {"k": "a, 2,b"}, {"a", 2.0, "b"}),
+    (Listed("k"), {"k": "a,all"}, None),
+    (Listed("k", ("own",)), {"k": "all"}, {"all"}), (Listed("k"), {}, set()), (With((1,)), {}, None),
+    (Counted("n"), {"n": 3}, {1.0, 2.0, 3.0}), (Counted("n"), {}, set()), (Counted("n"), {"n": 0}, set()),
+    (Counted("n"), {"n": 10_001}, set()),
+])  # fmt: skip
+def test_coordinates_are_required_by_parameters(values: Any, stated: Any, required: Any) -> None:
+    assert contract.required(values, stated) == required
+
+
+@pytest.mark.parametrize(("raw", "values"), [
+    (contract.OWN, None), ([1, 2], (1, 2)), ("sizes", Listed("sizes")),
+    ({"from": 1, "to": "n", "by": 2}, Sweep(1, "n", 2)),
+    ({"with": [4]}, With((4,))), ({"each": "n"}, Counted("n")),
+])  # fmt: skip
+def test_coordinates_are_declared_in_one_of_six_ways(raw: Any, values: Any) -> None:
+    assert contract._values(raw, "here") == values
+
+
+@pytest.mark.parametrize("raw", [5, {"from": 1, "to": 2}, {"each": 3}, {"each": "n", "with": []}, {"with": 4}, {}])
+def test_coordinates_that_cannot_be_read_are_refused(raw: Any) -> None:
+    with pytest.raises(CatalogueError, match=r"^here"):
+        contract._values(raw, "here")
+
+
+def run_of(**rules: Any) -> engine.Run:
+    """A run without values, of a program with the metric `triad` in GB/s."""
+    declared = SimpleNamespace(unit="GB/s", limit_rules=rules, no_limit={"host": "nobody knows"})
+    made = object.__new__(engine.Run)
+    made.program = SimpleNamespace(metrics={"triad": declared})  # type: ignore[assignment]
+    made.result = SimpleNamespace(limits={"stated": "as stated"})  # type: ignore[assignment]
+    return made
+
+
+def value(name: str = "triad", kind: str = "gpu", ident: str = "x") -> Any:
+    return SimpleNamespace(name=name, kind=kind, id=ident)
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [([5.0, 7.0], 5.0), ([None, 7.0], 7.0), ([0.0, -1.0, 7.0], 7.0), ([None, 0.0], None), ([], None)],
+)
+def test_a_limit_is_the_first_that_has_a_value_above_0(values: list[Any], found: float | None) -> None:
+    formulas = tuple(SimpleNamespace(value=lambda place, x=x: x) for x in values)
+    rule = derivation.LimitRule(formulas, "sheet", "the device", "no sheet")  # type: ignore[arg-type]
+    limit = run_of(gpu=rule).limit(value())
+    assert (limit.value, limit.unknown) == (found, "" if found else "no sheet") and (
+        found is None or limit.basis == "sheet"
+    )
+    by_function = derivation.LimitRule((), "sheet", "the device", "no sheet", lambda run, one: values)
+    assert run_of(gpu=by_function).limit(value()).value == found
+    if found is None:
+        assert run_of(gpu=rule).limit(value(ident="stated")) == "as stated"
+
+
+def test_a_value_without_a_rule_says_why() -> None:
+    run = run_of()
+    assert run.limit(value(kind="host")).unknown == "nobody knows"
+    assert run.limit(value(kind="pair")).unknown == run.limit(value("other")).unknown == "the metric is not declared"
+    assert run.limit(value(kind="host", ident="stated")) == "as stated"

@@ -74,19 +74,6 @@ def test_what_is_no_part_of_a_formula_is_refused_with_its_place(text: str) -> No
         Formula(text, "here")
 
 
-@pytest.mark.parametrize(("generation", "width", "gbs"), [
-    (1, 16, 4.0), (2, 1, 0.5), (3, 16, 15.754), (4, 16, 31.508), (5, 16, 63.015), (5, 8, 31.508), (6, 16, 121.0),
-])  # fmt: skip
-def test_a_pcie_link_has_its_rate_after_encoding(generation: int, width: int, gbs: float) -> None:
-    assert formula.pcie(generation, width) == pytest.approx(gbs, rel=1e-3)
-
-
-def test_multiprocessors_use_a_share_of_a_bandwidth() -> None:
-    """132 at 1980 MHz feed 4,809 GB/s."""
-    assert formula.balance(4800, 132, 1980) == 1.0 and formula.balance(9618, 132, 1980) == pytest.approx(0.5, rel=1e-3)
-    assert formula.balance(1e9, None, 1980) == formula.balance(1e9, 132, None) == 1.0
-
-
 @pytest.mark.parametrize(("changes", "text"), [
     ({}, "other processes used 0.50 CPUs for 10.0 s"),
     ({"others": ((7, "make", 3.25),
