@@ -314,3 +314,13 @@ def test_the_first_one_that_is_ready_gets_a_node_that_becomes_free(states, build
     for task in tasks:
         task.testcase.partition.scheduler.is_local = False
     assert not any(budget.behind(task, every) for task in tasks), "a scheduler has its own order"
+
+
+@pytest.mark.parametrize(("seconds", "factor"), [(0, 1.0), (125, 1.0), (127, 0.8992), (450, 0.6429), (1800, 0.0)])
+def test_samples_are_cut_once_a_tenth_of_them_no_longer_fits(seconds: float, factor: float) -> None:
+    """One share of 1,800 s, begun after so many of them; three tenths of it do not depend on the samples."""
+    now = [0.0]
+    pace = budget.Pace(lambda: now[0])
+    pace.begin([case("only", share=1800)])
+    now[0] = seconds
+    assert pace.factor("only") == pytest.approx(factor, abs=1e-3)
