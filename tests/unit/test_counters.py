@@ -389,3 +389,15 @@ def test_an_error_without_a_meaning_names_no_port() -> None:
     one = Change("n1", "p", "infiniband", 400.0, 10.0, {"unheard_of": 5, "link_downed": 2, "symbol_error": None}, {})
     (said,) = one.faults()
     assert said.startswith("link_downed 2 (") and one.unknown() == ["symbol_error"]
+
+
+@pytest.mark.parametrize(("carried", "on_a", "says"), [
+    (900, 900, ""), (899, 899, "took another path"), (1100, 1100, ""), (1126, 1126, "hides the path"), (1125, 1125, ""),
+    (1000, 900, ""), (1000, 899, "rail a was chosen"),
+])  # fmt: skip
+def test_ports_and_messages_may_differ_by_a_tenth_and_by_headers(carried: int, on_a: int, says: str) -> None:
+    """1,000 GB in 97,656,250 messages, whose headers are 25 GB at most."""
+    ports = [Change("n1", name, "infiniband", 400.0, 1.0, {}, {"sent_bytes": size * 10**9})
+             for name, size in (("a", on_a), ("b", carried - on_a))]  # fmt: skip
+    found = counters.paths(ports, {"n1": (1e12, 97_656_250.0)}, "a")
+    assert [says in one.text for one in found] == ([True] if says else [])

@@ -162,3 +162,22 @@ def test_a_record_without_a_request_is_held_against_what_it_states() -> None:
     assert (stated.metrics, stated.subjects, stated.program) == (None, ("host",), "daxpy")
     failed = rejudge._request_of(replace(RECORD, version="tenken-record/1"), replace(RECORD.result, status="failed"))
     assert failed.metrics is None
+
+
+def test_the_request_of_a_record_is_what_its_result_must_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One without a request is held against the record; a bare result against its own command."""
+    seen: list[Any] = []
+    passed = Judgement("PASS")
+    monkeypatch.setattr(rejudge.verdict, "judge", lambda result, declared, request, *of: seen.append(request) or passed)
+    assert RECORD.result is not None
+    result = replace(RECORD.result, command=("daxpy", "--n", "8", "--json", "f"))
+    asked = rejudge.Request("t", "daxpy", "Daxpy", ("host",))
+    for request in (asked, None):
+        rejudge.of_record(replace(RECORD, result=result, request=request, check="Mine"))
+    assert seen[0] is asked and (seen[1].check, seen[1].arguments) == ("Mine", ("--n", "8"))
+    bare = rejudge.of_result(result, None, Machine(), rejudge.JobFacts())
+    assert bare.verdict == "RECORDED" and (seen[2].token, seen[2].arguments, seen[2].check) == (None, ("--n", "8"), "")
+    assert rejudge.of_result(result, asked, Machine(), rejudge.JobFacts()).verdict == "PASS"
+    for marked, says in ((None, "its result has 0"), (1, "its end mark has 1")):
+        found = rejudge.of_result(result, asked, Machine(), rejudge.JobFacts("FAILED", 7, marked=marked))
+        assert found.verdict == "FAIL" and found.message().endswith(says)
