@@ -1,4 +1,4 @@
-"""Parser of STREAM 5.9 and 5.10 (stream.c, stream_mpi.c): four kernels with their best rate and times, then a check.
+"""Parser of STREAM (stream.c, stream_mpi.c and stream.f): four kernels with their best rate and times, then a check.
 
 Rates are in MB/s of 10^6 bytes, of the best repetition without the first one. `Solution Validates` follows if the
 arrays are right; otherwise `Failed Validation on array`. The number of array elements is printed before. Ports add
@@ -19,14 +19,16 @@ KERNELS = ("Copy", "Scale", "Add", "Triad")
 #: Number of arrays that a kernel reads or writes.
 _ARRAYS = {"Copy": 2, "Scale": 2, "Add": 3, "Triad": 3}
 
-_VERSION = re.compile(r"^\s*STREAM version \$Revision: (\d[\d.]{0,19}) \$\s*$", re.M)
-_ELEMENTS = re.compile(r"(?:Array size|Total Aggregate Array size) = (\d{1,15})(?: \(elements\)|, Offset)")
-_BYTES = re.compile(r"uses (\d{1,3}) bytes per (?:array element|DOUBLE PRECISION word)")
+_VERSION = re.compile(r"^\s*STREAM [Vv]ersion \$Revision: (\d[\d.]{0,19}) \$\s*$", re.M)
+_ELEMENTS = re.compile(
+    r"(?:Array size|Total Aggregate Array size) = {1,20}(\d{1,15})(?: \(elements\)|, Offset|\s*$)", re.M
+)
+_BYTES = re.compile(r"(?:uses|Assuming) (\d{1,3}) bytes per (?:array element|DOUBLE PRECISION word)")
 _ROW = re.compile(r"^\s*(Copy|Scale|Add|Triad):\s+(\S{1,40})\s+(\S{1,40})\s+(\S{1,40})\s+(\S{1,40})\s*$", re.M)
 _COLUMNS = re.compile(r"^\s*Function\b(.*)$", re.M)
-#: 5.9 prints a line after it, not the error.
+#: Before 5.10 a ruler follows it, not the error.
 _VALID = re.compile(
-    r"^\s*Solution Validates(?:: avg error less than \S{1,20} on all (?:three )?arrays| *\n\s*-{30})", re.M
+    r"^\s*Solution Validates(?:: avg error less than \S{1,20} on all (?:three )?arrays|!? *\n\s*-{30})", re.M
 )
 _INVALID = re.compile(r"^.*(?:Failed Validation|Validation failed).*$", re.M | re.I)
 
@@ -49,7 +51,10 @@ def parse(text: str) -> Output:
     text = plain(text)
     version = _VERSION.findall(text)
     if len(version) != 1:
-        raise StreamFormatError(f"{len(version)} lines 'STREAM version $Revision: ...', 1 is required")
+        raise StreamFormatError(
+            f"{len(version)} lines 'STREAM version $Revision: ...', 1 is required; the output begins "
+            f"{text.strip()[:80]!r}"
+        )
     if wrong := _INVALID.search(text):
         raise StreamFormatError(f"its arrays are wrong: {' '.join(wrong[0].split())[:120]!r}")
     if _VALID.search(text) is None:
@@ -76,8 +81,8 @@ def parse(text: str) -> Output:
         if why := foreign.beyond(rate / 1e3, foreign.MEMORY):
             raise StreamFormatError(f"{kernel}: {why}")
         if elements and width:
-            # times have six decimals, those of 5.9 four
-            step = 1e-4 if version[0] == "5.9" else 1e-6
+            # times have six decimals from 5.10 on, before it four
+            step = 1e-6 if version[0] == "5.10" else 1e-4
             moved = _ARRAYS[kernel] * int(elements[1]) * int(width[1])
             if not math.isclose(rate * 1e6, moved / least, rel_tol=1e-3 + step / least):
                 raise StreamFormatError(

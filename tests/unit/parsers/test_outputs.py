@@ -293,6 +293,22 @@ def test_outputs_of_programs_built_for_it_are_read() -> None:
     assert stream.parse(kept("stream-built")).rates["triad"] == 3.7112
 
 
+def test_stream_in_fortran_prints_the_same_rates_in_columns_of_its_own() -> None:
+    text = kept("stream-fortran")
+    found = stream.parse(text)
+    assert (found.version, found.rates["copy"], found.rates["triad"]) == ("5.6", 40.0, pytest.approx(42.667, rel=1e-4))
+    for old, new, says in (
+        ("Solution Validates!", "Failed Validation on array c[]", "its arrays are wrong"),
+        ("40000.0000", "**********", "not numbers"),
+        ("40000.0000", "80000.0000", "Copy: 80000 MB/s"),
+        (" Solution Validates!", "", "not checked"),
+    ):
+        with pytest.raises(stream.StreamFormatError, match=re.escape(says)):
+            stream.parse(text.replace(old, new))
+    with pytest.raises(stream.StreamFormatError, match="1 is required; the output begins 'BabelStream"):
+        stream.parse("BabelStream\nVersion: 5.0\nImplementation: CUDA\n")
+
+
 # ---- columns that options of a program add, and modes that did not run
 
 
