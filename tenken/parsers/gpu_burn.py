@@ -131,6 +131,9 @@ def _short(text: str, products: int, rate: float) -> str:
     if not batch or products >= _ENOUGH * batch:
         return ""
     seconds = math.ceil(2 * batch * _PRODUCT / 1e9 / (rate or _SLOW) / 10) * 10
+    ran = _BURNING.search(text)
+    if ran and not rate and int(ran[1]) >= seconds:
+        seconds = 2 * int(ran[1])  # it is slower than assumed
     return (
         f": the run was too short, since a GPU reports only after {batch} products of 8192 rows; {seconds} s suffice"
         + (f" at {rate:.0f} GFLOP/s" if rate else "")

@@ -343,3 +343,10 @@ def test_a_run_must_be_long_enough_for_two_batches(products: int, rate: float, s
     said = gpu_burn._short(text, products, rate)
     assert (f"; {seconds} s suffice" in said) if seconds else said == ""
     assert gpu_burn._short(text.replace("performing 499", "x"), products, rate) == ""
+
+
+def test_a_run_without_a_report_is_advised_to_be_longer() -> None:
+    """25 products take 8 s at 3.4 TFLOP/s, and at the assumed 14 they do not."""
+    text = "Burning for 10 seconds.\nResults are 268435456 bytes each, thus performing 25 iterations\n"
+    assert "; 20 s suffice" in gpu_burn._short(text, 0, 0.0)
+    assert "; 10 s suffice" in gpu_burn._short(text.replace("for 10", "for 5"), 0, 0.0)
