@@ -65,6 +65,18 @@ def test_gridengine_letters(letters: str, expected: str, state: str) -> None:
     assert (kind(found), found.state, found.lost) == (expected, state, state == "ERROR")
 
 
+@pytest.mark.parametrize(("failed", "killed"), [
+    ("0", False), ("100 : assumedly after job", False), ("26  : opening input/output file", False),
+    ("37  : qmaster enforced h_rt, h_cpu, or h_vmem limit", True), ("44  : execd enforced h_rt limit", True),
+    ("1   : assumedly before job", True), ("19  : before writing exit_status", True),
+])  # fmt: skip
+def test_gridengine_ended_what_its_accounting_says(failed: str, killed: bool) -> None:
+    """accounting(5): with 100, the exit status is that of a signal, which the script may have returned."""
+    found = gridengine.accounted(f"hostname  n1\njobname  p\nfailed  {failed}  \nexit_status  137  (Killed)\n", "p")
+    assert found is not None and (found.killed, found.exit_code, found.nodes) == (killed, 137, ("n1",))
+    assert (f"failed {failed}" in found.state, "COMPLETED" in found.state) == (killed, not killed)
+
+
 @pytest.mark.parametrize(
     ("tasks", "each", "nodes"), [(10, 4, 3), (8, 4, 2), (1, 4, 1), (4, 4, 1), (9, 2, 5), (None, None, 1)]
 )

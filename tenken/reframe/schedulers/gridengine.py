@@ -21,6 +21,8 @@ NAME = "gridengine"
 
 #: `failed` of `qacct` for a job whose output could not be opened, or whose folder could not be entered.
 _UNSEEN = ("26", "28")
+#: Of a job that ended by itself; 100: with an exit status of a signal, whether its own or that of its script.
+_BY_ITSELF = ("", "0", "100")
 _REASON = re.compile(r"^error reason\s+\d+:.*?\b(error: .*)$", re.M)
 _JOB = re.compile(r"<job_list\b.*?</job_list>", re.S)
 _NOT_SEEN = re.compile(r"can't (chdir to|open \w+ file)")
@@ -116,13 +118,15 @@ def accounted(table: str, name: str) -> Seen | None:
     failed, status = found.get("failed", "").strip(), found.get("exit_status", "").strip()
     if "hostname" not in found or found.get("jobname", "").strip() != name:
         return None
-    facts = {"unseen": f"Grid Engine: failed {failed}"} if failed.split(" ")[0] in _UNSEEN else {}
+    number = failed.split(" ")[0]
+    facts = {"unseen": f"Grid Engine: failed {failed}"} if number in _UNSEEN else {}
+    # by a limit of its queue or its request (37, Univa's 44), or with its host
+    killed = number not in (*_BY_ITSELF, *_UNSEEN)
     # Univa names the signal: `137                  (Killed)`
     told = re.fullmatch(r"(\d{1,9})(?:\s+\(.*\))?", status)
     code = int(told[1]) if told else None
-    return Seen(
-        "COMPLETED (no longer listed)", ended=True, exit_code=code, nodes=(found["hostname"].strip(),), facts=facts
-    )
+    state = f"CANCELLED (Grid Engine: failed {failed})" if killed else "COMPLETED (no longer listed)"
+    return Seen(state, ended=True, killed=killed, exit_code=code, nodes=(found["hostname"].strip(),), facts=facts)
 
 
 def seen(letters: str) -> Seen:
