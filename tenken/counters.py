@@ -6,7 +6,7 @@ this module, which needs the standard library alone.
 A counter that is missing, was reset in between, or is at its maximum is unknown (None), never 0. The classic counters
 of InfiniBand ports stop at their maximum (InfiniBand Architecture Specification 1.4, 16.1.3.5, PortCounters), but many
 drivers read them from wider registers. A value therefore counts as saturated only at exactly the largest value of its
-width. All others are 64 bits wide; they would wrap, but not within a node's life.
+width, those of traffic at that of 32 bits. All others are 64 bits wide; they would wrap, but not within a node's life.
 """
 
 from __future__ import annotations
@@ -103,6 +103,8 @@ TRAFFIC = {
         "corrected_words": ("telemetry/hni_pcs_corrected_cw", 1),
     },
 }
+#: Where PortXmitWait stops, and traffic on adapters without the extended counters: the largest value of 32 bits.
+_FULL = 2**32 - 1
 #: Files of a PCIe device whose last line is the total of its errors.
 AER = {"correctable": "TOTAL_ERR_COR", "nonfatal": "TOTAL_ERR_NONFATAL", "fatal": "TOTAL_ERR_FATAL"}
 #: Drivers of PCI devices that are handed to a guest (KVM, Xen), as they begin. The virtual functions of a GPU have
@@ -209,7 +211,7 @@ def _rdma(root: Path) -> list[Port]:
 
 def _traffic(kind: str, at: Path) -> Counters:
     read = {name: (number(at / file), factor) for name, (file, factor) in TRAFFIC[kind].items()}
-    return {name: None if value is None else value * factor for name, (value, factor) in read.items()}
+    return {name: None if value is None or value == _FULL else value * factor for name, (value, factor) in read.items()}
 
 
 def _active(state: str | None) -> bool | None:

@@ -111,6 +111,9 @@ def test_data_is_counted_in_words_of_four_bytes_and_less_what_flows_at_rest(tmp_
     quiet = between(tmp_path, {"port_xmit_data": 1000}, after, {"port_xmit_data": 1000})
     assert quiet.traffic == {"sent_bytes": 4000, "received_bytes": 6000, "wait_ticks": 7}
     assert quiet.faults() == [] and quiet.unknown() == []
+    # a register of 32 bits that has reached its end counts nothing more
+    full = between(tmp_path, {"port_xmit_wait": 2**32 - 1}, {"port_xmit_data": 9, "port_xmit_wait": 2**32 - 1}, {})
+    assert full.traffic == {"sent_bytes": 36, "received_bytes": 0, "wait_ticks": None}
     # 10 words in the second before: 100 of those in the 10 s are others'
     busy = between(tmp_path, {"port_xmit_data": 1000}, {"port_xmit_data": 2000}, {"port_xmit_data": 990})
     assert busy.traffic["sent_bytes"] == 4 * 900
