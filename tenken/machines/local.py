@@ -66,6 +66,8 @@ _OPTIONAL = ("compute_cap", "mig.mode.current", "memory.total", "pcie.link.gen.m
 _FIELDS = (*_NEEDED, "compute_cap", "memory.total", "pcie.link.gen.max", "pcie.link.width.max", "mig.mode.current")
 #: What nvidia-smi prints where a GPU has no such value, or this user may not read it.
 _NO_VALUE = ("[N/A]", "[Not Supported]", "[Not Found]", "[Insufficient Permissions]", "[Requested functionality")
+#: In any of its fields for a GPU that no program can use (NVML_ERROR_RESET_REQUIRED, NVML_ERROR_GPU_IS_LOST).
+_UNUSABLE = ("[GPU requires reset]", "[GPU is lost]")
 #: A line that nvidia-smi prints in place of a GPU.
 _NO_HANDLE = re.compile(r"device handle for(?:.*?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])| (GPU ?\d+):)")
 #: Total seconds for further queries once nvidia-smi has not answered the first one.
@@ -196,7 +198,7 @@ class Looker:
 
     def _cpu_model(self) -> str | None:
         text = self.text("proc/cpuinfo") or ""
-        match = re.search(r"^(?:model name|Model|cpu|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
+        match = re.search(r"^(?:model name|Model(?: Name)?|cpu|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
         if match:
             return match.group(1).strip()
         # Arm servers print only part numbers; lscpu has a table of their names
@@ -330,8 +332,13 @@ class Looker:
 
     def _numa_nodes(self, with_cpus: bool) -> list[str]:
         nodes = self.listing("sys/devices/system/node", r"node\d+")
-        cpus = {node: self.text(f"sys/devices/system/node/{node}/cpulist") for node in nodes}
-        return [node for node, listed in cpus.items() if listed is not None and bool(listed) == with_cpus]
+        return [node for node in nodes if self._has_cpus(f"sys/devices/system/node/{node}") is with_cpus]
+
+    def _has_cpus(self, node: str) -> bool | None:
+        listed, mask = (self.text(f"{node}/{name}") for name in ("cpulist", "cpumap"))
+        if listed is None and mask is not None:
+            listed = mask.strip("0,")  # of `00000000,000000ff`: copies by hwloc or lscpu have no list
+        return None if listed is None else bool(listed)
 
     def virtual_machine(self) -> str | None:
         """The hypervisor; None without a sign of one."""
@@ -491,10 +498,10 @@ class Looker:
                     rows = self._query(tuple(name for name in _FIELDS if name not in omitted))
                     if rows:
                         self.notes.append(f"nvidia-smi of this driver has no {', '.join(omitted)}")
-        lost = [row for row in rows if _is_error(row["name"]) or _is_error(row["uuid"])]
+        lost = [row for row in rows if _lost(row)]
         for row in lost:
             self._dead.append(row["index"])
-            self.notes.append(f"nvidia-smi reports of GPU {row['index']}: {row['name']}: 1 lost")
+            self.notes.append(f"nvidia-smi reports of GPU {row['index']}: {_lost(row)}: 1 lost")
         return [row for row in rows if row not in lost]
 
     def _query(self, names: Sequence[str], *which: str) -> list[dict[str, str]]:
@@ -906,6 +913,12 @@ def _mpi_family(said: str | None) -> str | None:
 def _is_error(cell: str) -> bool:
     """Whether nvidia-smi could not read values that every GPU has: `[Unknown Error]`, `[GPU is lost]`, `ERR!`."""
     return cell.startswith(("[", "ERR!")) and not cell.startswith(_NO_VALUE)
+
+
+def _lost(row: Mapping[str, str]) -> str:
+    """What nvidia-smi prints for a GPU that cannot be used; empty for others."""
+    wrong = (cell for name, cell in row.items() if cell in _UNUSABLE or (name in _NEEDED and _is_error(cell)))
+    return next(wrong, "")
 
 
 def _may_open(file: Path) -> bool:

@@ -127,6 +127,15 @@ def test_a_card_that_was_lost_is_counted_and_named(node: Machine, cell: str) -> 
     )
 
 
+def test_a_card_that_must_be_reset_cannot_be_used(node: Machine) -> None:
+    first, second = rows(2, "NVIDIA H100 80GB HBM3").splitlines()
+    node.answers["nvidia-smi --query-gpu="] = f"{first}\n{second.rpartition(', ')[0]}, [GPU requires reset]\n"
+    system = node.describe()
+    found = system.partition("node").node
+    assert (found.gpu_count, len(found.gpu_names)) == (2, 1)
+    assert "nvidia-smi reports of GPU 1: [GPU requires reset]: 1 lost" in system.notes
+
+
 def test_a_line_in_place_of_a_card_and_warnings_void_no_other(node: Machine) -> None:
     good = rows(3, "NVIDIA A100-SXM4-80GB")
     node.answers["nvidia-smi --query-gpu="] = (
@@ -146,7 +155,7 @@ def test_what_a_command_printed_before_it_failed_is_used() -> None:
     assert local.run_command(["sh", "-c", 'echo "$LC_ALL"']) == "C\n", "lscpu translates its labels"
 
 
-@pytest.mark.parametrize("bad", [["[N/A]"], ["[Not Supported]"], ["[Unknown Error]", "[GPU requires reset]"]])
+@pytest.mark.parametrize("bad", [["[N/A]"], ["[Not Supported]"], ["[Unknown Error]", "[Unknown Error]"]])
 def test_one_value_of_one_card_voids_itself_alone(node: Machine, bad: list[str]) -> None:
     first, second = rows(2, "NVIDIA A100-SXM4-80GB").splitlines()
     cells = first.split(", ")
@@ -439,6 +448,13 @@ def test_memory_of_a_coherent_gpu_is_not_the_hosts(
     assert differences(Node("aarch64", memory_bytes=sum(with_cpus) * 1024), replace(found, numa_nodes=None)) == []
 
 
+def test_a_copy_of_a_machines_files_has_masks_of_cpus(node: Machine) -> None:
+    """hwloc-gather-topology and lscpu's mk-input.sh copy no lists."""
+    for number, mask in enumerate(["00000000,000000ff", "00000001,00000000", "00000000,00000000", "0"]):
+        node.file(f"sys/devices/system/node/node{number}/cpumap", f"{mask}\n")
+    assert node.node().numa_nodes == 2
+
+
 @pytest.mark.parametrize("kib", [[65536, 16777216], [0, 268435456, 268435456]])
 def test_memory_of_x86_without_cpus_is_the_hosts(node: Machine, kib: list[int]) -> None:
     """HBM of a Xeon Max in flat mode, memory behind CXL."""
@@ -465,6 +481,11 @@ def test_names_of_arm_cpus(node: Machine, part: str, said: str, cpu: str | None)
     node.file("proc/cpuinfo", f"processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: {part}\n")
     node.answers["lscpu"] = said
     assert node.node("aarch64").cpu == cpu
+
+
+def test_loongarch_writes_model_name_in_capitals(node: Machine) -> None:
+    node.file("proc/cpuinfo", "processor\t\t: 0\nCPU Family\t\t: Loongson-64bit\nModel Name\t\t: Loongson-3C6000\n")
+    assert node.node("loongarch64").cpu == "Loongson-3C6000"
 
 
 # -- GPUs that this process does not see -----------------------------------------------------------------------------
