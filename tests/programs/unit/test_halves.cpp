@@ -13,23 +13,23 @@ namespace {
 
 typedef std::vector<int> Partners;
 
-// five ranks on four nodes, of which one has two
-const std::vector<std::string> nodes = {"n3", "n1", "n1", "n2", "n4"};
+// six ranks on four nodes, of which two have two
+const std::vector<std::string> nodes = {"n3", "n1", "n1", "n2", "n4", "n4"};
 const std::map<std::string, std::string> leaves = {{"n1", "a"}, {"n4", "a"}, {"n2", "b"}, {"n3", "b"}};
 
 }  // namespace
 
 TEST(opposite_halves_are_on_two_switches_and_neighbours_on_one) {
     // n1 with n3, n4 with n2
-    CHECK((halves_of("opposite", nodes, leaves).partner == Partners{1, 0, -1, 4, 3}));
+    CHECK((halves_of("opposite", nodes, leaves).partner == Partners{1, 0, -1, 4, 3, -1}));
     // n1 with n4, n3 with n2
-    CHECK((halves_of("neighbours", nodes, leaves).partner == Partners{3, 4, -1, 0, 1}));
+    CHECK((halves_of("neighbours", nodes, leaves).partner == Partners{3, 4, 5, 0, 1, 2}));
     // on one switch, in the order of their ranks: n3, n1, n2, n4
-    CHECK((halves_of("opposite", nodes, {}).partner == Partners{3, 4, -1, 0, 1}));
-    CHECK((halves_of("neighbours", nodes, {}).partner == Partners{1, 0, -1, 4, 3}));
+    CHECK((halves_of("opposite", nodes, {}).partner == Partners{3, 4, 5, 0, 1, 2}));
+    CHECK((halves_of("neighbours", nodes, {}).partner == Partners{1, 0, -1, 4, 3, -1}));
     // the one without a switch comes first: n4, n1, n3, n2
     const std::map<std::string, std::string> three = {{"n1", "a"}, {"n2", "b"}, {"n3", "b"}};
-    CHECK((halves_of("opposite", nodes, three).partner == Partners{4, 3, -1, 1, 0}));
+    CHECK((halves_of("opposite", nodes, three).partner == Partners{4, 3, -1, 1, 0, -1}));
 }
 
 TEST(on_a_single_node_each_rank_counts_as_one) {
