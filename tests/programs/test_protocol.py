@@ -297,27 +297,29 @@ def test_the_figure_of_all_gpus_is_that_of_the_slow_one(
 @pytest.mark.slow
 @pytest.mark.xdist_group("cuda")
 @pytest.mark.parametrize(
-    ("program", "arguments", "told"),
+    ("program", "arguments", "told", "passes"),
     [
         # a kernel writes the state: five passes are left
-        ("overlap", "--bytes 256Ki --steps 2 --every 1 --modes none", {"passes_of_a_step.gpu0": 5}),
-        # two copies and a kernel for the checksums
+        ("overlap", "--bytes 256Ki --steps 2 --every 1 --modes none", {"passes_of_a_step.gpu0": 5}, 2 * 5),
+        # two copies and a kernel for the checksums; two batches, twice
         (
             "data_loading",
             "--kinds 8ki --batch 4 --batches 2 --seconds 0 --ways posix_1mi_1",
             {"checksum_ms.8ki.gpu0": 30_000, "step_ms.8ki.gpu0": 60_000},
+            4 * 3,
         ),
     ],
     ids=["overlap", "data_loading"],
 )
 def test_a_step_takes_as_long_as_asked(
-    program: str, arguments: str, told: dict[str, int], programs: Path, double: Path, tmp_path: Path
+    program: str, arguments: str, told: dict[str, int], passes: int, programs: Path, double: Path, tmp_path: Path
 ) -> None:
     """A minute, of kernels and copies of 10 s each."""
     case = Case(program, f"{ONE} --path . --step-ms 60000 --threads 1 {arguments}")
     run = protocol.recorded(case, programs, double, tmp_path, TENKEN_NVML=str(double), TENKEN_TEST_SLOW="gpu0")
     found = {key: run.document["provenance"].get(key) for key in told}
     assert found == pytest.approx(told, rel=0.01)
+    assert {run.steps(part).count("sweep_kernel<CopyOp>") for part in run.every()[:2]} == {passes}
 
 
 STREAM = Case("stream", f"{ONE} --array-bytes 16Mi")

@@ -32,7 +32,8 @@
 enum { gpus = 3, elapsed = -1, collective = -2, by_cpu = -4 };
 /* Steps in their order: copies as 256 times the kind of memory written plus that of the memory read, or that of the
  * memory set; access of a GPU to another one; records of events and the two of an elapsed time, by the time that they took; waiting for a GPU. */
-enum { copied = -12, cleared = -13, event_recorded = -14, elapsed_from = -15, elapsed_to = -16, waited = -17, called = -18, prefetched = -21, of_library = -25, peer_access = -26 };
+enum { copied = -12, cleared = -13, event_recorded = -14, elapsed_from = -15, elapsed_to = -16, waited = -17, called = -18, prefetched = -21, of_library = -25, peer_access = -26, registered = -27,
+       awaited = -28 };
 enum { pageable, pinned_kind, by_host_alloc, managed, on_gpu = 16 };
 /* A link of the second GPU is down. */
 static const unsigned active_links[gpus] = {18, 17, 18};
@@ -535,6 +536,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned f) {
     if (s == NULL) s = &legacy[current];
     if (s->busy < e->busy) s->busy = e->busy;
+    tenken_test_step(awaited, 0);
     return (void)f, enqueue(s, 0), cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
@@ -871,18 +873,21 @@ void cuFileHandleDeregister(CUfileHandle_t handle) {
     (void)handle;
 }
 CUfileError_t cuFileBufRegister(const void* base, size_t bytes, int flags) {
-    return (void)base, (void)bytes, (void)flags, fine();
+    tenken_test_sized(registered, kind_of(base), (int64_t)bytes, 0);
+    return (void)flags, fine();
 }
 CUfileError_t cuFileBufDeregister(const void* base) {
     return (void)base, fine();
 }
+/* It may move less than it was asked for. */
+enum { at_most = 160 << 10 };
 ssize_t cuFileRead(CUfileHandle_t handle, void* base, size_t bytes, off_t offset, off_t at) {
-    return pread((int)(intptr_t)handle, (char*)base + at, bytes, offset);
+    return pread((int)(intptr_t)handle, (char*)base + at, bytes < at_most ? bytes : at_most, offset);
 }
 ssize_t cuFileWrite(CUfileHandle_t handle, const void* base, size_t bytes, off_t offset, off_t at) {
-    return pwrite((int)(intptr_t)handle, (const char*)base + at, bytes, offset);
+    return pwrite((int)(intptr_t)handle, (const char*)base + at, bytes < at_most ? bytes : at_most, offset);
 }
 CUfileError_t cuFileWriteAsync(CUfileHandle_t handle, void* base, size_t* bytes, off_t* offset, off_t* at,
                                ssize_t* written, CUstream s) {
-    return (void)s, *written = cuFileWrite(handle, base, *bytes, *offset, *at), fine();
+    return (void)s, *written = pwrite((int)(intptr_t)handle, (const char*)base + *at, *bytes, *offset), fine();
 }

@@ -28,6 +28,7 @@ ELAPSED, COLLECTIVE, RANK, BY_CPU, ADVISED, SYNCED = -1, -2, -3, -4, -5, -6
 LAUNCHED, READ, WROTE, LOOKED_UP, MOVED, COPIED, CLEARED = -7, -8, -9, -10, -11, -12, -13
 RECORDED, ELAPSED_FROM, ELAPSED_TO, WAITED, CALLED, MESSAGE = -14, -15, -16, -17, -18, -19
 SIZED, PREFETCHED, OPENED, CLOSED, REMOVED, OF_LIBRARY, PEERS = -20, -21, -22, -23, -24, -25, -26
+REGISTERED, AWAITED = -27, -28
 OTHER = 100
 #: Steps by which a file comes and goes: its data are neither moved nor compared.
 OF_FILES = ("create", "open", "close", "unlink")
@@ -133,7 +134,8 @@ def _step(kind: int, value: int, program: Path) -> str | None:
         LOOKED_UP: "mincore", OPENED: "create" if value else "open", CLOSED: "close", REMOVED: "unlink",
         CLEARED: f"clear {MEMORY.get(value)}", WAITED: "wait", PREFETCHED: f"prefetch {MEMORY.get(value)}",
         CALLED: CALLS[value % len(CALLS)], OF_LIBRARY: SOLVERS[value % len(SOLVERS)],
-        PEERS: f"access gpu{value // 16} gpu{value % 16}",
+        PEERS: f"access gpu{value // 16} gpu{value % 16}", REGISTERED: f"register {MEMORY.get(value)}",
+        AWAITED: "await",
     }.get(kind)  # fmt: skip
 
 
