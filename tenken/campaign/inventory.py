@@ -246,7 +246,8 @@ def _gpus(ask: Ask) -> dict[str, dict[str, str]]:
 
 
 def _said(value: str) -> bool:
-    return bool(value) and not re.fullmatch(r"\[?(N/A|Not Supported|Unknown Error|GPU requires reset)\]?", value, re.I)
+    """Whether nvidia-smi printed a value, not why there is none: `N/A`, `[Not Supported]`, `[GPU requires reset]`."""
+    return bool(value) and not re.fullmatch(r"\[.*\]|N/A|Not Supported|Unknown Error|ERR!", value, re.I)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,15 @@ def test_what_is_there_is_read_and_what_names_a_node_is_not(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("printed", "said"), [
+    ("1980", True), ("Enabled", True), ("NVIDIA [x]", True), ("", False), ("N/A", False), ("[N/A]", False),
+    ("[Requested functionality has been deprecated]", False), ("[GPU requires reset]", False), ("ERR!", False),
+])  # fmt: skip
+def test_why_there_is_no_value_is_none(printed, said):
+    """Drivers from 570 on have no application clocks."""
+    assert inventory._said(printed) is said
+
+
 def test_a_node_that_has_nothing_tells_nothing_and_a_command_that_hangs_is_left(tmp_path, monkeypatch):
     assert set(inventory.collect(tmp_path, lambda words: "")["host"]) <= {"clock"}
     (tmp_path / "slow").write_text("#!/bin/sh\nsleep 60\n")
