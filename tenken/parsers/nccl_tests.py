@@ -54,8 +54,10 @@ _ASKED = re.compile(
     r"validation: (\d{1,9})\b",
     re.M,
 )
+#: From 2.20 on with the commit: `2.20.0 (b4d5bee) nccl-headers=...`.
 _VERSION = re.compile(
-    r"^[ \t]{0,80}# nccl-tests version (\S{1,40})(?: nccl-headers=\d{1,9} nccl-library=(\d{1,9}))?", re.M
+    r"^[ \t]{0,80}# nccl-tests version (\S{1,40})(?:(?: \(\S{1,40}\))? nccl-headers=\d{1,9} nccl-library=(\d{1,9}))?",
+    re.M,
 )
 #: Of AMD's fork, which states no version of nccl-tests.
 _RCCL = re.compile(r"^[ \t]{0,80}(rccl-tests): Version (\S{1,60})", re.M)

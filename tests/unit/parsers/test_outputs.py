@@ -414,6 +414,16 @@ def test_nccl_has_columns_of_iterations_and_modes_that_did_not_run() -> None:
         of_nccl(re.sub(OF_NCCL, r"\1\2", FROM_8, flags=re.M))
 
 
+@pytest.mark.parametrize(("printed", "version"), [
+    ("2.17.1 nccl-headers=22703 nccl-library=22703", "nccl-tests 2.17.1, NCCL 22703"),
+    ("2.20.0 (b4d5bee) nccl-headers=23102 nccl-library=23007", "nccl-tests 2.20.0, NCCL 23007"),
+    ("2.20.0 (b4d5bee)", "nccl-tests 2.20.0"),
+])  # fmt: skip
+def test_nccl_names_the_library_that_it_used(printed: str, version: str) -> None:
+    text = FROM_8.replace("2.17.1 nccl-headers=22703 nccl-library=22703", printed)
+    assert of_nccl(text).version == version
+
+
 def test_nccl_of_another_collective_is_refused() -> None:
     assert FROM_8.count(": all_reduce_perf") == 2
     for name in ("all_reduce_perf_mpi", "build/all_reduce_perf"):
