@@ -4,10 +4,10 @@ functions of this module.
 Labels at the beginning of every line: `[1,0]<stdout>:` (Open MPI --tag-output, with a time too), `0: ` (srun -l, flux),
 `[0] ` (Intel MPI -l), `[0@node1] ` (its pattern), `node1: ` (pdsh, clush, mpi-operator), `nid1 0: ` (PALS), `1,0: `
 (jsrun), `[rank0]: ` (torchrun), `[pod/name/part] ` (kubectl --prefix), `name  | ` (compose), `(head, rank=0, pid=77) `
-(SkyPilot), `(task pid=77) ` (Ray), a time of ISO 8601 (kubectl, docker, Jenkins, a job and a step before it: gh), of
-`ts` or of a journal, `> ` of a quotation; also several, where one launcher starts another. Intel MPI, MPICH and Open
-MPI 4 write it before each piece that a program wrote, even within a line. Causes of an early end: lines of HPL, CUDA,
-MPI libraries, the kernel and the schedulers.
+(SkyPilot), `(task pid=77) ` (Ray), a time of ISO 8601 (kubectl, docker, Jenkins, a job and a step before it: gh; the
+stream after it: CloudWatch), of `ts`, Jenkins, Python's logging or a journal, `> ` of a quotation; also several, where
+one launcher starts another. Intel MPI, MPICH and Open MPI 4 write it before each piece that a program wrote, even
+within a line. Causes of an early end: lines of HPL, CUDA, MPI libraries, the kernel and the schedulers.
 """
 
 from __future__ import annotations
@@ -26,17 +26,19 @@ _LABELS = tuple(
     re.compile(form)
     for form in (
         rf"{_DATE}(?:\[\S{{1,80}}\])?<std(?:out|err|diag)>: ?",
-        r" {0,6}\d{1,6}(?:,\d{1,6})?: ?",
+        r" {0,6}\d{1,6}(?:,\d{1,6})?:(?!\d\d:) ?",
         r"\[\d{1,6}\](?: |$)",
-        r"\[(?:\d{1,6}@[\w.-]{1,63}|(?:rank|default)\d{1,6}|pod/[\w./-]{1,200})\](?:: ?| |$)",
+        r"\[(?:\d{1,6}@[\w.-]{1,63}|(?:[Rr]ank ?|default)\d{1,6}|pod/[\w./-]{1,200})\](?:: ?| |$)",
         r"\[\d{1,6}\][\w.-]{1,63}>",
         r"\((?:[^\s(),]{1,63},? )?(?:rank=\d{1,6}, )?pid=\d{1,9}(?:, ip=[\d.]{7,15})?\) ?",
-        # the files of containers add the stream, a journal the node and the program
+        # the files of containers add the stream, a journal the node and the program, CloudWatch its own stream
         r"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[-+]\d\d:?\d\d)"
-        r"(?: \d\d[OE]\b| std(?:out|err) F\b| [\w.-]{1,63} [\w./-]{1,63}\[\d{1,9}\]:)? ?",
+        r"(?: \d\d[OE]\b| std(?:out|err) F\b| [\w.-]{1,63} [\w./-]{1,63}\[\d{1,9}\]:"
+        r"| [\w.-]{1,63}(?:/[\w.-]{1,63}){2,6}(?= |$))? ?",
         r"[^\t]{1,80}\t[^\t]{1,80}\t(?=\d{4}-\d\d-\d\dT)",
-        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})? (?:INFO|STDOUT|WARNING|DEBUG)\b:? ?",
-        r"\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]? ?",
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: - [\w.-]{1,63})?(?: -)? "
+        r"(?:INFO|STDOUT|WARNING|DEBUG)\b(?: -|:)? ?",
+        r"\[?(?:\d{4}[-/]\d\d[-/]\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]? ?",
         # a journal's line has the node and the program, that of `ts` neither; of both, the form that all lines have
         r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,63} [\w./-]{1,63}\[\d{1,9}\]: ?",
         r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ?",

@@ -473,7 +473,10 @@ LABELS = {
     "SkyPilot": "(head, rank=0, pid=77) ", "Ray": "(task pid=77, ip=192.0.2.7) ",
     "srun and Open MPI": "0: [1,0]<stdout>:", "containerd": "2026-03-02T10:00:00.123456789Z stdout F ",
     "journal": "2026-03-02T10:00:00+00:00 n1 xhpl[77]: ", "gh": "bench (8)\tRun it\t2026-03-02T10:00:00.1234567Z ",
-    "Jenkins": "[2026-03-02T10:00:00.123Z] ",
+    "Jenkins": "[2026-03-02T10:00:00.123Z] ", "Jenkins, of the day": "10:00:00  ", "ts -s": "00:00:05 ",
+    "ts of a form": "2026/03/02 10:00:00 ", "logging": "2026-03-02 10:00:00,123 - INFO - ",
+    "a named logger": "2026-03-02 10:00:00,123 - bench.run - INFO - ", "torch": "[Rank 0] ",
+    "CloudWatch": "2026-03-02T10:00:00.123000+00:00 bench/default/0a1b2c ",
     "SkyPilot and Open MPI": "(worker1, rank=1, pid=77, ip=192.0.2.7) [1,0]<stdout>:",
     "kubectl, Open MPI and srun": "2026-03-02T10:00:00.123456789Z [1,0]<stdout>:0: ",
 }  # fmt: skip
