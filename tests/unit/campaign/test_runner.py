@@ -220,17 +220,19 @@ def test_a_suspect_is_run_again_and_named_and_a_repair_closes_it(tmp_path):
         return found
 
     assert {(s.kind, s.name) for s in judged().named} == {("node", "n03")}
-    for still, closed in ((True, []), (False, ["n03"])):
-        if not still:
-            slow.clear()
+    # not repaired, repaired, and another one whose exchanged part is slow
+    for repaired, now_slow, closed in (("n03", "n03", []), ("n03", "", ["n03"]), ("n05", "n05", ["n03"])):
+        slow.clear()
+        slow.update(dict.fromkeys(filter(None, [now_slow]), 0.5))
         one = make(tmp_path, there, campaign(retest_runs=1))
         one.journal.open()
         first = 1 + sum(u.purpose == "repair" for u in one.state.by_unit)
-        one.journal.note("phase", units=[f"n03/repair/{first + i}" for i in range(2)])
+        one.journal.note("phase", units=[f"{repaired}/repair/{first + i}" for i in range(2)])
         one.journal.close()
         assert one.run()
         found = judged()
-        assert bool(found.bad_nodes()) is still and found.closed == closed
+        assert ({s.name for s in found.named}, found.closed) == ({now_slow} - {""}, closed)
+        assert not found.not_again
 
 
 @pytest.mark.parametrize(

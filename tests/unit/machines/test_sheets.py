@@ -479,8 +479,17 @@ def test_the_reason_must_be_there(tmp_path: Path):
 UNTRACED = {"GDDR6X", "LPDDR4", "LPDDR4x", "NVLink3", "NVLink5"}
 
 
-def test_no_share_is_above_what_its_source_measured():
-    """A healthy device would FAIL."""
+#: Shares more than 11 % below the lowest figure of their source, or without one: by kernels of several forms, by cards
+#: in several hosts, or by one card alone.
+WIDE = {
+    "GDDR7": 0.78, "LPDDR4x": 0.62, "LPDDR5X": 0.70, "PCIe Gen3": 0.62, "PCIe Gen6": 0.75, "NVLink-C2C": 0.58,
+    "NVLink1": 0.80, "NVLink2": 0.85, "peers over PCIe": 0.50,
+    "GH200-96GB": 0.72, "H20-96GB": 0.74, "P100-PCIe-16GB": 0.66, "GB10-128GB": 0.70,
+}  # fmt: skip
+
+
+def test_a_share_is_at_most_what_its_source_measured_and_little_below():
+    """Above it a healthy device would FAIL, far below it a slow one would PASS."""
     sheets = hardware.load()
     shares = {**sheets.attained, **{name: gpu.attained for name, gpu in sheets.gpus.items() if gpu.attained}}
     measured = {
@@ -488,7 +497,9 @@ def test_no_share_is_above_what_its_source_measured():
     }
     assert len(shares) > 25 and len([name for name in measured if not measured[name]]) <= 3
     for name, (share, _) in shares.items():
-        assert all(share <= float(low) / float(limit) for low, limit in measured[name]), name
+        ratios = [float(low) / float(limit) for low, limit in measured[name]]
+        assert all(share <= ratio for ratio in ratios), name
+        assert share == WIDE[name] if name in WIDE else share >= 0.89 * min(ratios), name
 
 
 def test_a_share_without_a_page_is_named():
