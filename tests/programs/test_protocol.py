@@ -407,12 +407,12 @@ def mpi_recorder(mpi: dict[str, str], tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="session")
-def nccl_of_ranks(mpi: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """NCCL's program with MPI, and gpu_double.c with the recorder of MPI."""
+def programs_of_ranks(mpi: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Programs of a rank for each GPU, and gpu_double.c with the recorder of MPI."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in mpi.items():
             patch.setenv(name, value)
-        programs = built("12.4", "nccl", mpi="mpi") / "bin"
+        programs = built("12.4", "nccl", "stencil", mpi="mpi") / "bin"
         include = cuda_home.make("12.4", "cublas,cusolver,cufile") / "include"
         library = tmp_path_factory.mktemp("nccl") / "double.so"
         sources = [str(ROOT / "tests" / "support" / f"{name}.c") for name in ("gpu_double", "mpi_recorder", "recorder")]
@@ -426,9 +426,9 @@ def nccl_of_ranks(mpi: dict[str, str], tmp_path_factory: pytest.TempPathFactory)
 @pytest.mark.xdist_group("cuda")
 @pytest.mark.parametrize("slow", [0, 1])
 def test_nccl_takes_as_long_as_its_slowest_rank(
-    slow: int, nccl_of_ranks: tuple[Path, Path], mpi: dict[str, str], tmp_path: Path
+    slow: int, programs_of_ranks: tuple[Path, Path], mpi: dict[str, str], tmp_path: Path
 ) -> None:
-    programs, library = nccl_of_ranks
+    programs, library = programs_of_ranks
     case = protocol.Case("nccl", "--gpus 0,1 --operations all_reduce,alltoall --min-bytes 1Mi --max-bytes 1Mi", ranks=2)
     env = {**mpi, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_TEST_SLOW_RANK": str(slow)}
     run = protocol.recorded(
@@ -438,6 +438,29 @@ def test_nccl_takes_as_long_as_its_slowest_rank(
     # of which each is entered by all ranks, in the warm-up as well
     calls = [[step for step in process.steps if step in CALLS] for process in run.processes]
     assert calls[0] == calls[1]
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "nccl --operations alltoall --min-bytes 1Mi --max-bytes 1Mi",
+        "stencil --backend cuda --exchange mpi --nx 64 --ny 64 --nz 32 --bt 2",
+    ],
+)
+def test_the_gpu_of_every_rank_is_watched(
+    command: str, programs_of_ranks: tuple[Path, Path], mpi: dict[str, str], tmp_path: Path
+) -> None:
+    """Each rank opens only its own GPU; the document of the first has what all read in their timed parts."""
+    programs, library = programs_of_ranks
+    name, _, arguments = command.partition(" ")
+    case = protocol.Case(name, f"--gpus 0,1 {arguments}", ranks=2)
+    env = {**mpi, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_NVML": str(library), "TENKEN_NCCL": str(library)}
+    document = protocol.recorded(case, programs, library, tmp_path, **env).document
+    assert [device["index"] for device in document["devices"]] == [0, 1]
+    assert [one["index"] for one in document["health"]["devices"] if one["seconds"] > 0] == [0, 1]
 
 
 @pytest.mark.parametrize("name", protocol.RANKED)

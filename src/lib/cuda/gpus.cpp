@@ -5,13 +5,25 @@
 #include <algorithm>
 
 #include "lib/base/gpu_selection.h"
+#include "lib/base/known_ranks.h"
 #include "lib/base/program.h"
+#include "lib/base/rank_devices.h"
 #include "lib/cuda/check.h"
 #include "lib/cuda/devices.h"
 #include "lib/cuda/timing.h"
 
 namespace tenken {
 namespace cuda {
+
+namespace {
+
+/// What the monitoring itself took, and waits of the host that ended too late.
+void report_monitoring(Document& document, double reading_seconds) {
+    if (reading_seconds > 0) document.path("health_reading_ms", reading_seconds * 1e3);
+    if (Gate::expired() > 0) document.path("gates_expired", static_cast<double>(Gate::expired()));
+}
+
+}  // namespace
 
 Gpu::Gpu(DeviceDescription description, std::shared_ptr<const Nvml> nvml)
     : description_(std::move(description)),
@@ -32,17 +44,40 @@ void Gpus::options(Arguments& arguments, bool with_at_once) {
     }
 }
 
+void Gpus::options_of_ranks(Arguments& arguments) {
+    arguments.text("gpus", asked_, "LIST",
+                   "GPUs given to the ranks of a node in turn, by CUDA index: all, or a list such as 0,2");
+}
+
 void Gpus::prepare(const Arguments& arguments) {
-    const int count = device_count();
-    std::vector<int> indices;
+    select(arguments);
+    if (at_once_ && selected_.size() < 2) {
+        throw Waived(Waiver::needs_two_gpus, "--at-once with 1 GPU measures what one by one measures");
+    }
+    open(selected_);
+}
+
+void Gpus::prepare(const Arguments& arguments, Ranks& ranks, bool may_share) {
+    select(arguments);
+    sharing_ = (static_cast<std::uint64_t>(ranks.local_size()) + selected_.size() - 1) / selected_.size();
+    if (sharing_ > 1 && !may_share) {
+        throw Waived(Waiver::needs_two_gpus, std::to_string(ranks.local_size()) + " ranks on a node with " +
+                                                 std::to_string(selected_.size()) +
+                                                 " GPUs; each rank needs one");
+    }
+    open({selected_[static_cast<std::size_t>(ranks.local_rank()) % selected_.size()]});
+    if (!may_share) know_each_other(ranks);
+}
+
+void Gpus::select(const Arguments& arguments) {
     try {
-        indices = parse_gpu_list(asked_, count);
+        selected_ = parse_gpu_list(asked_, device_count());
     } catch (const ArgumentError& wrong) {
         throw arguments.error("gpus", wrong.what());
     }
-    if (at_once_ && indices.size() < 2) {
-        throw Waived(Waiver::needs_two_gpus, "--at-once with 1 GPU measures what one by one measures");
-    }
+}
+
+void Gpus::open(const std::vector<int>& indices) {
     const std::shared_ptr<const Nvml> nvml = Nvml::open(why_no_nvml_);
     for (int index : indices) list_.emplace_back(new Gpu(describe(index, nvml.get()), nvml));
     list_.front()->use();
@@ -56,6 +91,11 @@ void Gpus::each(const std::function<void(Gpu&, DeviceWorker&)>& work) {
     });
 }
 
+std::string Gpus::why_unwatched(Gpu& gpu) const {
+    if (!gpu.health().why_not()) return "";
+    return why_no_nvml_.empty() ? *gpu.health().why_not() : why_no_nvml_;
+}
+
 void Gpus::report(Document& document) {
     describe_build(document.build);
     document.health.available = true;
@@ -63,16 +103,25 @@ void Gpus::report(Document& document) {
     double reading_seconds = 0;
     for (const std::unique_ptr<Gpu>& gpu : list_) {
         document.devices.push_back(gpu->description());
-        if (gpu->health().why_not()) {
+        const std::string why_not = why_unwatched(*gpu);
+        if (!why_not.empty()) {
             document.health.available = false;
-            document.health.reason = why_no_nvml_.empty() ? *gpu->health().why_not() : why_no_nvml_;
+            document.health.reason = why_not;
             continue;
         }
         document.health.devices.push_back(gpu->health().finish());
         reading_seconds = std::max(reading_seconds, gpu->health().reading_seconds());
     }
-    if (reading_seconds > 0) document.path("health_reading_ms", reading_seconds * 1e3);
-    if (Gate::expired() > 0) document.path("gates_expired", static_cast<double>(Gate::expired()));
+    report_monitoring(document, reading_seconds);
+}
+
+void Gpus::report(Document& document, Ranks& ranks) {
+    describe_build(document.build);
+    Gpu& gpu = *list_.front();
+    const std::string why_not = why_unwatched(gpu);
+    const std::string health = why_not.empty() ? gpu.health().finish().json().dump() : "";
+    report_rank_devices(document, ranks, gpu.description(), health, why_not);
+    report_monitoring(document, why_not.empty() ? gpu.health().reading_seconds() : 0);
 }
 
 }  // namespace cuda

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "lib/cuda/rank_gpu.h"
+#include "lib/cuda/gpus.h"
 #include "lib/lu/communicator.h"
 
 namespace lu {
@@ -18,8 +18,7 @@ class GpuBackend : public Base {
     std::string name() const override { return "cuda"; }
     void options(tenken::Arguments& arguments) override {
         arguments.heading("options of --backend cuda");
-        gpu_.options(arguments,
-                     "which GPUs, by CUDA index: all, or a list such as 0,2; each rank of a node takes one");
+        gpus_.options_of_ranks(arguments);
         own_options(arguments);
         arguments.choice(
             "communicator", communicator_, {"auto", "nccl", "mpi", "host"},
@@ -27,16 +26,19 @@ class GpuBackend : public Base {
     }
     tenken::Subject subject() const override { return tenken::Subject::gpu(gpu().index()); }
     std::uint64_t free_bytes() const override { return gpu().description().memory_free_bytes; }
-    void watch(const std::function<void()>& work) override { gpu_.watch(work); }
-    tenken::EnergyMeter* energy() override { return &gpu_.gpu().energy(); }
-    void report(tenken::Document& document, tenken::Ranks& ranks) override { gpu_.report(document, ranks); }
+    void watch(const std::function<void()>& work) override {
+        const tenken::cuda::TimedPart watched(*gpus_.list().front());
+        work();
+    }
+    tenken::EnergyMeter* energy() override { return &gpus_.list().front()->energy(); }
+    void report(tenken::Document& document, tenken::Ranks& ranks) override { gpus_.report(document, ranks); }
 
   protected:
     /// Options of the solver, between --gpus and --communicator.
     virtual void own_options(tenken::Arguments& arguments) = 0;
     /// @throws ArgumentError, Waived
-    void select(const tenken::Arguments& arguments, Ranks& ranks) { gpu_.prepare(arguments, ranks); }
-    const tenken::cuda::Gpu& gpu() const { return gpu_.gpu(); }
+    void select(const tenken::Arguments& arguments, Ranks& ranks) { gpus_.prepare(arguments, ranks); }
+    const tenken::cuda::Gpu& gpu() const { return *gpus_.list().front(); }
 
     /// Created once per grid, by all ranks together. @param p, q the grid, which already exists
     /// @return null for a single rank
@@ -52,7 +54,7 @@ class GpuBackend : public Base {
     }
 
   private:
-    tenken::cuda::RankGpu gpu_;
+    tenken::cuda::Gpus gpus_;  ///< that of this rank alone
     std::string communicator_ = "auto";
     std::map<std::array<int, 3>, std::unique_ptr<Communicator>> links_;
 };

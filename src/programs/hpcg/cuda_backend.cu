@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "lib/cuda/dot.h"
-#include "lib/cuda/rank_gpu.h"
+#include "lib/cuda/gpus.h"
 #include "programs/hpcg/backend.h"
 #include "programs/hpcg/cuda_runner.cuh"
 #include "programs/hpcg/solver.h"
@@ -19,9 +19,7 @@ class CudaBackend : public Backend {
 
     void options(tenken::Arguments& arguments) override {
         arguments.heading("back end cuda");
-        gpu_.options(
-            arguments,
-            "GPUs assigned to the ranks of a node in turn, by CUDA index: all, or a list such as 0,2");
+        gpus_.options_of_ranks(arguments);
         arguments.choice(
             "exchange", way_, {"auto", "peer", "nccl", "mpi", "host"},
             "between GPUs: their own stores (one node), NCCL, an MPI that takes device pointers, or through "
@@ -43,21 +41,22 @@ class CudaBackend : public Backend {
         // Kernels are loaded now, not when the timed optimisation phase first needs them.
         setenv("CUDA_MODULE_LOADING", "EAGER", 0);
         if (threads_ % 32 != 0) throw arguments.error("threads", "a multiple of 32");
-        gpu_.prepare(arguments, ranks, share_ == "on");
+        gpus_.prepare(arguments, ranks, share_ == "on");
         ranks_ = &ranks;
     }
 
     tenken::Subject subject() const override { return tenken::Subject::gpu(gpu().index()); }
     std::uint64_t free_bytes() const override {
-        return gpu().description().memory_free_bytes / gpu_.sharing() / 20 * 19;
+        return gpu().description().memory_free_bytes / gpus_.sharing() / 20 * 19;
     }
     std::string memory() const override { return "gpu" + std::to_string(gpu().index()); }
-    std::uint64_t all_bytes() const override { return gpu().description().memory_bytes / gpu_.sharing(); }
+    std::uint64_t all_bytes() const override { return gpu().description().memory_bytes / gpus_.sharing(); }
     std::uint64_t cache_bytes() const override { return gpu().description().l2_bytes; }
 
     tenken::TimedDots time_dots(long repetitions, double warmup_seconds) override {
         begin();
-        return tenken::cuda::time_dots(gpu_.gpu(), *stream_, free_bytes(), repetitions, warmup_seconds);
+        return tenken::cuda::time_dots(*gpus_.list().front(), *stream_, free_bytes(), repetitions,
+                                       warmup_seconds);
     }
 
     void generate(const std::vector<Part>& parts) override {
@@ -74,8 +73,11 @@ class CudaBackend : public Backend {
     void shuffle(std::uint64_t seed) override { problem_ = shuffled(*runner_, problem_, seed); }
     void forget() override { problem_ = Problem<CudaRunner>(); }
 
-    tenken::EnergyMeter* energy() override { return &gpu_.gpu().energy(); }
-    void watch(const std::function<void()>& work) override { gpu_.watch(work); }
+    tenken::EnergyMeter* energy() override { return &gpus_.list().front()->energy(); }
+    void watch(const std::function<void()>& work) override {
+        const tenken::cuda::TimedPart watched(*gpus_.list().front());
+        work();
+    }
 
     void report(tenken::Document& document, tenken::Ranks& ranks) override {
         document.build.backends = {"cuda"};
@@ -83,11 +85,11 @@ class CudaBackend : public Backend {
             document.path("exchange", exchange_->name());
             document.path("exchange_because", why_);
         }
-        gpu_.report(document, ranks);
+        gpus_.report(document, ranks);
     }
 
   private:
-    const tenken::cuda::Gpu& gpu() const { return gpu_.gpu(); }
+    const tenken::cuda::Gpu& gpu() const { return *gpus_.list().front(); }
 
     void begin() {
         if (stream_) return;
@@ -103,7 +105,7 @@ class CudaBackend : public Backend {
                 maximum = std::max(maximum, neighbour.count);
         }
         maximum = static_cast<int>(ranks_->largest({static_cast<double>(maximum)}).front());
-        exchange_ = make_exchange(way_, *ranks_, *stream_, gpu_.sharing() == 1, maximum, why_);
+        exchange_ = make_exchange(way_, *ranks_, *stream_, gpus_.sharing() == 1, maximum, why_);
         Tuning tuning;
         tuning.threads = static_cast<int>(threads_);
         tuning.unroll = std::stoi(unroll_);
@@ -121,7 +123,7 @@ class CudaBackend : public Backend {
     std::string unroll_ = "3";
     std::string caching_ = "retaining";
     Ranks* ranks_ = nullptr;
-    tenken::cuda::RankGpu gpu_;
+    tenken::cuda::Gpus gpus_;  ///< that of this rank alone
     std::string why_;
     // In the order of construction: each uses the previous ones.
     std::unique_ptr<tenken::cuda::Stream> stream_;

@@ -9,6 +9,7 @@
 #include "lib/base/known_ranks.h"
 #include "lib/base/placement.h"
 #include "lib/base/program.h"
+#include "lib/base/rank_devices.h"
 #include "lib/base/sweep.h"
 #include "lib/mpi/probe.h"
 #include "lib/mpi/rank_gpus.h"
@@ -561,31 +562,11 @@ class MpiP2p : public tenken::Program {
         }
     }
 
-    /// Every GPU of rank 0's node once: the document's devices are those of one node.
     void report_gpus() {
         gpu_->describe_build(run_->document.build);
         std::string why_not;
         const std::string health = gpu_->health(why_not);
-        const auto devices = world_.gather(gpu_->description().json().dump());
-        const auto healths = world_.gather(health);
-        const auto reasons = world_.gather(why_not);
-        const auto indices = world_.gather(std::to_string(gpu_->index()));
-        if (world_.rank() != 0) return;
-        run_->document.health.available = true;
-        run_->document.health.reason.clear();
-        std::vector<std::string> seen;
-        for (std::size_t rank = 0; rank < devices.size(); ++rank) {
-            const bool again = std::count(seen.begin(), seen.end(), indices[rank]) > 0;
-            if (world_.nodes()[rank] != world_.nodes()[0] || again) continue;
-            seen.push_back(indices[rank]);
-            run_->document.more_devices.push_back(tenken::Json::verbatim(devices[rank]));
-            if (healths[rank].empty()) {
-                run_->document.health.available = false;
-                run_->document.health.reason = reasons[rank];
-            } else {
-                run_->document.health.more_devices.push_back(tenken::Json::verbatim(healths[rank]));
-            }
-        }
+        tenken::report_rank_devices(run_->document, world_, gpu_->description(), health, why_not);
     }
 
     tenken::mpi::World& world_;

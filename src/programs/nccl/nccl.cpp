@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "lib/base/clock.h"
-#include "lib/base/known_ranks.h"
 #include "lib/base/launched.h"
 #include "lib/base/links.h"
 #include "lib/base/placement.h"
@@ -61,7 +60,11 @@ class NcclProgram : public tenken::Program {
     }
 
     void options(tenken::Arguments& arguments) override {
-        gpus_.options(arguments, false);
+        if (apart()) {
+            gpus_.options_of_ranks(arguments);
+        } else {
+            gpus_.options(arguments, false);
+        }
         arguments.text("operations", asked_, "LIST", "which: all, or some of " + tenken::joined(names()));
         arguments.bytes("min-bytes", min_bytes_, 1, std::uint64_t{1} << 40,
                         "the smallest size, at least 16 B for each GPU");
@@ -90,14 +93,13 @@ class NcclProgram : public tenken::Program {
             throw arguments.error("operations", std::string("no ") + one.name + ": NCCL " +
                                                     library_->version() + " is older than 2.10");
         }
-        gpus_.prepare(arguments);
-        const bool apart = ranks_.size() > 1;
-        if (apart) {
-            members_ = {static_cast<std::size_t>(ranks_.local_rank()) % gpus_.size()};
+        if (apart()) {
+            gpus_.prepare(arguments, ranks_);
         } else {
-            for (std::size_t i = 0; i < gpus_.size(); ++i) members_.push_back(i);
+            gpus_.prepare(arguments);
         }
-        total_ = apart ? ranks_.size() : static_cast<int>(gpus_.size());
+        for (const auto& gpu : gpus_.list()) members_.push_back(gpu.get());
+        total_ = apart() ? ranks_.size() : static_cast<int>(members_.size());
         if (total_ < 2) {
             throw tenken::Waived(tenken::Waiver::needs_two_gpus, "only 1 GPU is selected or available");
         }
@@ -106,8 +108,8 @@ class NcclProgram : public tenken::Program {
             throw arguments.error("min-bytes", "at least " + tenken::format_bytes(whole) +
                                                    ", 16 B for each of " + std::to_string(total_) + " GPUs");
         }
-        for (std::size_t place : members_) {
-            const tenken::DeviceDescription& device = gpus_.list()[place]->description();
+        for (const tenken::cuda::Gpu* gpu : members_) {
+            const tenken::DeviceDescription& device = gpu->description();
             const std::uint64_t maximum = device.memory_free_bytes / 10 * 9 / 2;
             if (max_bytes_ <= maximum) continue;
             throw arguments.error("max-bytes", "at most " + tenken::format_bytes(maximum) + ": requested " +
@@ -119,14 +121,12 @@ class NcclProgram : public tenken::Program {
     }
 
     void measure(tenken::Run& run) override {
-        tenken::know_each_other(ranks_);
         UniqueId id{};
         if (ranks_.rank() == 0) library_->check(library_->get_unique_id(&id), "get_unique_id");
         const std::string bytes = ranks_.broadcast(std::string(id.bytes, sizeof id.bytes));
         std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
         ranks_.alive("joining NCCL");
-        const int first = ranks_.size() > 1 ? ranks_.rank() : 0;
-        ring_.reset(new Ring(*library_, gpus_, members_, id, first, total_, max_bytes_));
+        ring_.reset(new Ring(*library_, members_, id, apart() ? ranks_.rank() : 0, total_, max_bytes_));
         report_links(run.document);
         double warmup_seconds = run.warmup_seconds;
         bool fault = run.fault == tenken::Fault::element;
@@ -156,19 +156,26 @@ class NcclProgram : public tenken::Program {
         if (wanted("alltoall"))
             document.path("alltoall_by",
                           library_->all_to_all != nullptr ? "ncclAlltoAll" : "send and receive");
-        gpus_.report(document);
+        if (apart()) {
+            gpus_.report(document, ranks_);
+        } else {
+            gpus_.report(document);
+        }
         report_.write(document, ranks_);
         ring_.reset();
     }
 
   private:
+    /// A GPU of each rank, not all GPUs of one process.
+    bool apart() const { return ranks_.size() > 1; }
+
     bool wanted(const std::string& name) const {
         return std::find(wanted_.begin(), wanted_.end(), name) != wanted_.end();
     }
 
     /// How the first GPU is connected to the others: known if all GPUs belong to this process.
     void report_links(tenken::Document& document) {
-        if (ranks_.size() > 1) return;
+        if (apart()) return;
         std::string why_not;
         const std::shared_ptr<const tenken::Nvml> nvml = tenken::Nvml::open(why_not);
         std::vector<tenken::LinkedGpu> linked;
@@ -212,8 +219,7 @@ class NcclProgram : public tenken::Program {
         std::vector<double> seconds;
         {
             std::vector<std::unique_ptr<tenken::cuda::TimedPart>> watched;
-            for (std::size_t place : members_)
-                watched.emplace_back(new tenken::cuda::TimedPart(*gpus_.list()[place]));
+            for (tenken::cuda::Gpu* gpu : members_) watched.emplace_back(new tenken::cuda::TimedPart(*gpu));
             for (std::int64_t i = 0; i < repetitions; ++i) {
                 const double begin = tenken::now_seconds();
                 ring_->run(one, bytes, times);
@@ -247,7 +253,7 @@ class NcclProgram : public tenken::Program {
     std::vector<std::string> wanted_;
     Report report_;
     std::unique_ptr<Library> library_;
-    std::vector<std::size_t> members_;  ///< indices in the list of GPUs
+    std::vector<tenken::cuda::Gpu*> members_;
     int total_ = 0;
     std::unique_ptr<Ring> ring_;
 };

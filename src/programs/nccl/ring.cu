@@ -219,13 +219,13 @@ double bus_factor(Operation operation, int ranks) {
     return 1;
 }
 
-Ring::Ring(const Library& library, tenken::cuda::Gpus& gpus, const std::vector<std::size_t>& members,
-           const UniqueId& id, int first, int ranks, std::size_t bytes)
+Ring::Ring(const Library& library, const std::vector<tenken::cuda::Gpu*>& gpus, const UniqueId& id, int first,
+           int ranks, std::size_t bytes)
     : library_(library), ranks_(ranks), capacity_(bytes / sizeof(double) * sizeof(double)) {
     int rank = first;
-    for (std::size_t place : members) {
+    for (tenken::cuda::Gpu* gpu : gpus) {
         Member member;
-        member.gpu = gpus.list()[place].get();
+        member.gpu = gpu;
         member.rank = rank++;
         member.comm = nullptr;
         const CurrentGpu current(member.gpu->index());

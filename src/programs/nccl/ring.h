@@ -38,8 +38,8 @@ constexpr std::size_t bytes_each = 16;
 class Ring {
   public:
     /// Joins, collectively. @param first NCCL rank of this process's first GPU
-    Ring(const Library& library, tenken::cuda::Gpus& gpus, const std::vector<std::size_t>& members,
-         const UniqueId& id, int first, int ranks, std::size_t bytes);
+    Ring(const Library& library, const std::vector<tenken::cuda::Gpu*>& gpus, const UniqueId& id, int first,
+         int ranks, std::size_t bytes);
     ~Ring();
 
     /// Writes the send buffers of the operation, and NaN into the receive buffers.

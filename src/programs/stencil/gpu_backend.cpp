@@ -19,28 +19,21 @@ class CudaBackend : public GpuBackend {
   public:
     void options(tenken::Arguments& arguments) override { gpus_.options(arguments, false); }
 
-    void prepare(const tenken::Arguments& arguments, const tenken::Ranks& ranks) override {
-        gpus_.prepare(arguments);
+    void prepare(const tenken::Arguments& arguments, tenken::Ranks& ranks) override {
         if (ranks.size() > 1) {
-            members_ = {static_cast<std::size_t>(ranks.local_rank()) % gpus_.size()};
+            gpus_.prepare(arguments, ranks);
         } else {
-            for (std::size_t i = 0; i < gpus_.size(); ++i) members_.push_back(i);
+            gpus_.prepare(arguments);
         }
-        gpu(0).use();
     }
 
     std::vector<tenken::DeviceDescription> descriptions() const override {
         std::vector<tenken::DeviceDescription> all;
-        for (std::size_t place : members_) all.push_back(gpus_.list()[place]->description());
+        for (const auto& gpu : gpus_.list()) all.push_back(gpu->description());
         return all;
     }
 
-    void require(const std::string& exchange, const tenken::Ranks& ranks, std::uint64_t part_bytes) override {
-        if (ranks.local_size() > static_cast<int>(gpus_.size())) {
-            throw tenken::Waived(tenken::Waiver::needs_two_gpus,
-                                 std::to_string(ranks.local_size()) + " ranks share " +
-                                     std::to_string(gpus_.size()) + " GPU of this node");
-        }
+    void require(const std::string& exchange, std::uint64_t part_bytes) override {
         if (exchange == "p2p") require_peers();
         if (exchange == "managed") {
             for (const tenken::DeviceDescription& device : descriptions()) {
@@ -94,8 +87,7 @@ class CudaBackend : public GpuBackend {
     std::unique_ptr<Part> make_part(std::size_t which, const Layout& layout, const Problem& problem,
                                     int number, std::size_t capacity, const Memory& memory) override {
         gpu(which).use();
-        return make_gpu_part(gpu(which), layout, problem, number, capacity, memory,
-                             tunings_[members_[which]]);
+        return make_gpu_part(gpu(which), layout, problem, number, capacity, memory, tunings_[which]);
     }
 
     std::unique_ptr<Exchange> make_exchange(const std::string& name, tenken::Ranks& ranks,
@@ -112,16 +104,20 @@ class CudaBackend : public GpuBackend {
     tenken::EnergyMeter& energy(std::size_t which) override { return gpu(which).energy(); }
 
     void begin_timed() override {
-        for (std::size_t i = 0; i < members_.size(); ++i) gpu(i).health().start();
+        for (const auto& gpu : gpus_.list()) gpu->health().start();
     }
     void end_timed() override {
-        for (std::size_t i = 0; i < members_.size(); ++i) gpu(i).health().stop();
+        for (const auto& gpu : gpus_.list()) gpu->health().stop();
     }
 
     bool leave_at_once() const override { return nvshmem_has_begun(); }
 
-    void report(tenken::Document& document) override {
-        gpus_.report(document);
+    void report(tenken::Document& document, tenken::Ranks& ranks) override {
+        if (ranks.size() > 1) {
+            gpus_.report(document, ranks);
+        } else {
+            gpus_.report(document);
+        }
         if (nccl_) document.build.libraries.emplace_back("NCCL", nccl_->version());
         for (const auto& tuned : tunings_) {
             for (const auto& cut : tuned.second.all()) {
@@ -133,14 +129,14 @@ class CudaBackend : public GpuBackend {
     }
 
   private:
-    tenken::cuda::Gpu& gpu(std::size_t which) { return *gpus_.list()[members_[which]]; }
+    tenken::cuda::Gpu& gpu(std::size_t which) { return *gpus_.list()[which]; }
 
     /// Those with adjacent slabs: GPUs of one node, in the order of their ranks.
     void require_peers() const {
-        const auto& all = gpus_.list();
+        const std::vector<int>& all = gpus_.selected();
         for (std::size_t i = 1; i < all.size(); ++i) {
-            const int one = all[i - 1]->index();
-            const int other = all[i]->index();
+            const int one = all[i - 1];
+            const int other = all[i];
             if (tenken::cuda::can_access_peer(one, other) && tenken::cuda::can_access_peer(other, one))
                 continue;
             throw tenken::Waived(
@@ -150,7 +146,6 @@ class CudaBackend : public GpuBackend {
     }
 
     tenken::cuda::Gpus gpus_;
-    std::vector<std::size_t> members_;  ///< indices in the list of GPUs
     std::unique_ptr<nccl::Library> nccl_;
     std::uint64_t part_bytes_ = 0;
     std::map<std::size_t, Tuning> tunings_;  ///< by index in the list of GPUs

@@ -18,14 +18,13 @@ class GpuBackend {
     virtual void options(tenken::Arguments& arguments) = 0;
     /// Selects the GPUs of this process: all selected ones, or, with several processes, one each, in
     /// rotation.
-    /// @throws as tenken::cuda::device_count() and describe(); ArgumentError
-    virtual void prepare(const tenken::Arguments& arguments, const tenken::Ranks& ranks) = 0;
+    /// @throws as tenken::cuda::Gpus::prepare()
+    virtual void prepare(const tenken::Arguments& arguments, tenken::Ranks& ranks) = 0;
     /// The GPUs of this process, with one part each.
     virtual std::vector<tenken::DeviceDescription> descriptions() const = 0;
     /// @param part_bytes total size of the arrays of a part
     /// @throws Waived if this machine lacks a requirement of an exchange, by its name
-    virtual void require(const std::string& exchange, const tenken::Ranks& ranks,
-                         std::uint64_t part_bytes) = 0;
+    virtual void require(const std::string& exchange, std::uint64_t part_bytes) = 0;
     /// Copies on GPU `which` by its index in descriptions(): the limit of a stencil follows from them.
     virtual tenken::Metric measure_copy(std::size_t which, double warmup_seconds) = 0;
     /// Maximum number of steps per pass for this problem.
@@ -45,8 +44,8 @@ class GpuBackend {
     /// Whether a library is in use that crashes at a normal end of the process: NVSHMEM 3.8 has
     /// a segmentation fault in its own clean-up.
     virtual bool leave_at_once() const = 0;
-    /// Writes devices, health and the CUDA part of the build into the document.
-    virtual void report(tenken::Document& document) = 0;
+    /// Writes devices, health and the CUDA part of the build into the document. Collective.
+    virtual void report(tenken::Document& document, tenken::Ranks& ranks) = 0;
 };
 
 /// Null in a build without CUDA.

@@ -53,10 +53,11 @@ void Stencil::measure(tenken::Run& run) {
         }
         if (!exchanging()) verify("none");
     } catch (...) {
-        report();
+        tenken::Ranks alone;
+        report(alone);
         throw;
     }
-    report();
+    report(ranks_);
 }
 
 std::uint64_t Stencil::part_bytes() const {

@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 #include "lib/base/host.h"
-#include "lib/base/known_ranks.h"
 #include "lib/base/sweep.h"
 #include "programs/stencil/stencil.h"
 #if defined(TENKEN_HAVE_MPI) && defined(TENKEN_HAVE_CUDA)
@@ -99,7 +98,6 @@ void Stencil::prepare(const tenken::Arguments& arguments) {
         local_parts_ = static_cast<int>(parts_);
         if (local_parts_ > 1 && ranks_.size() > 1) throw arguments.error("parts", "1 with several ranks");
     } else {
-        tenken::know_each_other(ranks_);
         gpu_->prepare(arguments, ranks_);
         local_parts_ = static_cast<int>(gpu_->descriptions().size());
     }
@@ -158,7 +156,7 @@ void Stencil::require_exchange(const std::string& name) {
         if (!probe.works) throw tenken::Waived(tenken::Waiver::no_device_buffer_mpi, probe.why_not);
     }
 #endif
-    gpu_->require(name, ranks_, 2 * part_bytes());
+    gpu_->require(name, 2 * part_bytes());
 }
 
 void Stencil::require_memory(const tenken::Arguments& arguments) const {

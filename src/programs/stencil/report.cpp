@@ -12,12 +12,12 @@ tenken::Metric Stencil::metric_of(const std::string& name, const tenken::Subject
     return metric;
 }
 
-void Stencil::report() {
+void Stencil::report(tenken::Ranks& ranks) {
     tenken::Document& document = run_->document;
     document.placement = tenken::find_placement();
     document.placement.ranks = ranks_.size();
     document.placement.nodes = ranks_.nodes();
-    if (gpu_ && !on_host()) gpu_->report(document);
+    if (gpu_ && !on_host()) gpu_->report(document, ranks);
 }
 
 }  // namespace stencil

@@ -83,7 +83,8 @@ class Stencil : public tenken::Program {
 
     // Report (report.cpp)
     tenken::Metric metric_of(const std::string& name, const tenken::Subject& subject) const;
-    void report();
+    /// @param ranks those that call it together: one alone after an error, which the others may not have seen
+    void report(tenken::Ranks& ranks);
 
     tenken::Ranks& ranks_;
     std::unique_ptr<GpuBackend> gpu_;
