@@ -412,7 +412,7 @@ def programs_of_ranks(mpi: dict[str, str], tmp_path_factory: pytest.TempPathFact
     with pytest.MonkeyPatch.context() as patch:
         for name, value in mpi.items():
             patch.setenv(name, value)
-        programs = built("12.4", "nccl", "stencil", mpi="mpi") / "bin"
+        programs = built("12.4", "nccl", "stencil", "mpi_p2p", mpi="mpi") / "bin"
         include = cuda_home.make("12.4", "cublas,cusolver,cufile") / "include"
         library = tmp_path_factory.mktemp("nccl") / "double.so"
         sources = [str(ROOT / "tests" / "support" / f"{name}.c") for name in ("gpu_double", "mpi_recorder", "recorder")]
@@ -443,23 +443,28 @@ def test_nccl_takes_as_long_as_its_slowest_rank(
 @pytest.mark.cuda
 @pytest.mark.slow
 @pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize("visible", ["all GPUs", "its own"])
 @pytest.mark.parametrize(
     "command",
     [
         "nccl --operations alltoall --min-bytes 1Mi --max-bytes 1Mi",
         "stencil --backend cuda --exchange mpi --nx 64 --ny 64 --nz 32 --bt 2",
+        "mpi_p2p --tests bandwidth --buffers device --min-bytes 1Mi --max-bytes 1Mi",
     ],
 )
 def test_the_gpu_of_every_rank_is_watched(
-    command: str, programs_of_ranks: tuple[Path, Path], mpi: dict[str, str], tmp_path: Path
+    command: str, visible: str, programs_of_ranks: tuple[Path, Path], mpi: dict[str, str], tmp_path: Path
 ) -> None:
-    """Each rank opens only its own GPU; the document of the first has what all read in their timed parts."""
+    """Each rank opens only its own GPU, which a launcher may show it as the first and only one (srun --gpu-bind); the
+    document of the first rank has what all read in their timed parts."""
     programs, library = programs_of_ranks
     name, _, arguments = command.partition(" ")
-    case = protocol.Case(name, f"--gpus 0,1 {arguments}", ranks=2)
+    case = protocol.Case(name, f"--gpus all {arguments}", ranks=2)
     env = {**mpi, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_NVML": str(library), "TENKEN_NCCL": str(library)}
+    env |= {"TENKEN_TEST_OWN_GPU": "1"} if visible == "its own" else {}
     document = protocol.recorded(case, programs, library, tmp_path, **env).document
     assert [device["index"] for device in document["devices"]] == [0, 1]
+    assert len({device["uuid"] for device in document["devices"]}) == 2
     assert [one["index"] for one in document["health"]["devices"] if one["seconds"] > 0] == [0, 1]
 
 

@@ -404,8 +404,13 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
     return *version = CUDART_VERSION, cudaSuccess;
 }
 
+/* With TENKEN_TEST_OWN_GPU, each rank of a node sees one GPU only, as its first: the number of those before it. */
+static int hidden(void) {
+    const char* rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    return getenv("TENKEN_TEST_OWN_GPU") && rank ? atoi(rank) : 0;
+}
 cudaError_t cudaGetDeviceCount(int* count) {
-    return *count = gpus, cudaSuccess;
+    return *count = getenv("TENKEN_TEST_OWN_GPU") ? 1 : gpus, cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
     return *device = current, cudaSuccess;
@@ -424,7 +429,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp* p, int device) {
     p->multiProcessorCount = all_multiprocessors;
     p->totalGlobalMem = (size_t)64 << 30;
     p->l2CacheSize = 1 << 20;
-    p->uuid.bytes[15] = (char)(device + 1);
+    p->uuid.bytes[15] = (char)(hidden() + device + 1);
     return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr which, int device) {
@@ -441,7 +446,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr which, int de
 }
 static const char* const address_of[gpus] = {"0000:1B:00.0", "0000:43:00.0", "0000:9D:00.0"};
 cudaError_t cudaDeviceGetPCIBusId(char* id, int size, int device) {
-    return strncpy(id, address_of[device], (size_t)size), cudaSuccess;
+    return strncpy(id, address_of[hidden() + device], (size_t)size), cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* low, int* high) {
     return *low = 0, *high = -1, cudaSuccess;

@@ -3,6 +3,8 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <exception>
+#include <set>
 
 #include "lib/base/gpu_selection.h"
 #include "lib/base/known_ranks.h"
@@ -58,15 +60,29 @@ void Gpus::prepare(const Arguments& arguments) {
 }
 
 void Gpus::prepare(const Arguments& arguments, Ranks& ranks, bool may_share) {
-    select(arguments);
-    sharing_ = (static_cast<std::uint64_t>(ranks.local_size()) + selected_.size() - 1) / selected_.size();
+    std::exception_ptr wrong;
+    try {
+        select(arguments);
+        open({selected_[static_cast<std::size_t>(ranks.local_rank()) % selected_.size()]});
+    } catch (...) {
+        wrong = std::current_exception();  // the others wait below
+    }
+    const std::vector<RankDevice> all =
+        devices_of_ranks(ranks, wrong ? nullptr : &list_.front()->description());
+    if (!may_share) know_each_other(ranks);
+    if (wrong) std::rethrow_exception(wrong);
+    std::set<std::string> on_node;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        if (all[rank].node != all[static_cast<std::size_t>(ranks.rank())].node || all[rank].id.empty())
+            continue;
+        on_node.insert(all[rank].id);
+        sharing_ = std::max(sharing_, static_cast<std::uint64_t>(sharing_of(all, rank)));
+    }
     if (sharing_ > 1 && !may_share) {
         throw Waived(Waiver::needs_two_gpus, std::to_string(ranks.local_size()) + " ranks on a node with " +
-                                                 std::to_string(selected_.size()) +
+                                                 std::to_string(on_node.size()) +
                                                  " GPUs; each rank needs one");
     }
-    open({selected_[static_cast<std::size_t>(ranks.local_rank()) % selected_.size()]});
-    if (!may_share) know_each_other(ranks);
 }
 
 void Gpus::select(const Arguments& arguments) {
@@ -119,7 +135,8 @@ void Gpus::report(Document& document, Ranks& ranks) {
     describe_build(document.build);
     Gpu& gpu = *list_.front();
     const std::string why_not = why_unwatched(gpu);
-    const std::string health = why_not.empty() ? gpu.health().finish().json().dump() : "";
+    Optional<DeviceHealth> health;
+    if (why_not.empty()) health = gpu.health().finish();
     report_rank_devices(document, ranks, gpu.description(), health, why_not);
     report_monitoring(document, why_not.empty() ? gpu.health().reading_seconds() : 0);
 }

@@ -107,12 +107,12 @@ class CudaRankGpus : public RankGpus {
     void begin_timed() override { gpu_->health().start(); }
     void end_timed() override { gpu_->health().stop(); }
 
-    std::string health(std::string& why_not) override {
+    tenken::Optional<tenken::DeviceHealth> health(std::string& why_not) override {
         if (gpu_->health().why_not()) {
             why_not = why_no_nvml_.empty() ? *gpu_->health().why_not() : why_no_nvml_;
-            return "";
+            return {};
         }
-        return gpu_->health().finish().json().dump();
+        return gpu_->health().finish();
     }
 
     void describe_build(tenken::Build& build) override { tenken::cuda::describe_build(build); }

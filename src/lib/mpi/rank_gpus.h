@@ -24,8 +24,8 @@ class RankGpus {
     virtual std::unique_ptr<Buffer> buffer(Kind kind, std::size_t bytes) = 0;
     virtual void begin_timed() = 0;
     virtual void end_timed() = 0;
-    /// The data of this rank's GPU, as a JSON object, and the reason if it is empty.
-    virtual std::string health(std::string& why_not) = 0;
+    /// What was read of this rank's GPU, or the reason why nothing was.
+    virtual tenken::Optional<tenken::DeviceHealth> health(std::string& why_not) = 0;
     virtual void describe_build(tenken::Build& build) = 0;
     /// Seconds of each cudaMemcpyPeer of `bytes` from this rank's GPU to another of this node, by its PCI
     /// address; empty if it is not visible or accessible from here.

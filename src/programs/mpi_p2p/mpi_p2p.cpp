@@ -565,7 +565,7 @@ class MpiP2p : public tenken::Program {
     void report_gpus() {
         gpu_->describe_build(run_->document.build);
         std::string why_not;
-        const std::string health = gpu_->health(why_not);
+        const tenken::Optional<tenken::DeviceHealth> health = gpu_->health(why_not);
         tenken::report_rank_devices(run_->document, world_, gpu_->description(), health, why_not);
     }
 
