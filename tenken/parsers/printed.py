@@ -1,20 +1,19 @@
 """What launchers, wrappers and crashes add to the output of any program. All parsers remove it, or report it, with the
 functions of this module.
 
-Labels at the beginning of every line: `[1,0]<stdout>:` (Open MPI --tag-output, with a time too), `0: ` (srun -l, flux),
-`[0] ` (Intel MPI -l), `[0@node1] ` (its pattern), `node1: ` (pdsh, clush, mpi-operator), `nid1 0: ` (PALS), `1,0: `
-(jsrun), `[rank0]: ` (torchrun), `[pod/name/part] ` (kubectl --prefix), `name  | ` (compose), `(head, rank=0, pid=77) `
-(SkyPilot), `(task pid=77) ` (Ray), a time of ISO 8601 (kubectl, docker, Jenkins, a job and a step before it: gh; the
-stream after it: CloudWatch), of `ts`, Jenkins, Python's logging or a journal, `> ` of a quotation; also several, where
-one launcher starts another. Intel MPI, MPICH and Open MPI 4 write it before each piece that a program wrote, even
-within a line. Causes of an early end: lines of HPL, CUDA, MPI libraries, the kernel and the schedulers.
+Labels at the beginning of every line: those of Open MPI (`[1,0]<stdout>:`, with a time too), srun (`0: `), jsrun
+(`1,0: `) and Intel MPI (`[0] `) by their form, since Intel MPI, MPICH and Open MPI 4 write them before each piece that
+a program wrote, even within a line; also one after the other, where one launcher starts another. Any other label (pdsh,
+kubectl, Ray, the time of a log, a quotation) is what precedes a line known to begin with certain words, and has the
+same form on all lines. Causes of an early end: lines of HPL, CUDA, MPI libraries, the kernel and the schedulers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
+from itertools import islice
 from typing import ParamSpec, TypeVar
 
 from tenken.errors import TenkenError
@@ -28,23 +27,6 @@ _LABELS = tuple(
         rf"{_DATE}(?:\[\S{{1,80}}\])?<std(?:out|err|diag)>: ?",
         r" {0,6}\d{1,6}(?:,\d{1,6})?:(?!\d\d:) ?",
         r"\[\d{1,6}\](?: |$)",
-        r"\[(?:\d{1,6}@[\w.-]{1,63}|(?:[Rr]ank ?|default)\d{1,6}|pod/[\w./-]{1,200})\](?:: ?| |$)",
-        r"\[\d{1,6}\][\w.-]{1,63}>",
-        r"\((?:[^\s(),]{1,63},? )?(?:rank=\d{1,6}, )?pid=\d{1,9}(?:, ip=[\d.]{7,15})?\) ?",
-        # the files of containers add the stream, a journal the node and the program, CloudWatch its own stream
-        r"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[-+]\d\d:?\d\d)"
-        r"(?: \d\d[OE]\b| std(?:out|err) F\b| [\w.-]{1,63} [\w./-]{1,63}\[\d{1,9}\]:"
-        r"| [\w.-]{1,63}(?:/[\w.-]{1,63}){2,6}(?= |$))? ?",
-        r"[^\t]{1,80}\t[^\t]{1,80}\t(?=\d{4}-\d\d-\d\dT)",
-        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: - [\w.-]{1,63})?(?: -)? "
-        r"(?:INFO|STDOUT|WARNING|DEBUG)\b(?: -|:)? ?",
-        r"\[?(?:\d{4}[-/]\d\d[-/]\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]? ?",
-        # a journal's line has the node and the program, that of `ts` neither; of both, the form that all lines have
-        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,63} [\w./-]{1,63}\[\d{1,9}\]: ?",
-        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ?",
-        r"[A-Za-z][\w.-]{0,62} \d{1,6}: ?",
-        r"[\w.-]{1,63} {1,20}\|(?: |$)",
-        r">(?: |$)",
     )
 )
 #: Lines of launchers themselves, without a label between those of the ranks; Open MPI's messages are between rulers.
@@ -52,10 +34,23 @@ _LAUNCHERS = re.compile(
     r"(?:srun|slurmstepd|mpirun|mpiexec|prterun): |\[[\w.-]{1,63}:\d{1,9}\] |Warning: Permanently added "
 )
 _RULER = re.compile(r"-{74}\s*")
-#: A word before the colon is a label only if it is the same on every line.
-_NAME = re.compile(r"([A-Za-z][\w.-]{0,62}): ?")
+#: Beginnings of lines, one of which is in any output: what precedes it on its line is a label.
+_BEGINNINGS = re.compile(
+    r"# (?:OSU |OMB|MPI [\w -]{1,60} Test|Size\b|nThread|Avg bus|Out of bounds|Collective test)|"
+    r"HPLinpack |HPL-(?:NVIDIA|MxP)|T/V  |Final Summary|HPCG-Benchmark|STREAM version|Function  |nvbandwidth Version|"
+    r"IOR-|Tested \d|Burning for |\*{3,20} +HPL MxP Result|(?:Send|RDMA|Atomic)[\w ]{1,60} Test$|#bytes |"
+    r"Successfully ran|[{]$"
+)
 #: Labels of one line: a log with times, a launcher, and the launcher that it starts.
 _MOST_LABELS = 3
+#: Forms that are tried, the shortest first: in JSON, many lines end like its first one.
+_MOST_FORMS = 4
+#: Length of a label and what is known after it.
+_LONGEST = 300
+#: What differs in a label from line to line: numbers, with the blanks that align them and the stream after them (gh),
+#: streams, levels, and names of days and months.
+_VARYING = (r" {0,9}\d{1,20}(?:[OE]\b)?", r"std(?:out|err)", r"[A-Z]{4,8}", r"[A-Z][a-z]{2}\b")
+_PARTS = re.compile(f"({'|'.join(_VARYING)})")
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[mK]")
 _HOLE = "\0\0"
 #: This many lines in sequence are not a coincidence.
@@ -91,13 +86,14 @@ def plain(text: str) -> str:
     for _ in range(_MOST_LABELS):
         if not _without_label(lines):
             break
+    _without_label(lines, _before_beginnings(lines))
     return "\n".join(lines)
 
 
-def _without_label(lines: list[str]) -> bool:
+def _without_label(lines: list[str], forms: Iterable[re.Pattern[str]] = _LABELS) -> bool:
     """Removes the first label of the lines; returns whether they had one."""
     own = _of_launchers(lines)
-    for form in (*_LABELS, *_same_name(lines)):
+    for form in forms:
         labels = {i: found[0] for i, line in enumerate(lines) if (found := form.match(line))}
         if len(labels) < _LEAST:
             continue
@@ -106,6 +102,21 @@ def _without_label(lines: list[str]) -> bool:
                 lines[i] = _joined(label, lines[i][len(label) :])
             return True
     return False
+
+
+def _before_beginnings(lines: Sequence[str]) -> Iterable[re.Pattern[str]]:
+    """The forms of what precedes known beginnings."""
+    found = {line[: begin.start()].rstrip(" \t") for line in lines if (begin := _BEGINNINGS.search(line[:_LONGEST]))}
+    forms = (
+        "".join(
+            next((one for one in _VARYING if re.fullmatch(one, part)), re.escape(part)) for part in _PARTS.split(label)
+        )
+        for label in sorted(found - {""}, key=len)
+    )
+    for form in islice(dict.fromkeys(forms), _MOST_FORMS):
+        # a blank that all lines have is the label's, further ones are the line's own; of a blank line it may be lost
+        ends = (re.compile(f"{form}(?:{blank}|$)") for blank in (" ", r"\t", ""))
+        yield max(ends, key=lambda one: sum(one.match(line) is not None for line in lines))
 
 
 def _of_launchers(lines: Sequence[str]) -> set[int]:
@@ -134,18 +145,10 @@ def without_margin(text: str, begins: str) -> str:
     return text if margin is None else re.sub(f"^{margin[1]}", "", text, flags=re.M)
 
 
-def _same_name(lines: Sequence[str]) -> list[re.Pattern[str]]:
-    """The form of a label that is a name: that of most lines."""
-    names = [found[1] for line in lines if (found := _NAME.match(line))]
-    most = max(set(names), key=names.count, default="")
-    filled = sum(1 for line in lines if line.strip())
-    return [re.compile(re.escape(most) + ": ?")] if 2 * names.count(most) > filled else []
-
-
 def half_labelled(text: str) -> str:
     """The label that only some lines of an output have; empty if there is none."""
     lines = [line for line in plain(text).split("\n") if line.strip()]
-    for form in _LABELS:
+    for form in (*_LABELS, *_before_beginnings(lines)):
         found = [match[0].strip() for line in lines if (match := form.match(line))]
         if len(found) >= _LEAST and 2 * len(found) > len(lines):
             return found[0]

@@ -479,6 +479,10 @@ LABELS = {
     "CloudWatch": "2026-03-02T10:00:00.123000+00:00 bench/default/0a1b2c ",
     "SkyPilot and Open MPI": "(worker1, rank=1, pid=77, ip=192.0.2.7) [1,0]<stdout>:",
     "kubectl, Open MPI and srun": "2026-03-02T10:00:00.123456789Z [1,0]<stdout>:0: ",
+    "aws-k8s-tester": "        [1,0]<stdout>:", "stern": "bench-x7k2p launcher ",
+    "Airflow": "[2026-03-02, 10:00:00 UTC] {subprocess.py:93} INFO - ",
+    "RFC 5424": "<14>1 2026-03-02T10:00:00.123Z n1 xhpl 77 - - ", "MPICH": "(0) ", "mpirun of a shell": "0> ",
+    "a node and a rank": "n001/0: ", "seconds since 1970": "1772445600.123456 ", "dmesg": "[   12.345678] ",
 }  # fmt: skip
 BARE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "hpl": ("hpl-netlib", hpl.parse),
@@ -499,6 +503,18 @@ def test_a_label_on_every_line_is_removed(program: str) -> None:
         assert read(text.replace("\n", "\r\n")) == read(whole), label
         # unlabelled lines of the job script precede and follow them
         assert read(f"TENKEN-RUN begin node=n time=1\n{text}TENKEN-RUN end node=n time=2\n") == read(whole), label
+
+
+@pytest.mark.parametrize("labels", [
+    ["n001/0: ", "n002/17: "], ["[    9.998001] ", "[   10.002345] "], ["Nov 30 23:59:59 ", "Dec  1 00:00:00 "],
+    ["2026-03-02T09:59:59.9Z stdout F ", "2026-03-02T10:00:00.123Z stderr F "],
+    ["2026-03-02 09:59:59,999 - INFO - ", "2026-03-02 10:00:00,000 - WARNING - "],
+])  # fmt: skip
+@pytest.mark.parametrize("program", BARE)
+def test_numbers_times_streams_and_levels_of_a_label_differ(program: str, labels: list[str]) -> None:
+    name, read = BARE[program]
+    lines = kept(name).splitlines()
+    assert read("".join(f"{labels[i % 2]}{line}\n" for i, line in enumerate(lines))) == read(kept(name))
 
 
 def test_ranks_with_labels_of_their_own_are_one_output() -> None:
