@@ -11,6 +11,7 @@ from statistics import median
 from tenken.judge.bounds import locked, say
 from tenken.judge.completeness import by_compiler
 from tenken.model.catalogue import Program
+from tenken.model.job import short
 from tenken.model.judgement import Finding
 from tenken.model.machine import Machine
 from tenken.model.request import Request
@@ -69,7 +70,7 @@ Condition = tuple[str, Subject | None, str]
 def of(result: Result, program: Program, request: Request, machine: Machine) -> list[Finding]:
     """Conditions that invalidate the run (INVALID) and hardware faults (FAIL), each with node and GPU."""
     found = [say(verdict, result, text, subject) for verdict, subject, text in _all(result, program, request)]
-    return [*found, *_falls(result, program), *_links(result, machine), *_peers(result, machine)]
+    return [*found, *_elsewhere(result), *_falls(result, program), *_links(result, machine), *_peers(result, machine)]
 
 
 def _all(result: Result, program: Program, request: Request) -> Iterator[Condition]:
@@ -90,8 +91,7 @@ def _all(result: Result, program: Program, request: Request) -> Iterator[Conditi
             yield INVALID, Subject("gpu", gpu), f"health has {entries[gpu]} entries of it; expected 1"
         for gpu in sorted(set(entries) - {device.index for device in result.devices}):
             yield INVALID, Subject("gpu", gpu), "health contains it, but the result does not list it"
-    begin, end = result.moments
-    seconds = max(0.0, end - begin) if begin is not None and end is not None else 0.0
+    seconds = _seconds(result)
     of_first_rank = program.contract.watched_by == FIRST_RANK and result.placement.ranks > 1
     # copies by the CPU in memory that a GPU pinned: the GPU has no timed part
     of_host = bool(request.subjects) and set(request.subjects) <= {"host"}
@@ -112,6 +112,23 @@ def _all(result: Result, program: Program, request: Request) -> Iterator[Conditi
         ):  # fmt: skip
             yield verdict, subject, text
     yield from _locks(result, request)
+
+
+def _seconds(result: Result) -> float:
+    begin, end = result.moments
+    return max(0.0, end - begin) if begin is not None and end is not None else 0.0
+
+
+def _elsewhere(result: Result) -> Iterator[Finding]:
+    """What invalidates a run, or is a fault, on the GPUs of its other nodes, of which only the health is known."""
+    for entry in result.health.elsewhere:
+        node, subject = short(entry.node), Subject("gpu", entry.index)
+        for verdict, text in (
+            *_unread(entry, None, True), *_clocks(entry, None), *_errors(entry, _seconds(result)), *_xids(entry.xids),
+            *_others(entry, None),
+        ):  # fmt: skip
+            if verdict != RECORDED:
+                yield Finding(verdict, f"{node} {subject.place}: {text}", None, subject, node)
 
 
 def _peers(result: Result, machine: Machine) -> Iterator[Finding]:
@@ -170,10 +187,11 @@ def _others(entry: DeviceHealth, device: Device | None) -> Iterator[tuple[str, s
     if not others:
         return
     busy, used = entry.before.utilization_percent, entry.before.memory_used_bytes
-    if device is None or busy is None or used is None or max(later) > before:
+    if busy is None or used is None or max(later) > before:
         quiet = False
     else:
-        quiet = busy <= IDLE_PERCENT and used <= max(HELD_BYTES, HELD_SHARE * device.memory_bytes)
+        held = HELD_SHARE * device.memory_bytes if device is not None else 0.0
+        quiet = busy <= IDLE_PERCENT and used <= max(HELD_BYTES, held)
     began = quiet and (entry.others_percent or 0.0) > IDLE_PERCENT
     quiet = (quiet and not began) or (device is not None and bool(device.mig_enabled))
     done = ", which did nothing on it before the run" if quiet or began else ""

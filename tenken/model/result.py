@@ -187,7 +187,7 @@ class HealthSample:
 class DeviceHealth:
     """A GPU's health before the timed part, after it, and at its worst during it, read `samples` times in `seconds` of
     wall time (None: not stated). `others_percent`: its utilisation once the run's own work had left it, only where
-    other processes are on it."""
+    other processes are on it. `node`: if it is not that of the result."""
 
     index: int
     before: HealthSample
@@ -197,15 +197,17 @@ class DeviceHealth:
     xids: tuple[int, ...] = ()
     seconds: float | None = None
     others_percent: float | None = None
+    node: str = ""
 
 
 @dataclass(frozen=True)
 class Health:
-    """The health of the GPUs, or why it could not be read."""
+    """The health of the GPUs, or why it could not be read; `elsewhere`: of those of the other nodes of a run."""
 
     available: bool
     reason: str = ""
     devices: tuple[DeviceHealth, ...] = ()
+    elsewhere: tuple[DeviceHealth, ...] = ()
 
 
 @dataclass(frozen=True)

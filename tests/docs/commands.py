@@ -66,7 +66,6 @@ UNREAD = {
     "tail": "run by tests/unit/archive/test_seal.py on a record",
     "sha256sum": "run by tests/unit/archive/test_seal.py on a record",
     "ssh-keygen": "of OpenSSH; run by tests/unit/reports/test_sealed_acceptance.py",
-    "tenken_unit": "the unit tests of src, which tests/programs builds and runs",
 }
 
 

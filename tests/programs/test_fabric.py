@@ -18,7 +18,11 @@ import pytest
 
 from tenken.campaign import groupjobs, tournament
 from tenken.campaign.file import Between, Campaign
-from tenken.campaign.queue import JobScript, Limits, Seen
+from tenken.campaign.queue import JobScript, Limits, Queue, Seen
+from tenken.commands import campaign_queues
+from tenken.machines import loader
+from tests.cluster.conftest import slurm, started  # noqa: F401
+from tests.cluster.minislurm import MiniSlurm
 from tests.support.fabric import Fabric
 
 pytestmark = pytest.mark.build
@@ -84,8 +88,9 @@ def play(fabric: Fabric, mpi_build: Path, mpi: dict[str, str], tmp_path: Path, m
 
 
 def player(
-    fabric: Fabric, mpi_build: Path, mpi: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Play:
+    fabric: Fabric, mpi_build: Path, mpi: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    cluster: MiniSlurm | None = None,
+) -> Play:  # fmt: skip
     environment = {**mpi, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1"}
     environment["OMPI_MCA_mpi_yield_when_idle"] = "1"  # there are fewer cores than ranks
     monkeypatch.setattr(groupjobs, "PAIR_BYTES", "16Ki" if not fabric.rails else "256Ki")
@@ -100,17 +105,24 @@ def player(
     ) -> tuple[tournament.Verdict, groupjobs.PairJobs]:
         launch, launch_pair = fabric.launchers(ucx)
         between = Between("leaf", program=str(mpi_build / "bin/mpi_p2p"), repetitions=repetitions)
-        campaign = Campaign("c", "local", "gpu", tuple(LEAVES), 60.0, between=between)
+        leaves = fabric.leaf_of
+        campaign = Campaign("c", "minislurm" if cluster else "local", "gpu", tuple(leaves), 60.0, between=between)
+        queue: Queue = Here(environment)
+        if cluster:
+            for name, value in {**cluster.environment, **environment}.items():
+                monkeypatch.setenv(name, value)
+            monkeypatch.setenv("PATH", "/usr/sbin", prepend=os.pathsep)
+            queue = campaign_queues.of(campaign, loader.load("minislurm").expand(os.environ).partition("gpu"))
         jobs = groupjobs.PairJobs(
-            campaign, tmp_path / str(time.monotonic_ns()), Here(environment), launch, print, late=0.0,
-            sleep=lambda s: None, launch_pair=launch_pair, rail=rail,
+            campaign, tmp_path / str(time.monotonic_ns()), queue, launch, print, late=0.0, poll=0.3,
+            sleep=time.sleep if cluster else lambda s: None, launch_pair=launch_pair, rail=rail,
         )  # fmt: skip
         # the round of all nodes at once names no node, and is left out
-        isolated = [one for one in tournament.plan(LEAVES) if one[0].kind != tournament.LOADED]
+        isolated = [one for one in tournament.plan(leaves) if one[0].kind != tournament.LOADED]
         answers = [answer for one in isolated for answer in jobs.play(one)]
-        for meeting in tournament.repeated(answers, LEAVES, references):
+        for meeting in tournament.repeated(answers, leaves, references):
             answers = tournament.better(answers, jobs.play([meeting]))
-        return tournament.accuse(answers, LEAVES, references), jobs
+        return tournament.accuse(answers, leaves, references), jobs
 
     return run
 
@@ -163,6 +175,26 @@ def test_a_link_at_a_fifth_of_its_rate_and_a_port_that_counts_errors_are_named(p
     assert set(found.nodes) == {"n3"} and not found.pairs, (found.nodes, found.pairs)
     bad = {(one.node, one.port) for one in jobs.changes() if one.faults()}
     assert bad == {("n2", "mlx5_0/1")}
+
+
+@pytest.mark.xdist_group("slurm")
+def test_on_slurm_a_slow_link_and_a_port_that_counts_errors_are_named(
+    slurm: MiniSlurm,  # noqa: F811
+    mpi_build: Path,
+    mpi: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The jobs of a tournament in Slurm's queue, on its four nodes, each with a network of its own."""
+    leaves = {f"nid{i}": LEAVES[f"n{i}"] for i in range(1, 5)}
+    (folder := tmp_path / "fabric").mkdir()
+    with Fabric(folder, leaves) as fabric:
+        fabric.rate("nid3", fabric.healthy / 5)
+        with meanwhile(lambda number: counts(fabric, "nid2", link_downed=number), 0.2):
+            found, jobs = player(fabric, mpi_build, mpi, tmp_path, monkeypatch, slurm)(references=expected(fabric))
+    assert set(found.nodes) == {"nid3"} and not found.pairs, (found.nodes, found.pairs)
+    bad = {(one.node, one.port) for one in jobs.changes() if one.faults()}
+    assert bad == {("nid2", "mlx5_0/1")}
 
 
 def test_a_killed_and_a_stopped_rank_cost_their_pairs_alone(

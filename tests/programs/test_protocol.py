@@ -443,6 +443,7 @@ def test_nccl_takes_as_long_as_its_slowest_rank(
 @pytest.mark.cuda
 @pytest.mark.slow
 @pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize("nodes", [1, 2])
 @pytest.mark.parametrize("visible", ["all GPUs", "its own"])
 @pytest.mark.parametrize(
     "command",
@@ -453,7 +454,7 @@ def test_nccl_takes_as_long_as_its_slowest_rank(
     ],
 )
 def test_the_gpu_of_every_rank_is_watched(
-    command: str, visible: str, programs_of_ranks: tuple[Path, Path], mpi: dict[str, str], tmp_path: Path
+    command: str, visible: str, nodes: int, programs_of_ranks: tuple[Path, Path], mpi: dict[str, str], tmp_path: Path
 ) -> None:
     """Each rank opens only its own GPU, which a launcher may show it as the first and only one (srun --gpu-bind); the
     document of the first rank has what all read in their timed parts."""
@@ -462,10 +463,14 @@ def test_the_gpu_of_every_rank_is_watched(
     case = protocol.Case(name, f"--gpus all {arguments}", ranks=2)
     env = {**mpi, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_NVML": str(library), "TENKEN_NCCL": str(library)}
     env |= {"TENKEN_TEST_OWN_GPU": "1"} if visible == "its own" else {}
+    env |= {"TENKEN_TEST_OWN_NODE": "1"} if nodes == 2 else {}
     document = protocol.recorded(case, programs, library, tmp_path, **env).document
-    assert [device["index"] for device in document["devices"]] == [0, 1]
-    assert len({device["uuid"] for device in document["devices"]}) == 2
-    assert [one["index"] for one in document["health"]["devices"] if one["seconds"] > 0] == [0, 1]
+    health = document["health"]
+    assert [device["index"] for device in document["devices"]] == [0, 1][: 2 // nodes]
+    assert len({device["uuid"] for device in document["devices"]}) == 2 // nodes
+    assert [one["index"] for one in health["devices"] if one["seconds"] > 0] == [0, 1][: 2 // nodes]
+    elsewhere = [(one["node"], one["index"]) for one in health.get("elsewhere", []) if one["seconds"] > 0]
+    assert elsewhere == ([("node1", 0 if visible == "its own" else 1)] if nodes == 2 else [])
 
 
 @pytest.mark.parametrize("name", protocol.RANKED)

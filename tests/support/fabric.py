@@ -138,7 +138,9 @@ class Fabric:
         by = "--mca pml ucx -x UCX_TLS=tcp,self"
         if not ucx:
             by = "--mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include eth0"
-        options = f"--prtemca plm_ssh_agent {agent} {by} --prtemca prte_if_include eth0 --bind-to none"
+        # within a job of Slurm, too
+        options = f"--prtemca plm ssh --prtemca ras ^slurm --prtemca plm_ssh_agent {agent} {by}"
+        options += " --prtemca prte_if_include eth0 --bind-to none"
         options += " --map-by ppr:1:node"
         first = next(iter(self.leaf_of))
         hosts = ",".join(self.address.values())

@@ -48,6 +48,7 @@ Json DeviceHealth::json() const {
     json.set("worst", worst.json()).set("samples", samples).set("seconds", seconds);
     if (others_percent) json.set("others_percent", *others_percent);
     if (xids) json.set("xids", *xids);
+    if (!node.empty()) json.set("node", node);
     return json;
 }
 
@@ -58,7 +59,11 @@ Json Health::json() const {
     Json json = Json::object();
     json.set("available", available);
     if (!available) json.set("reason", reason);
-    return json.set("devices", list);
+    json.set("devices", list);
+    if (elsewhere.empty()) return json;
+    Json others = Json::array();
+    for (const Json& device : elsewhere) others.push(device);
+    return json.set("elsewhere", others);
 }
 
 }  // namespace tenken

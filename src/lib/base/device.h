@@ -79,6 +79,7 @@ struct HealthSample {
 };
 
 struct DeviceHealth {
+    std::string node;  ///< if it is not that of the document
     int index = 0;
     HealthSample before;
     HealthSample after;
@@ -98,6 +99,7 @@ struct Health {
     std::string reason = "no GPU is used";  ///< why there is none
     std::vector<DeviceHealth> devices;
     std::vector<Json> more_devices;  ///< as read by other processes
+    std::vector<Json> elsewhere;     ///< GPUs of other nodes
 
     Json json() const;
 };

@@ -69,8 +69,8 @@ inline int number_on_node(const std::vector<RankDevice>& all, std::size_t rank) 
     return numbers[all[rank].id];
 }
 
-/// Writes every GPU of the node of the rank that prints, once, with its health: a document's devices are
-/// those of one node. Called by all ranks together.
+/// Writes every GPU of the node of the rank that prints, once, with its health, and the health of those of
+/// other nodes: a document's devices are those of one node. Called by all ranks together.
 /// @tparam Ranks has rank() and speaks(), and what devices_of_ranks() needs
 /// @param health what this rank read of its GPU; absent if it could not
 /// @param why_not then the reason
@@ -78,11 +78,13 @@ template <typename Ranks>
 void report_rank_devices(Document& document, Ranks& ranks, DeviceDescription device,
                          const Optional<DeviceHealth>& health, const std::string& why_not) {
     const std::vector<RankDevice> all = devices_of_ranks(ranks, &device);
-    device.index = number_on_node(all, static_cast<std::size_t>(ranks.rank()));
+    const std::size_t own = static_cast<std::size_t>(ranks.rank());
+    device.index = number_on_node(all, own);
     std::string read;
     if (health) {
         DeviceHealth one = *health;
         one.index = device.index;
+        if (all[own].node != all[0].node) one.node = all[own].node;
         read = one.json().dump();
     }
     const std::vector<std::string> devices = ranks.gather(device.json().dump());
@@ -93,7 +95,11 @@ void report_rank_devices(Document& document, Ranks& ranks, DeviceDescription dev
     document.health.reason.clear();
     std::set<std::string> seen;
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
-        if (all[rank].node != all[0].node || !seen.insert(all[rank].id).second) continue;
+        if (!seen.insert(all[rank].node + " " + all[rank].id).second) continue;
+        if (all[rank].node != all[0].node) {
+            if (!healths[rank].empty()) document.health.elsewhere.push_back(Json::verbatim(healths[rank]));
+            continue;
+        }
         document.more_devices.push_back(Json::verbatim(devices[rank]));
         if (healths[rank].empty()) {
             document.health.available = false;

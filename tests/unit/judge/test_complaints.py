@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from tenken import counters
 from tenken.judge import bounds, completeness, conditions, verdict
 from tenken.model import catalogue, judgement, kinds, numbers, pages
+from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.result import typed
 from tests.support import honest
@@ -319,6 +321,46 @@ def test_which_gpus_must_be_watched(
     found = list(conditions._all(run, program, Request(None, "stream", subjects=subjects)))
     said = [(one.first, text) for verdict, one, text in found if verdict == "INVALID" and one]
     assert [gpu for gpu, text in said if "not sampled during the timed part" in text] == unread
+
+
+def of_nid17(raw: Any) -> list[judgement.Finding]:
+    found = conditions.of(typed(raw), catalogue.of_suite()["stream"], Request(None, "stream"), Machine())
+    return [one for one in found if one.node == "nid17"]
+
+
+@pytest.mark.parametrize(
+    ("part", "changed", "said"),
+    [
+        ("worst", {}, ""),
+        ("worst", {"reasons": ["hw_thermal_slowdown"]}, "INVALID nid17 GPU 3: throttled during the timed part"),
+        ("worst", {"reasons": ["sw_power_cap"]}, ""),
+        ("after", {"ecc_uncorrected": 1}, "FAIL nid17 GPU 3: 1 uncorrected ECC errors during the run"),
+        ("after", {"remapping_pending": True}, "FAIL nid17 GPU 3: hardware: row remapping is pending"),
+        ("worst", {"other_processes": 1}, "INVALID nid17 GPU 3: shared with 1 other processes"),
+        (None, {"xids": [79]}, "FAIL nid17 GPU 3: hardware: XID 79"),
+        (None, {"samples": 0}, "INVALID nid17 GPU 3: health was not sampled during the timed part"),
+    ],
+)
+def test_what_voids_a_run_on_the_gpus_of_its_other_nodes_names_them(
+    part: str | None, changed: dict[str, Any], said: str
+) -> None:
+    raw = gpu_document(gpus=2)
+    one = {**copy.deepcopy(raw["health"]["devices"][1]), "index": 3, "node": "nid17.cluster"}
+    (one if part is None else one[part]).update(changed)
+    raw["health"]["elsewhere"] = [one]
+    found = of_nid17(raw)
+    assert len(found) == bool(said) and all(f"{f.verdict} {f.message}".startswith(said) for f in found), found
+
+
+def test_an_idle_process_on_another_node_is_no_reason() -> None:
+    raw = gpu_document(gpus=2)
+    one = {**copy.deepcopy(raw["health"]["devices"][1]), "index": 3, "node": "nid17"}
+    for when in ("before", "worst", "after"):
+        one[when].update(other_processes=1, utilization_percent=0, memory_used_bytes=10**9)
+    raw["health"]["elsewhere"] = [one]
+    assert of_nid17(raw) == []
+    one["before"]["utilization_percent"] = 50
+    assert [found.verdict for found in of_nid17(raw)] == ["INVALID"]
 
 
 def test_true_is_not_1() -> None:
