@@ -3,9 +3,11 @@ functions of this module.
 
 Labels at the beginning of every line: those of Open MPI (`[1,0]<stdout>:`, with a time too), srun (`0: `), jsrun
 (`1,0: `) and Intel MPI (`[0] `) by their form, since Intel MPI, MPICH and Open MPI 4 write them before each piece that
-a program wrote, even within a line; also one after the other, where one launcher starts another. Any other label (pdsh,
-kubectl, Ray, the time of a log, a quotation) is what precedes a line known to begin with certain words, and has the
-same form on all lines. Causes of an early end: lines of HPL, CUDA, MPI libraries, the kernel and the schedulers.
+a program wrote, even within a line; those of kubectl (`[pod/name/part] `), SkyPilot and Ray (`(head, rank=0, pid=7) `)
+and compose (`name  | `), since lines of other nodes between them have other names; also one after the other, where one
+launcher starts another. Any other label (pdsh, the time of a log, a quotation) is what precedes a line known to begin
+with certain words, and has the same form on all lines. Causes of an early end: lines of HPL, CUDA, MPI libraries, the
+kernel and the schedulers.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ _LABELS = tuple(
         rf"{_DATE}(?:\[\S{{1,80}}\])?<std(?:out|err|diag)>: ?",
         r" {0,6}\d{1,6}(?:,\d{1,6})?:(?!\d\d:) ?",
         r"\[\d{1,6}\](?: |$)",
+        r"\[pod/[\w./-]{1,200}\](?: |$)",
+        r"\((?:[^\s(),]{1,63},? )?(?:rank=\d{1,6}, )?pid=\d{1,9}(?:, ip=[\d.]{7,15})?\) ?",
+        r"[\w.-]{1,63} {1,20}\|(?: |$)",
     )
 )
 #: Lines of launchers themselves, without a label between those of the ranks; Open MPI's messages are between rulers.

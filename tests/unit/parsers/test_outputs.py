@@ -517,6 +517,18 @@ def test_numbers_times_streams_and_levels_of_a_label_differ(program: str, labels
     assert read("".join(f"{labels[i % 2]}{line}\n" for i, line in enumerate(lines))) == read(kept(name))
 
 
+@pytest.mark.parametrize(("label", "other"), [
+    ("(head, rank=0, pid=3808) [1,0]<stdout>:", "(worker1, rank=1, pid=2769, ip=192.0.2.7) Worker nodes"),
+    ("[pod/bench-launcher-x7k2p/launcher] ", "[pod/bench-worker-0/worker] Server listening on 0.0.0.0 port 22."),
+    ("launcher-1  | ", "worker-12   | Server listening on 0.0.0.0 port 22."),
+])  # fmt: skip
+def test_lines_of_other_nodes_have_labels_of_their_own(label: str, other: str) -> None:
+    """As in SkyPilot's example of nccl-tests on two nodes."""
+    lines = [f"{label}{line}" for line in FROM_8.splitlines()]
+    begins = f"{label.partition('[1')[0]}All nodes: 192.0.2.6:8 192.0.2.7:8"
+    assert of_nccl("\n".join([begins, other, *lines])) == of_nccl(FROM_8)
+
+
 def test_ranks_with_labels_of_their_own_are_one_output() -> None:
     lines = kept("nccl-labelled").splitlines()
     lines[5:5] = ["[1,1]<stdout>:n1:77:77 [1] NCCL INFO Connected all rings"]
