@@ -197,3 +197,21 @@ print(json.dumps([events, found.steps, found.phases, found.plain, len(found.loss
 @pytest.fixture(scope="module")
 def pytorch() -> Path:
     return support.python()
+
+
+def test_the_gpus_of_all_nodes_are_in_the_result() -> None:
+    def part(node: str, index: int, **more: Any) -> dict[str, Any]:
+        return {"node": node, "health": {"index": index, "samples": 9}, **more}
+
+    nodes = [part("n1", 0), part("n1", 1), part("n2", 0), part("n2", 1)]
+    assert TRAINING.health(nodes) == {
+        "available": True,
+        "reason": "",
+        "devices": [{"index": 0, "samples": 9}, {"index": 1, "samples": 9}],
+        "elsewhere": [{"index": 0, "samples": 9, "node": "n2"}, {"index": 1, "samples": 9, "node": "n2"}],
+    }
+    assert "elsewhere" not in TRAINING.health(nodes[:2])
+    # what is not known of a GPU of the first node is not known of the run
+    without = TRAINING.health([nodes[0], part("n1", 1, health=None, health_why="no NVML"), *nodes[2:]])
+    assert (without["available"], without["reason"], len(without["elsewhere"])) == (False, "no NVML", 2)
+    assert TRAINING.health([]) == {"available": False, "reason": "", "devices": []}

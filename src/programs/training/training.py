@@ -214,10 +214,7 @@ def write(asked: argparse.Namespace, started: str, parts: list[dict[str, Any]], 
     """The result of version 2 (docs/result-format.md); the caller adds token, locks and load."""
     ok = status == "ok"
     first = parts[0] if ok else {}
-    local = [one for one in parts if one.get("node") == first.get("node")] if ok else []
-    health = [one["health"] for one in local if one.get("health")]
-    without = next((one.get("health_why", "") for one in local if not one.get("health")), "")
-    gpus = [one["device"] for one in local if "device" in one]
+    gpus = [one["device"] for one in parts if "device" in one and one["node"] == first["node"]] if ok else []
     document = {
         "schema": "tenken-result/2", "program": "training", "version": first.get("torch", ""),
         "command": [str(HERE / "training.py"), *sys.argv[1:]], "started": started, "finished": now(), "host": host(),
@@ -239,12 +236,24 @@ def write(asked: argparse.Namespace, started: str, parts: list[dict[str, Any]], 
             "nodes": [*dict.fromkeys(one["node"] for one in parts)] if asked.nodes > 1 and ok else [],
         },
         "devices": gpus,
-        "health": {"available": bool(health) and not without, "reason": without if gpus else "", "devices": health},
+        "health": health(parts if gpus else []),
         "series": series(asked, parts) if ok else [],
         "verification": verification(asked, parts) if ok else [],
         "provenance": provenance(asked, parts) if ok else {},
     }  # fmt: skip
     asked.json.write_text(json.dumps(document, separators=(",", ":")))
+
+
+def health(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of the GPUs of the first part's node, and of those of other nodes."""
+    local = [one for one in parts if one["node"] == parts[0]["node"]]
+    found = {
+        "available": bool(local) and all(one.get("health") for one in local),
+        "reason": next((one.get("health_why", "") for one in local if not one.get("health")), ""),
+        "devices": [one["health"] for one in local if one.get("health")],
+    }
+    apart = [one for one in parts if one not in local and one.get("health")]
+    return found | ({"elsewhere": [{**one["health"], "node": one["node"]} for one in apart]} if apart else {})
 
 
 def host() -> dict[str, Any]:
