@@ -132,8 +132,10 @@ class Fabric:
             f'{node}|{self.address[node]}) set -- {shlex.join(self.on(node, ["env"]))} "$@";;\n'
             for node in self.leaf_of
         )
+        # jobs of a queue do not inherit it
+        first_lines = f"#!/bin/sh\nrenice -n {PRIORITY} $$ > /dev/null 2>&1\n"
         # HOST COMMAND: in place of ssh
-        start = '#!/bin/sh\nh=$1; shift\nset -- sh -c "$*"\n'
+        start = f'{first_lines}h=$1; shift\nset -- sh -c "$*"\n'
         agent.write_text(f'{start}case $h in\n{known}esac\nexec "$@"\n')
         by = "--mca pml ucx -x UCX_TLS=tcp,self"
         if not ucx:
@@ -150,13 +152,13 @@ class Fabric:
             for node in self.leaf_of
         )
         each.write_text(
-            f'#!/bin/sh\nn=$1; shift\ncase "$*" in *counters.py*)\n{reads}wait; exit;; esac\n'
+            f'{first_lines}n=$1; shift\ncase "$*" in *counters.py*)\n{reads}wait; exit;; esac\n'
             f'exec {shlex.join(self.on(first, []))} mpirun -n "$n" --host {hosts} {options} "$@"\n'
         )
         named = "".join(f"{node}) a={self.address[node]};;\n" for node in self.leaf_of)
         starts = "".join(f'{node}) set -- {shlex.join(self.on(node, []))} "$@";;\n' for node in self.leaf_of)
         pair.write_text(
-            f'#!/bin/sh\nf=${{1%,*}} s=${{1#*,}}; shift\nip() {{ case $1 in\n{named}esac; echo $a; }}\n'
+            f'{first_lines}f=${{1%,*}} s=${{1#*,}}; shift\nip() {{ case $1 in\n{named}esac; echo $a; }}\n'
             f'set -- mpirun -n 2 --host $(ip $f),$(ip $s) {options} "$@"\ncase $f in\n{starts}esac\nexec "$@"\n'
         )  # fmt: skip
         for script in (agent, each, pair):
