@@ -8,6 +8,7 @@ program are checked for each run as well.
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import subprocess
@@ -471,6 +472,23 @@ def test_the_gpu_of_every_rank_is_watched(
     assert [one["index"] for one in health["devices"] if one["seconds"] > 0] == [0, 1][: 2 // nodes]
     elsewhere = [(one["node"], one["index"]) for one in health.get("elsewhere", []) if one["seconds"] > 0]
     assert elsewhere == ([("node1", 0 if visible == "its own" else 1)] if nodes == 2 else [])
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize(
+    ("lacks", "code", "says"), [("gpu", 1, "no GPU: the driver"), ("nccl", 3, "library missing: ")]
+)
+def test_what_one_rank_lacks_ends_all_ranks_at_once(
+    lacks: str, code: int, says: str, programs_of_ranks: tuple[Path, Path], mpi: dict[str, str], tmp_path: Path
+) -> None:
+    programs, library = programs_of_ranks
+    env = {**mpi, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_NVML": str(library), "TENKEN_NCCL": str(library)}
+    case = protocol.Case("nccl", "--gpus all --operations alltoall --max-bytes 1Ki", ranks=2)
+    done = protocol._run(case, programs, library, tmp_path, {**env, "TENKEN_TEST_LACKS": lacks})
+    document = json.loads((tmp_path / "result.json").read_text())
+    assert done.returncode == code and document["reason"].startswith(says), (done.returncode, document["reason"])
 
 
 @pytest.mark.parametrize("name", protocol.RANKED)

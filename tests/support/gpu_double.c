@@ -417,7 +417,16 @@ int gethostname(char* name, size_t size) {
     if (getenv("TENKEN_TEST_OWN_NODE") && rank) return snprintf(name, size, "node%s", rank), 0;
     return ((int (*)(char*, size_t))dlsym(RTLD_NEXT, "gethostname"))(name, size);
 }
+/* What the second rank lacks: its GPU or its NCCL. */
+static int lacks(const char* what) {
+    const char *rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK"), *lacking = getenv("TENKEN_TEST_LACKS");
+    return rank && lacking && strcmp(rank, "1") == 0 && strcmp(lacking, what) == 0;
+}
+__attribute__((constructor)) static void without_nccl(void) {
+    if (lacks("nccl")) setenv("TENKEN_NCCL", "/nowhere/libnccl.so.2", 1);
+}
 cudaError_t cudaGetDeviceCount(int* count) {
+    if (lacks("gpu")) return *count = 0, cudaErrorNoDevice;
     return *count = getenv("TENKEN_TEST_OWN_GPU") ? 1 : gpus, cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {

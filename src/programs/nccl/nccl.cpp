@@ -85,6 +85,12 @@ class NcclProgram : public tenken::Program {
             setenv("NCCL_P2P_DISABLE", "1", 1);
             setenv("NCCL_SHM_DISABLE", "1", 1);
         }
+        // collective: a node without NCCL comes after it, so that the ranks of others do not wait
+        if (apart()) {
+            gpus_.prepare(arguments, ranks_);
+        } else {
+            gpus_.prepare(arguments);
+        }
         std::string why_not;
         library_ = Library::open(why_not);
         if (!library_) throw tenken::Waived(tenken::Waiver::library_missing, why_not);
@@ -92,11 +98,6 @@ class NcclProgram : public tenken::Program {
             if (one.type != Type::bf16 || !wanted(one.name) || library_->has_bf16()) continue;
             throw arguments.error("operations", std::string("no ") + one.name + ": NCCL " +
                                                     library_->version() + " is older than 2.10");
-        }
-        if (apart()) {
-            gpus_.prepare(arguments, ranks_);
-        } else {
-            gpus_.prepare(arguments);
         }
         for (const auto& gpu : gpus_.list()) members_.push_back(gpu.get());
         total_ = apart() ? ranks_.size() : static_cast<int>(members_.size());
