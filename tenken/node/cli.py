@@ -166,8 +166,9 @@ def _carried_out(wanted: Mapping[str, Any], outcome: Outcome) -> list[Finding]:
 
 
 def _may_write(folder: Path) -> bool:
-    """A user without write access only reads; root is told why it could not write."""
-    return os.geteuid() == 0 or os.access(folder, os.W_OK)
+    """A user without write access only reads; root is told why it could not write. What is missing is created."""
+    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    return os.geteuid() == 0 or os.access(there, os.W_OK)
 
 
 def _state(path: Path) -> dict[str, Any] | None:

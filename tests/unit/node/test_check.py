@@ -835,6 +835,8 @@ def test_a_check_imports_the_standard_library_alone() -> None:
     loaded = set(done.stdout.split())
     assert "tenken.node.verdict" in loaded and not {"importlib.metadata", "tenken.machines.loader"} & loaded
     foreign = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) - {"tenken"}
+    # Debian's interpreter loads it itself, before any program
+    foreign -= {"sitecustomize"}
     assert {name for name in foreign if not name.startswith("_")} == set()
 
 
@@ -972,3 +974,14 @@ def test_readings_are_remembered_if_they_are_good_or_accepted(
     monkeypatch.setattr(checks.Outcome, "status", property(lambda self: found))
     assert checks.remember(tmp_path / "state.json", outcome, accept) is None
     assert (tmp_path / "state.json").exists() is kept
+
+
+def test_an_ordinary_user_may_write_where_the_folder_can_be_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Path] = []
+    monkeypatch.setattr(cli.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(cli.os, "access", lambda folder, _: asked.append(folder) or folder == tmp_path)
+    assert cli._may_write(tmp_path / "archive" / "h200") and asked == [tmp_path]
+    (tmp_path / "archive").mkdir()
+    assert not cli._may_write(tmp_path / "archive" / "h200")
