@@ -79,8 +79,8 @@ class Clock:
 
         `next_to`: the clock was not read within a span, and none begins before the previous one ended. `fits` may
         require more of a place: it gets the number of the span, the process's readings, and the two indices.
-        AssertionError for the first span that was not measured, or that matches two places, so that it is ambiguous;
-        recorder.c produces readings for which it is not.
+        AssertionError for the first span that was not measured, or if the spans match two sequences of places. As far
+        as recorder.c makes all spans different, that cannot be; of later readings it is rare.
         """
         whole = [round(span) for span in spans]
         for span, number in zip(spans, whole, strict=True):
@@ -159,20 +159,29 @@ class Clocked:
 def _in_turn(
     times: Sequence[int], spans: Sequence[int], after: int, next_to: bool, fits: Fits
 ) -> list[tuple[int, int]]:
+    """The places of the spans, in their order: of all of them, or of those before the first that has none.
+
+    A span alone may lie at several places by chance; all of them in their order lie at one. AssertionError if not."""
     index = {time: place for place, time in enumerate(times)}
-    found: list[tuple[int, int]] = []
-    begin = after
+    ways: list[list[tuple[int, int]]] = [[]]
     for number, span in enumerate(spans):
-        places = [(first, index[time + span]) for first, time in enumerate(times) if time + span in index]
-        assert len(places) < 2, f"span {number} of {len(spans)}, {span} ns, lies at {len(places)} places: {places[:4]}"
-        if not places:
-            break
-        ((first, last),) = places
-        if first < begin or (next_to and last != first + 1) or not fits(number, times, first, last):
-            break
-        found.append((first, last))
-        begin = last if next_to else first + 1
-    return found
+        further = []
+        for first, last in ((first, index[time + span]) for first, time in enumerate(times) if time + span in index):
+            if (last == first + 1 or not next_to) and fits(number, times, first, last):
+                before = [way for way in ways if first >= _from(way, after, next_to)]
+                further += [[*way, (first, last)] for way in before[:2]]
+        if not further:
+            return ways[0]
+        ways = further
+    assert len(ways) == 1, f"{len(spans)} spans lie at {len(ways)} places: {[way[0] for way in ways[:4]]}"
+    return ways[0]
+
+
+def _from(way: Sequence[tuple[int, int]], after: int, next_to: bool) -> int:
+    """The first reading at which the span after those of `way` may begin."""
+    if not way:
+        return after
+    return way[-1][1] if next_to else way[-1][0] + 1
 
 
 def figures(document: Mapping[str, Any], name: str, **at: Any) -> list[dict[str, Any]]:
