@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from tenken.archive import records as archive
 from tenken.archive import seal
@@ -132,8 +133,8 @@ def export(chosen: Iterable[Record], hosts: Iterable[str], users: Iterable[str],
         for key in ("sha256", *_OF_THE_SITE):  # digests are of texts before names were replaced
             (raw.get("job") or {}).get("facts", {}).pop(key, None)
         raw[DERIVED] = "exported without the site's names; unsealed"
-        text = re.sub(_word(record.session), raw["session"], json.dumps(raw, separators=(",", ":")))
-        text = redactor.text(text)
+        raw = _in_sentences(raw, re.compile(_word(record.session)), raw["session"])
+        text = redactor.text(json.dumps(raw, separators=(",", ":")))
         where = f"{archive.folder_of(record, Path())}/{number:06d}-{raw['session']}.json"
         try:
             same = _figures(parse(text)) == _figures(record)
@@ -157,6 +158,16 @@ def _hosts(record: Record) -> Iterator[str]:
     if record.result is not None:
         yield record.result.host.name
         yield from record.result.placement.nodes
+
+
+def _in_sentences(value: Any, word: re.Pattern[str], instead: str) -> Any:
+    """`value` with a session's name replaced in paths and sentences: a text that is nothing else may be the name of an
+    environment, and a key one of the record's own."""
+    if isinstance(value, dict):
+        return {key: _in_sentences(one, word, instead) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_in_sentences(one, word, instead) for one in value]
+    return word.sub(instead, value) if isinstance(value, str) and not word.fullmatch(value) else value
 
 
 def _word(name: str) -> str:

@@ -111,6 +111,17 @@ def test_what_is_exported_is_numbered_in_the_order_of_names():
     ]
 
 
+@pytest.mark.parametrize("session", ["host", "result", "cuda"])
+def test_a_session_named_as_a_word_of_the_record_is_renamed_alone(session):
+    """A field `host`, an environment `cuda`; but a folder of that name is of the session."""
+    record = standin.StandIn(("n-a",), gpus=1)._record(session, "n-a", 0)
+    told = typed({**json.loads(record.result.text), "reason": f"no file /x/{session}/y of {session}, {session}3"})
+    (text,) = retention.export([replace(record, result=told)], (), (), False).values()
+    raw = json.loads(text)
+    assert raw["session"] == "session1" and raw["environ"] == record.environ and "host" in raw["result"]
+    assert raw["result"]["reason"] == f"no file <path>/y of session1, {session}3"
+
+
 @pytest.mark.parametrize(
     ("host", "word", "said"),
     [
