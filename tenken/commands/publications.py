@@ -156,7 +156,9 @@ def _in_words(one: Listed, known: Publications) -> str:
 
 
 def with_records(listed: Sequence[Listed], archives: Iterable[Path]) -> list[Listed]:
-    """The rows, with the first kept record of each; a complete record is preferred."""
+    """The rows, with the first kept record of each; a complete record is preferred. A job of the row that measured
+    nothing of it, since the machine lacks what that takes, is the record that states so.
+    """
     from tenken.archive import packed, records
     from tenken.report import published
 
@@ -165,15 +167,16 @@ def with_records(listed: Sequence[Listed], archives: Iterable[Path]) -> list[Lis
     for archive in archives:
         for record in records.records(packed.folder_of(archive)):
             result = record.result
-            if result is None or result.status != "ok" or record.verdict not in HEALTHY:
+            if result is None or result.status not in ("ok", "waived") or record.verdict not in HEALTHY:
                 continue
             lacks = published.lacks(result)
             where = f"{published.machine(result)}, {archive.name} {record.session}"
             for at, one in enumerate(listed):
                 if one.row.run is None or (at in found and (lacks or not found[at].startswith(LACKS))):
                     continue
-                own = one.row.metric or (record.mode == MODE and record.check.split(" ")[0] == one.row.run.check)
-                if own and published.measured(one.row, systems.get(one.row.system), result):
+                own = record.mode == MODE and record.check.split(" ")[0] == one.row.run.check
+                whole = (own or one.row.metric) and published.measured(one.row, systems.get(one.row.system), result)
+                if whole or (own and lacks and published.ran(one.row, result)):
                     found[at] = f"{LACKS}{lacks}; {where}" if lacks else where
     return [replace(one, measured=found.get(at, "")) for at, one in enumerate(listed)]
 

@@ -69,10 +69,18 @@ def measured(row: Row, system: System | None, result: Result) -> bool:
     if row.metric:
         references = row.references(system) if system is not None else ()
         return any(True for reference in references for _ in _measured(row, reference, [result]))
+    return ran(row, result)
+
+
+def ran(row: Row, result: Result) -> bool:
+    """Whether a result is of a job with everything that the row requests from it; of a path, whether nodes share it."""
     asked = row.run.asked if row.run else {}
     values = {key: value if isinstance(value, list) else [value] for key, value in asked.items()}
     given = result.parameters
-    return bool(values) and all(any(same(one, given.get(key)) for one in each) for key, each in values.items())
+    return bool(values) and all(
+        _shared(one, result) if key == "path" else any(same(value, given.get(key)) for value in one)
+        for key, one in values.items()
+    )
 
 
 def panels(known: Publications, systems: Mapping[str, System], results: Sequence[Result]) -> list[Panel]:
@@ -93,9 +101,11 @@ def panels(known: Publications, systems: Mapping[str, System], results: Sequence
 
 
 def lacks(result: Result) -> str:
-    """A choice of the program that differs from the publication's, as the result states it: `cufile` `compatibility
-    mode, no GPUDirect Storage`. Empty if there is none.
+    """What the machine lacked: a choice of the program that differs from the publication's, as the result states it
+    (`cufile: compatibility mode, no GPUDirect Storage`), or why all of it was waived. Empty if nothing.
     """
+    if result.status == "waived":
+        return result.reason.split(":")[0].removeprefix("no ")
     for key, choice in program(result.program).contract.paths.items():
         said = result.path.get(key)
         if choice.claimed and said is not None and said not in choice.allowed:
@@ -143,11 +153,15 @@ def _alike(row: Row, reference: Reference, metric: MetricValue, result: Result) 
         return False
     if any(value is None and here.get(key) is not None for key, value in row.at.items()):
         return False
-    shared = result.path.get("file_system") in SHARED
     return all(
-        (value == ".") == shared if key == "path" else key in here and str(here[key]) == str(value)
+        _shared(value, result) if key == "path" else key in here and str(here[key]) == str(value)
         for key, value in reference.parameters.items()
     )
+
+
+def _shared(published: Any, result: Result) -> bool:
+    """Whether the result's file system is, as the published one, of the nodes together (`.`) or of one node."""
+    return (published in (".", ["."])) == (result.path.get("file_system") in SHARED)
 
 
 def _axis(lines: Sequence[Line]) -> str:

@@ -24,6 +24,7 @@ from tenken.model.judgement import Finding
 from tenken.model.result import validate
 from tests.programs.conftest import ROOT, Outcome
 from tests.support.judging import related
+from tests.support.oracles import figure
 from toolchains import hdf5
 
 pytestmark = pytest.mark.build
@@ -234,6 +235,11 @@ def test_every_method_is_measured_or_its_absence_explained(go: Run) -> None:
     assert {m["at"]["layout"] for m in select} == {"hyperslab"}
     ratios = named(document, "read_hyperslab_over_asis")
     assert {m["at"]["method"] for m in ratios} == measured - {"hdf5_select"}
+    for size in sizes:
+        at = {"particles": size}
+        slab = figure(document, "write", method="hdf5_select", layout="hyperslab", **at)["value"]
+        whole = figure(document, "write", method="hdf5_sec2", layout="asis", **at)["value"]
+        assert figure(document, "write_selection_over_asis", **at)["value"] == pytest.approx(slab / whole)
     assert "built without KvikIO" in document["path"]["left_out.kvikio"]
 
 

@@ -82,12 +82,12 @@ def test_a_property_of_a_machine_is_as_published(found: float, right: bool, monk
 
 def kept(archive: str, **changes: Any) -> Any:
     usual = {"verdict": "PASS", "mode": "published", "check": "StreamCuda %n=1", "session": archive,
-             "result": SimpleNamespace(status="ok", lacks="", of="T1")}  # fmt: skip
+             "result": SimpleNamespace(status="ok", lacks="", of="T1", ran=False)}  # fmt: skip
     return SimpleNamespace(**{**usual, **changes})
 
 
 def result(**changes: Any) -> Any:
-    return {"result": SimpleNamespace(**{"status": "ok", "lacks": "", "of": "T1", **changes})}
+    return {"result": SimpleNamespace(**{"status": "ok", "lacks": "", "of": "T1", "ran": False, **changes})}
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,13 @@ def result(**changes: Any) -> Any:
         ([kept("a", **result(lacks="NVLink")), kept("b")], "H200, x b"),
         ([kept("a", **result(lacks="NVLink")), kept("b", **result(lacks="ECC"))], "lacks NVLink; H200, x a"),
         ([kept("a"), kept("b", **result(lacks="NVLink"))], "H200, x a"),
+        # nothing measured of the row for lack of something: a job of the row says so, another one does not
+        ([kept("a", **result(of="", lacks="GDS", ran=True))], "lacks GDS; H200, x a"),
+        ([kept("a", verdict="WAIVED", **result(status="waived", of="", lacks="G", ran=True))], "lacks G; H200, x a"),
+        ([kept("a", **result(of="", lacks="GDS", ran=True)), kept("b")], "H200, x b"),
+        ([kept("a", **result(of="", ran=True)), kept("b", **result(of="", lacks="GDS"))], ""),
+        ([kept("a", mode="quick", **result(of="", lacks="GDS", ran=True))], ""),
+        ([kept("a", check="Other", **result(of="", lacks="GDS", ran=True))], ""),
     ],
 )  # fmt: skip
 def test_a_row_is_measured_by_the_first_whole_record(
@@ -115,6 +122,7 @@ def test_a_row_is_measured_by_the_first_whole_record(
     monkeypatch.setattr(archive, "records", lambda path: records)
     monkeypatch.setattr(published, "lacks", lambda one: one.lacks)
     monkeypatch.setattr(published, "machine", lambda one: "H200")
+    monkeypatch.setattr(published, "ran", lambda row, one: one.ran and row.row == "T1")
     monkeypatch.setattr(published, "measured", lambda row, system, one: system == "system m" and row.row == one.of)
     listed = [Listed(row(), True), Listed(FACT, True), Listed(row("T9"), True)]
     assert [one.measured for one in command.with_records(listed, [Path("x")])] == [measured, "", ""]
@@ -182,3 +190,22 @@ def test_a_row_without_a_metric_is_measured_by_a_job_of_all_its_sizes(
 ) -> None:
     one = row(metric=None, run=Run("overlap", "Overlap", asked, 1, 1))
     assert published.measured(one, None, SimpleNamespace(parameters=given)) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("path", "file_system", "expected"), [
+    ("/scr", "ext4", True), ("/scr", "lustre", False), (".", "lustre", True), (".", "ext4", False),
+])  # fmt: skip
+def test_a_published_path_is_of_a_file_system_that_nodes_share_or_not(
+    path: str, file_system: str, expected: bool
+) -> None:
+    one = row(metric=None, run=Run("map", "StorageMap", {"path": path, "factor": 2}, 1, 1))
+    job = SimpleNamespace(parameters={"path": "elsewhere", "factor": 2}, path={"file_system": file_system})
+    assert published.ran(one, job) == expected  # type: ignore[arg-type]
+
+
+def test_what_a_machine_lacked_is_its_choice_or_the_reason_why_all_was_waived() -> None:
+    lacking = SimpleNamespace(status="ok", program="snapshot_io", path={"cufile": "none: no udev"}, reason="")
+    assert published.lacks(lacking) == "cufile: none"  # type: ignore[arg-type]
+    assert published.lacks(SimpleNamespace(**{**vars(lacking), "path": {"cufile": "GPUDirect Storage"}})) == ""  # type: ignore[arg-type]
+    waived = SimpleNamespace(**{**vars(lacking), "status": "waived", "reason": "no GPUDirect Storage: gds: no path"})
+    assert published.lacks(waived) == "GPUDirect Storage"  # type: ignore[arg-type]
