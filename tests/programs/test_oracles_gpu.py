@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.programs.test_cuda import built
+from tests.programs.test_file_io import hdf5_library
 from tests.support.documents import completed
 from tests.support.oracles import (
     BY_CPU,
@@ -105,6 +106,25 @@ def test_memcopy(on_gpus: Callable[..., Timed]) -> None:
             metric = figure(document, name, trial=trial)
             after = clock.device(spans(metric, 2 * (4 << 20)), after)
             close(limit(document, metric), MEMORY_GBS)
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        ("snapshot_io", "--min-particles 1000 --max-particles 1000 --methods posix,gds"),
+        ("storage_map", "--min-bytes 64Ki --max-bytes 64Ki --candidates gds_64ki_1"),
+        ("data_loading", "--ways gds_64ki_1"),
+    ],
+    ids=["snapshot", "map", "data"],
+)
+def test_what_cufile_lacks_is_waived_and_in_its_own_words_in_the_document(
+    program: str, arguments: str, on_gpus: Callable[..., Timed], tmp_path: Path
+) -> None:
+    more = {"TENKEN_HDF5": hdf5_library(), "TENKEN_CUFILE": "/nowhere/libcufile.so"}
+    chosen = ["--backend", "cuda", "--path", str(tmp_path), *arguments.split()]
+    document, _ = on_gpus(program, *ONE, *chosen, fails="no GPUDirect Storage: ", **more)
+    assert document["status"] == "waived" and "/nowhere/libcufile.so: cannot open" in document["path"]["cufile"]
+    assert document["path"]["cufile_probe"].startswith("with CUFILE_ALLOW_COMPAT_MODE=false: ")
 
 
 def test_memcopy_by_the_hosts_clock(on_gpus: Callable[..., Timed]) -> None:

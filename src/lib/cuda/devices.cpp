@@ -39,9 +39,11 @@ Optional<int> told(cudaDeviceAttr which, int device) {
     return value;
 }
 
+#if CUDART_VERSION >= 10000
 Optional<std::string> uuid_text(const cudaDeviceProp& properties) {
+    const cudaUUID_t& uuid = properties.uuid;
     unsigned char bytes[16];
-    std::memcpy(bytes, &properties.uuid, sizeof bytes);
+    std::memcpy(bytes, &uuid, sizeof bytes);
     if (std::all_of(bytes, bytes + 16, [](unsigned char byte) { return byte == 0; })) return {};
     std::string text = "GPU";
     for (int i = 0; i < 16; ++i) {
@@ -51,6 +53,11 @@ Optional<std::string> uuid_text(const cudaDeviceProp& properties) {
     }
     return text;
 }
+#else
+Optional<std::string> uuid_text(const cudaDeviceProp&) {
+    return {};
+}
+#endif
 
 /// The NUMA node of the GPU, by its PCI address.
 Optional<int> numa_node(std::string pci_bus_id) {

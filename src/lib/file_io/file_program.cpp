@@ -82,10 +82,15 @@ void FileProgram::on_each_space(int host_threads, int threads,
     if (on_host()) {
         work(*make_host_memory_space(host_threads));
     } else {
-        gpus_->each(threads, place_.folder, [&](MemorySpace& space) {
-            work(space);
-            add_link(space);
-        });
+        try {
+            gpus_->each(threads, place_.folder, [&](MemorySpace& space) {
+                work(space);
+                add_link(space);
+            });
+        } catch (const tenken::Waived&) {
+            gpus_->describe_cufile(run_->document);  // most often the reason, in its own words
+            throw;
+        }
     }
 }
 

@@ -185,8 +185,10 @@ class GpuMemorySpaces {
     /// Storage is tested
     virtual void each(int threads, const std::string& folder,
                       const std::function<void(MemorySpace&)>& work) = 0;
-    /// Devices, health, build, and the data path (cuFile's properties) into the document.
+    /// Devices, health, build, and the data path (describe_cufile) into the document.
     virtual void report(tenken::Document& document) = 0;
+    /// cuFile's mode and properties, or why it does not work here.
+    virtual void describe_cufile(tenken::Document& document) = 0;
 };
 std::unique_ptr<GpuMemorySpaces> make_gpu_memory_spaces();
 

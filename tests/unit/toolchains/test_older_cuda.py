@@ -20,6 +20,47 @@ TEXTS = {
     for file in sorted((ROOT / "src").rglob("*"))
     if file.suffix in (".h", ".cuh", ".cu", ".cpp")
 }
+#: What CUDA 9.2 has, by prefix, and the sources use without a guard; what is added here was looked up in its manuals.
+IN_9_2 = {
+    "CUBLAS_": """
+        DEFAULT_MATH DIAG_NON_UNIT DIAG_UNIT FILL_MODE_LOWER OP_N OP_T SIDE_LEFT SIDE_RIGHT
+    """,
+    "CUSPARSE_": """
+        INDEX_BASE_ZERO MATRIX_TYPE_GENERAL OPERATION_NON_TRANSPOSE STATUS_SUCCESS
+    """,
+    "cublas": """
+        Create Destroy Dgemm DgemmStridedBatched Dgemv Dtrsm Dtrsv GetProperty Handle_t SetMathMode SetStream
+    """,
+    "cuda": """
+        CpuDeviceId DevAttrCanUseHostPointerForRegisteredMem DevAttrClockRate DevAttrComputeCapabilityMajor
+        DevAttrConcurrentManagedAccess DevAttrGlobalMemoryBusWidth DevAttrManagedMemory
+        DevAttrMaxSharedMemoryPerBlockOptin DevAttrMaxSharedMemoryPerMultiprocessor DevAttrMemoryClockRate
+        DevAttrMultiProcessorCount DevAttrPageableMemoryAccess DevAttrPageableMemoryAccessUsesHostPageTables
+        DeviceAttr DeviceCanAccessPeer DeviceDisablePeerAccess DeviceEnablePeerAccess DeviceGetAttribute
+        DeviceGetByPCIBusId DeviceGetPCIBusId DeviceGetStreamPriorityRange DeviceProp DeviceSynchronize
+        DriverGetVersion ErrorInsufficientDriver ErrorInvalidDeviceFunction ErrorInvalidKernelImage
+        ErrorMemoryAllocation ErrorNoDevice ErrorNoKernelImageForDevice ErrorPeerAccessAlreadyEnabled Error_t
+        EventCreate EventCreateWithFlags EventDestroy EventDisableTiming EventElapsedTime EventRecord
+        EventSynchronize Event_t Free FreeHost FuncAttributeMaxDynamicSharedMemorySize
+        FuncAttributePreferredSharedMemoryCarveout FuncAttributes FuncGetAttributes FuncSetAttribute GetDevice
+        GetDeviceCount GetDeviceProperties GetErrorName GetErrorString GetLastError HostAlloc HostAllocMapped
+        HostAllocWriteCombined HostGetDevicePointer HostRegister HostRegisterDefault HostUnregister InvalidDeviceId
+        IpcCloseMemHandle IpcGetMemHandle IpcMemHandle_t IpcMemLazyEnablePeerAccess IpcOpenMemHandle Malloc
+        MallocHost MallocManaged MemAdvise MemAdviseSetAccessedBy MemAdviseSetPreferredLocation MemAttachGlobal
+        MemGetInfo MemPrefetchAsync MemRangeAttributeLastPrefetchLocation MemRangeGetAttribute Memcpy Memcpy2DAsync
+        MemcpyAsync MemcpyDefault MemcpyDeviceToDevice MemcpyDeviceToHost MemcpyHostToDevice MemcpyPeer
+        MemcpyPeerAsync Memset MemsetAsync RuntimeGetVersion SetDevice SharedmemCarveoutDefault
+        StreamCreateWithPriority StreamDestroy StreamNonBlocking StreamSynchronize StreamWaitEvent Stream_t Success
+    """,
+    "cusolverDn": """
+        Create Destroy Dgetrf Dgetrf_bufferSize Dgetrs Handle_t SetStream
+    """,
+    "cusparse": """
+        Create CreateMatDescr Dcsrmv Destroy DestroyMatDescr GetVersion Handle_t MatDescr_t Scsrmv SetMatIndexBase
+        SetMatType SetStream Status_t
+    """,
+}
+_NAME = re.compile(r"\b(?:cuda[A-Z]|cublas[A-Z]|cusolverDn|cusparse[A-Z]|CU(?:BLAS|SPARSE|SOLVER)_|CUDA_R_)\w+")
 _DIRECTIVE = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b(.*)")
 
 
@@ -84,8 +125,21 @@ def test_what_a_toolkit_lacks_is_used_and_nowhere_without_a_guard(name: str, maj
     assert not [str(file) for file, at in found if max(at, by_cmake(file.parent)) < since]
 
 
+def test_what_has_no_guard_is_in_cuda_9_2() -> None:
+    known = macros()
+    old = {prefix + name for prefix, names in IN_9_2.items() for name in names.split()}
+    used = {
+        name
+        for file, text in TEXTS.items()
+        for name in set(_NAME.findall(text))
+        if any(max(at, by_cmake(file.parent)) < 9020 for at in uses(text, name, known))
+    }
+    assert not used - old, "guard it, and list it in docs/toolchains.md"
+    assert not old - used, "no longer used"
+
+
 def test_the_list_is_read_and_a_use_without_a_guard_is_found() -> None:
-    assert len(LISTED) == 12 and {"cublasLtMatmul", "cusolverDnXgetrf"} <= {name for name, *_ in LISTED}
+    assert len(LISTED) == 13 and {"cublasLtMatmul", "cusolverDnXgetrf"} <= {name for name, *_ in LISTED}
     newer = "#if CUDART_VERSION >= 11010\nf();\n#else\nf();\n#endif\n"
     older = "#if CUDART_VERSION < 11080\nf();\n#else\nf();\n#endif\n"
     assert list(uses(f"{newer}{older}// f()\n", "f", {})) == [11010, 0, 0, 11080]

@@ -42,6 +42,11 @@ class CudaMemorySpaces : public GpuMemorySpaces {
         gpus_.report(document);
         tenken::describe_pages(document);
         document.path("staging", Staging::describe());
+        describe_cufile(document);
+    }
+
+    void describe_cufile(tenken::Document& document) override {
+        if (properties_.empty() && why_no_cufile_.empty()) return;  // waived before it was opened
         if (properties_.empty()) {
             document.path("cufile", "none: " + why_no_cufile_);
             document.path("cufile_probe", "with CUFILE_ALLOW_COMPAT_MODE=false: " + why_not_native_);
