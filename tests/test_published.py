@@ -32,7 +32,7 @@ GROUPS = {
     *(f"R{i}" for i in range(1, 11)), *(f"G{i}" for i in range(1, 5)),
 }  # fmt: skip
 #: The only permitted reasons for not reproducing a row.
-REASONS = {"upc", "xcalablemp", "smint", "other_cpu", "k40", "mdx"}
+REASONS = {"upc", "xcalablemp", "smint", "other_cpu", "k40", "mdx", "odyssey", "unnamed"}
 #: Every number that the publications print as a result, by publication and group, as a careful reader finds them.
 PRINTED = {
     ("tsukuba", "T1"): "310 360 100 512 120", ("tsukuba", "T2"): "3.2 4000 96", ("tsukuba", "T3"): "410 450 900 7",
@@ -306,11 +306,22 @@ def test_a_row_is_measured_runnable_or_described_and_names_its_record(
     assert local.startswith("lacks cufile: compatibility mode, no GPUDirect Storage; NVIDIA H200")
     assert not [text for (_, what), (_, text) in found.items() if "Lustre" in what and text], "ext4 is not shared"
     every = list(records.records(packed.folder_of(kept.MODES)))
-    (whole,) = [Listed(row, True) for row in KNOWN.rows if row.row == "R2" and row.run and not row.metric]
+    run = Run("spmv", "SpmvCuda", {"precision": "double", "repetitions": 100}, 1, 1)
+    whole = Listed(replace(rows[-1], reason=None, run=run), True)
     published_ = {"mode": "published"}
     for to, state in (({}, "runnable"), (published_, "measured"), ({**published_, "check": "Spmv"}, "runnable")):
         monkeypatch.setattr(records, "records", lambda _, to=to: [replace(one, **to) for one in every])
         assert [one.state for one in command.with_records([whole], [tmp_path])] == [state]
+
+
+def test_a_quarter_of_the_published_size_is_no_row_of_the_stencil() -> None:
+    """Strong scaling divides the published size per GPU among four; on one node all else of the jobs is the same."""
+    system, found = loader.load("reedbush-l"), {}
+    for record in records.records(packed.folder_of(ROOT / "tests" / "data" / "h200-four-published.tar.xz")):
+        if record.program == "stencil" and record.result:
+            scaling = record.result.parameters["scaling"]
+            found[scaling] = sum(published.measured(one, system, record.result) for one in KNOWN.rows if one.metric)
+    assert found["strong"] == 0 < found["weak"]
 
 
 @pytest.mark.parametrize(("implementation", "rows"), [(None, 1), ("xhpcg", 1)])

@@ -25,6 +25,7 @@ def stencil(seconds: float, nz: int = 128) -> Result:
         foreign.metric("total", {"ranks": 1}, "s", "lower", [seconds], "total", exchange=way) for way in ("host", "p2p")
     ]
     size = {"points": 27, "precision": "double", "nx": 2048, "ny": 2048, "nz": nz, "bt": 4, "steps": 128, "nodes": 1}
+    size["scaling"] = "weak"
     return result.typed(foreign.document("stencil", "x", "1", [], "node7", ["node7"], 1, size, totals, [], "none"))
 
 
