@@ -25,9 +25,11 @@ _COLUMNS = re.compile(r"^\s*#bytes\s+#iterations\s+(.+?)\s*$", re.M)
 _RULER = re.compile(r"\s*-{80,}\s*")
 _BW = re.compile(r"BW peak\[(MiB/sec|Gb/sec|MB/sec)\]\s+BW average\[(MiB/sec|Gb/sec|MB/sec)\]\s+MsgRate\[Mpps\]")
 _LAT = re.compile(r"t_min\[usec\]\s+t_max\[usec\]\s+t_typical\[usec\](\s+t_avg\[usec\]\s+t_stdev\[usec\])?")
+#: Not what it warns of or replaces, and then runs.
 _WRONG = re.compile(
-    r"^.*(?:Couldn't|Failed to|Unable to|Completion with error|not supported|Problem|Did not detect).*$", re.M
-)
+    r"^(?!.*(?:[Ww]arning: |, falling back to |: setting ))"
+    r".*(?:Couldn't|Failed to|Unable to|Completion with error|not supported|Problem|Did not detect).*$", re.M
+)  # fmt: skip
 #: GB/s of a printed unit. Old versions call 2^20 bytes MB.
 _SCALE = {"MiB/sec": 2**20 / 1e9, "MB/sec": 2**20 / 1e9, "Gb/sec": 0.125}
 #: Mean rate and messages per second come from the same seconds.

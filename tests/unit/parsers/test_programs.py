@@ -406,6 +406,15 @@ def test_each_way_in_which_perftest_gives_up_is_told(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", [
+    " new post send flow is not supported, falling back to ibv_post_send",
+    "Warning: Failed to migrate memory to node 1", "Warning: Blueflame is not supported in the system",
+    "Scatter2CQE (size <= 64) is not supported with device memory send tests: setting MLX5_SCATTER_TO_CQE=0",
+])  # fmt: skip
+def test_what_perftest_warns_of_or_replaces_is_no_error(line: str) -> None:
+    assert writes(PERFTEST.replace(" local address", f"{line}\n local address", 1)) == writes(PERFTEST)
+
+
+@pytest.mark.parametrize("line", [
     "WARNING: Incorrect data on read (2 errors found).", "ior WARNING: incorrect data on write (4 errors found).",
     "FAILED comparison of buffer containing 8-byte ints:", "WARNING: inconsistent file size by different tasks.",
     "WARNING: Expected aggregate file size       = 1073741824.",
