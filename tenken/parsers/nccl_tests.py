@@ -64,6 +64,8 @@ _RCCL = re.compile(r"^[ \t]{0,80}(rccl-tests): Version (\S{1,60})", re.M)
 #: The first and the last line of newer versions name the binary, which may have a suffix (NAME_SUFFIX=_mpi).
 _NAMED = re.compile(r"^[ \t]{0,80}# Collective test (?:starting|concluded): (\S{1,200})", re.M)
 _RANK = re.compile(r"^[ \t]{0,80}#\s{1,9}Rank\s{1,9}(\d{1,6})\s.{0,80}?\bon\s{1,20}(\S{1,120})\s{1,9}device\s", re.M)
+#: With NCCL_TESTS_SPLIT every group has a communicator of its own, and times are means of all groups.
+_GROUP = re.compile(r"^[ \t]{0,80}#\s{1,9}Rank\s{1,9}\d{1,6}\s{1,9}Group\s{1,9}(\d{1,6})\s", re.M)
 _BOUNDS = re.compile(r"^[ \t]{0,80}# Out of bounds values\s{0,9}: (\d{1,15}) (OK|FAILED)\s*$", re.M)
 _MEAN = re.compile(r"^[ \t]{0,80}# Avg bus bandwidth\s{0,9}: (\S{1,20})\s?(OK|FAILED)?\s*$", re.M)
 _FAILURE = re.compile(r"^.{0,200}(?:Test (?:NCCL|CUDA) failure|Test failure|NCCL failure).{0,200}$", re.M)
@@ -133,7 +135,12 @@ def parse(benchmark: str, text: str) -> Output:
     mean = _once(benchmark, _MEAN, text, "line '# Avg bus bandwidth : N': it did not run to its end")
     if not asked.start() < bounds.start() < mean.start():
         raise NcclTestsFormatError(f"{benchmark}: its lines are not in order: parts of several outputs")
-    ranks = [(int(number), host) for number, host in _RANK.findall(text[asked.end() : bounds.start()])]
+    listed = text[asked.end() : bounds.start()]
+    if len(groups := set(_GROUP.findall(listed))) > 1:
+        raise NcclTestsFormatError(
+            f"{benchmark}: {len(groups)} groups of ranks at once (NCCL_TESTS_SPLIT); expected one"
+        )
+    ranks = [(int(number), host) for number, host in _RANK.findall(listed)]
     if [number for number, _ in ranks] != list(range(len(ranks))) or len(ranks) < 2:
         raise NcclTestsFormatError(
             f"{benchmark}: {len(ranks)} lines '# Rank N ... on HOST device'; expected: 0, 1, ..."

@@ -15,6 +15,7 @@ import pytest
 from tenken.errors import TenkenError
 from tenken.parsers import hpcg, hpl, hpl_mxp, nccl_tests, osu, printed, stream
 from tenken.paths import ROOT
+from tests.support.nccl_tests import output as nccl_output
 
 OUTPUTS = ROOT / "tests" / "data" / "outputs"
 
@@ -436,6 +437,16 @@ def test_nccl_of_another_collective_is_refused() -> None:
     assert of_nccl(unnamed).points == of_nccl(FROM_8).points
     with pytest.raises(nccl_tests.NcclTestsFormatError, match=r"algbw x 0\.5 for 2 ranks gives"):
         nccl_tests.parse("all_gather_perf", unnamed)
+
+
+def test_groups_of_ranks_at_once_are_no_collective_of_all_ranks() -> None:
+    """Numbers of ranks are those of the job; the factor of a broadcast or an exchange depends on none of them."""
+    text = nccl_output("sendrecv_perf")
+    assert nccl_tests.parse("sendrecv_perf", text).ranks == 4
+    split = re.sub(r"(#  Rank +\d*([13]) Group  )0", r"\g<1>1", text)
+    assert split.count("Group  1") == 2
+    with pytest.raises(nccl_tests.NcclTestsFormatError, match=r"2 groups of ranks at once \(NCCL_TESTS_SPLIT\)"):
+        nccl_tests.parse("sendrecv_perf", split)
 
 
 def test_every_operation_of_nccl_has_all_sizes() -> None:
