@@ -43,10 +43,11 @@ _FINISHED = re.compile(rf"\s*Finished\s+({_INTEGER})\s+tests")
 _COUNT = re.compile(
     rf"\s*({_INTEGER})\s+tests\s+(completed and passed|completed and failed|completed without checking|skipped)"
 )
-_NVIDIA = re.compile(r"^[ \t]{0,80}(HPL-NVIDIA\s+\S{1,40})", re.M)
-#: HPL's is HPL_pdgesv.
-OTHER_SOLVER = re.compile(r"^[ \t]{0,80}(HPL[A-Za-z]\w{0,20}gesv)\(\)", re.M)
-_NETLIB = re.compile(r"^[ \t]{0,80}(HPLinpack\s+\S{1,40})", re.M)
+_NVIDIA = re.compile(r"^[ \t]{0,80}(HPL-NVIDIA\s+v?[0-9]\S{0,40})", re.M)
+#: HPL's is HPL_pdgesv. HPL-AI of NVIDIA, before its HPL-MxP, names only itself, before each result.
+OTHER_SOLVER = re.compile(r"^[ \t]{0,80}(HPL[A-Za-z]\w{0,20}gesv(?=\(\))|HPL_AI(?=\s+W[RC]))", re.M)
+#: Without a number it is the first line of an HPL.dat, which a job script may print.
+_NETLIB = re.compile(r"^[ \t]{0,80}(HPLinpack\s+[0-9]\S{0,40})", re.M)
 _HPCC = re.compile(r"HPC Challenge Benchmark version (\S{1,40})")
 _SECTION = re.compile(r"^[ \t]{0,80}(Begin|End) of HPL section\.", re.M)
 _CHANGED = re.compile(r"^[ \t]{0,80}\[WARNING\] Change Input N (\d{1,9}) to (\d{1,9})\s*$", re.M)
@@ -86,12 +87,12 @@ class Output:
 def parse(text: str) -> Output:
     """Read an output; lines of launchers are ignored. Raises HplFormatError if anything is missing or inconsistent."""
     text = plain(text)
+    if solver := OTHER_SOLVER.search(text):
+        raise HplFormatError(f"solved by {solver[1]}, in mixed precision: its rate is that of HPL-MxP, not of HPL")
     title = _NVIDIA.search(text) or _NETLIB.search(text)
     if title is None:
         words = text.strip().splitlines()
         raise HplFormatError(f"no title 'HPLinpack <version>'; the output begins {(words or [''])[0][:80]!r}")
-    if solver := OTHER_SOLVER.search(text):
-        raise HplFormatError(f"solved by {solver[1]}, in mixed precision: its rate is that of HPL-MxP, not of HPL")
     hpcc = _HPCC.search(text)
     version = " ".join(title[1].split())
     if not hpcc:

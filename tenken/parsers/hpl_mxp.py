@@ -73,7 +73,9 @@ class Result:
 def parse(text: str) -> Result:
     """Read an output; other lines are ignored. Raises HplFormatError if anything is missing or inconsistent."""
     text = plain(text)
-    if (solver := OTHER_SOLVER.search(text)) and solver[1] == _AMDS_SOLVER:
+    if solver := OTHER_SOLVER.search(text):
+        if solver[1] != _AMDS_SOLVER:
+            raise HplFormatError(f"solved by {solver[1]}, which does not state its format; required: HPL-MxP")
         return _of_amd(text)
     marks = list(_MARK.finditer(text))
     if len(marks) != 2:

@@ -106,6 +106,28 @@ def test_a_solver_in_mixed_precision_is_not_hpl(solver: str) -> None:
         hpl.parse(kept("hpl-netlib").replace("HPL_pdgesv", f"{solver}_pdgesv").replace("WR11C2R4", "WR1"))
 
 
+def test_hpl_ai_is_neither_hpl_nor_hpl_mxp() -> None:
+    """Lines of NVIDIA's 20.10 to 23.5, whose first rate is that of the LU in FP16; the figures are invented."""
+    text = (
+        "HPL-AI-NVIDIA 23.5.0  -- High-Performance Mixed Precision benchmark -- NVIDIA\n"
+        "         T/V                N    NB     P     Q               Time                 Gflops          Refine\n"
+        "HPL_AI   WR01C2R4       95000   128     2     1              13.70              4.170e+04         6.60000\n"
+        "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=       1.690000E-03 ...... PASSED\n"
+    )
+    for printed_before in ("", hpl.dat(95000, 128, 2, 1)):
+        with pytest.raises(hpl.HplFormatError, match="solved by HPL_AI, in mixed precision"):
+            hpl.parse(printed_before + text)
+        with pytest.raises(hpl.HplFormatError, match="solved by HPL_AI, which does not state its format"):
+            hpl_mxp.parse(printed_before + text)
+
+
+@pytest.mark.parametrize(("name", "version"), [("hpl-netlib", "HPLinpack 2.3"), ("hpl-nvidia", "HPL-NVIDIA 24.3.0")])
+def test_an_input_file_that_the_job_printed_is_no_title(name: str, version: str) -> None:
+    assert hpl.parse(hpl.dat(40000, 256, 2, 4) + kept(name)).version == version
+    with pytest.raises(hpl.HplFormatError, match="no title 'HPLinpack <version>'"):
+        hpl.parse(hpl.dat(40000, 256, 2, 4))
+
+
 def as_yaml(title: str, text: str) -> str:
     """A report as HPCG 3.0 writes it: the same keys, indented."""
     lines = [title]
