@@ -95,9 +95,9 @@ def parse(text: str) -> Output:
                 busy[gpu] = [one + (int(number) - last[gpu]) * of / float(rate)
                              for one, of in zip(busy[gpu], products, strict=True)]  # fmt: skip
                 until[gpu] = done / 100 * (int(seconds[1]) if seconds else 0)
-            last[gpu] = int(number)
-            if int(number) > 0 and int(rate) > 0:
+                # a line repeats the rate of a GPU until its next report
                 rates[gpu].append(float(rate))
+            last[gpu] = int(number)
             # if a GPU died, the number is arbitrary, possibly 0
             errors[gpu] = max(errors[gpu], abs(int(wrong[gpu][0])), 1 if wrong[gpu][1] else 0)
     idle = next((gpu for gpu, of in enumerate(rates) if not of and states[gpu][1] == "OK"), None)

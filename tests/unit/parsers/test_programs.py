@@ -140,6 +140,12 @@ def test_two_batches_of_gpu_burn_read_at_once_are_no_impossible_rate() -> None:
     assert found.rates == (49900, 50200)
 
 
+def test_a_rate_of_gpu_burn_counts_once_until_the_next_report() -> None:
+    """As on a K80 (wilicc/gpu-burn#8), whose first report was printed twice; of several GPUs each line repeats all."""
+    again = "\r70.0%  proc'd: 562 (49800 Gflop/s) - 843 (50200 Gflop/s)   errors: 0 - 0   temps: 56 C - 55 C \n"
+    assert gpu_burn.parse(GPU_BURN.replace("\r100.0%", f"{again}\r100.0%")).rates == (49850.0, 50200.0)
+
+
 def test_gpu_burn_gives_rates_states_and_errors_of_each_gpu() -> None:
     found = gpu_burn.parse(GPU_BURN)
     assert (found.states, found.rates, found.errors) == (("OK", "OK"), (49850.0, 50200.0), (0, 0))
