@@ -46,8 +46,11 @@ _RUNNING = re.compile(r"^Running (\w{1,120})\.\s*$")
 #: The end of the title of a matrix.
 _UNIT = re.compile(r"\(([A-Za-z]{1,4}(?:/s)?)\)\s*$")
 _SUM = re.compile(r"^SUM (\w{1,120}) (\S{1,40})\s*$")
+#: Not the loader's line on a library to preload, which it ignores.
 _WRONG = re.compile(
-    r"^\s*(?:Error\b|ERROR\b|Not Found\b|Invalid value when checking)|(?:\]|ASSERT) .{0,400}in expression ", re.M
+    r"^\s*(?:Error\b|ERROR\b(?!: ld\.so: )|Not Found\b|Invalid value when checking)|"
+    r"(?:\]|ASSERT) .{0,400}in expression ",
+    re.M,
 )
 
 _NOTE = "NOTE: The reported results"

@@ -73,6 +73,8 @@ _EARLY = re.compile(
     r"bus error|illegal instruction|\bKilled\b|DUE TO TIME LIMIT|exceeded (?:(?:job )?walltime|per-req )|"
     r"CUDA (?:runtime )?error|CUDA failure|NCCL failure|srun: error:|command not found|cannot open shared object", re.I,
 )  # fmt: skip
+#: What the loader says of a library to preload that does not exist; the program runs.
+_IGNORED = re.compile(r"ERROR: ld\.so: object .{1,300}: ignored\.")
 
 
 def plain(text: str) -> str:
@@ -174,7 +176,7 @@ def cause(text: str) -> str:
     """Why a program ended early, as a line of its output states; empty if none does."""
     for what, pattern in (("out of memory", _MEMORY), ("the program ended early", _EARLY)):
         for line in text.splitlines():
-            if pattern.search(line):
+            if pattern.search(line) and not _IGNORED.search(line):
                 return f"{what}: {' '.join(line.split())[:90]!r}"
     return ""
 

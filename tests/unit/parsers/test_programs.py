@@ -66,6 +66,15 @@ def test_nvbandwidth_that_is_wrong_is_refused(old: str, new: str, says: str) -> 
         nvbandwidth.parse(NVBANDWIDTH.replace(old, new))
 
 
+def test_a_library_that_the_loader_ignores_is_no_error_and_no_cause() -> None:
+    line = (
+        "ERROR: ld.so: object 'libx.so' from LD_PRELOAD cannot be preloaded (cannot open shared object file): ignored."
+    )
+    assert nvbandwidth.parse(f"{line}\n{NVBANDWIDTH}") == nvbandwidth.parse(NVBANDWIDTH)
+    with pytest.raises(TenkenError, match=r"did not run to its end$"):
+        nvbandwidth.parse(f"{line}\n{NVBANDWIDTH.partition('NOTE: ')[0]}")
+
+
 def test_sums_of_nvbandwidth_belong_to_their_test() -> None:
     for lost, says in (
         ("Running host_device_latency_sm.\n", r"device_local_copy: its title .*; required: \(GB/s\)"),
