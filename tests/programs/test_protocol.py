@@ -439,6 +439,10 @@ def test_nccl_takes_as_long_as_its_slowest_rank(
     # of which each is entered by all ranks, in the warm-up as well
     calls = [[step for step in process.steps if step in CALLS] for process in run.processes]
     assert calls[0] == calls[1]
+    # warm-up and timed part of both begin when the data of all ranks are there
+    for process in run.processes:
+        after = [process.steps[at + 2] for at, step in enumerate(process.steps) if step.startswith("clear")]
+        assert after == ["barrier"] * 4
 
 
 @pytest.mark.cuda

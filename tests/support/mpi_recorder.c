@@ -1,5 +1,5 @@
 /* What recorder.c writes down, and each call of MPI that moves data or waits: with the rank that is the other end, or
- * -1 where all take part, and its bytes. With $TENKEN_TEST_LOST=exchange no neighbours exchange anything. Compiled by mpicc together with it, and put in front of each rank by LD_PRELOAD. */
+ * -1 where all take part, and its bytes. With $TENKEN_TEST_LOST=exchange neighbours do not exchange the last word. Compiled by mpicc together with it, and put in front of each rank by LD_PRELOAD. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -61,6 +61,12 @@ int MPI_Sendrecv(const void* data, int count, MPI_Datatype type, int to, int tag
                  MPI_Datatype as, int from, int tag_from, MPI_Comm ranks, MPI_Status* status) {
     const char* const lost = getenv("TENKEN_TEST_LOST");
     note_sized(exchange, to, count, type);
-    if (lost != NULL && strcmp(lost, "exchange") == 0) return MPI_SUCCESS;
+    if (lost != NULL && strcmp(lost, "exchange") == 0) {
+        /* all but the last word: what is verified to its end is noticed */
+        int size = 0;
+        MPI_Type_size(type, &size);
+        count -= count < 4 / size ? count : 4 / size;
+        other -= other < 4 / size ? other : 4 / size;
+    }
     return PMPI_Sendrecv(data, count, type, to, tag, into, other, as, from, tag_from, ranks, status);
 }

@@ -175,7 +175,6 @@ double DataLoading::load(MemorySpace& space, const Kind& kind, Consumer& consume
             };
         },
         ring, stride_of(kind), batch);
-    loader.wait_until_ready();
 
     std::vector<std::uint64_t> words(batch);
     std::vector<std::uint64_t> sums(order.size());

@@ -9,9 +9,19 @@ Loader::Loader(int threads, const std::function<Read()>& make, std::vector<char*
     : ring_(std::move(ring)), stride_(stride), batch_(batch), missing_(ring_.size(), batch) {
     tenken::process_cpus();  // queried before a thread is bound
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this, make] { serve(make); });
+    try {
+        wait_until_ready();
+    } catch (...) {
+        end();
+        throw;
+    }
 }
 
 Loader::~Loader() {
+    end();
+}
+
+void Loader::end() {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         ending_ = true;

@@ -29,16 +29,16 @@ class Loader {
     /// Reads one sample into its memory.
     typedef std::function<void(std::size_t sample, char* memory)> Read;
 
+    /// Returns when every thread can read: what that takes is in no time of reading.
     /// @param make called once in each thread, returns its reader
     /// @param ring memory of the batches, @param stride from sample to sample within it
+    /// @throws what the construction of a reader threw
     Loader(int threads, const std::function<Read()>& make, std::vector<char*> ring, std::uint64_t stride,
            std::size_t batch);
     ~Loader();
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;
 
-    /// Waits until every thread can read. @throws what the construction of a reader threw
-    void wait_until_ready();
     /// Starts to read. @param order of samples, whole batches; must exist until all of them are released
     void begin(const std::vector<std::size_t>& order);
     /// The next complete batch. @throws the exception of a reader
@@ -47,6 +47,8 @@ class Loader {
     void release();
 
   private:
+    void wait_until_ready();
+    void end();
     void serve(const std::function<Read()>& make);
     bool may_read() const {
         return order_ != nullptr && begun_ < order_->size() && begun_ / batch_ < released_ + ring_.size();

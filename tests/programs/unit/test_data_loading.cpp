@@ -2,9 +2,11 @@
 // which batch.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <numeric>
 #include <set>
 #include <stdexcept>
+#include <thread>
 
 #include "programs/data_loading/loader.h"
 #include "programs/data_loading/samples.h"
@@ -103,7 +105,6 @@ TEST(data_loading_reads_ahead_as_far_as_the_ring_and_no_further) {
                 };
             },
             ring, 8, 2);
-        loader.wait_until_ready();
         const std::vector<std::size_t> order = order_of(20, 2, true, 3);
         loader.begin(order);
         for (std::size_t batch = 0; batch < 20; ++batch) {
@@ -130,7 +131,6 @@ TEST(data_loading_hands_on_what_a_thread_threw) {
             };
         },
         {memory.data()}, 8, 1);
-    loader.wait_until_ready();
     const std::vector<std::size_t> order = {0, 1, 2, 3, 4};
     loader.begin(order);
     CHECK_EQUAL(unit::thrown<std::runtime_error>([&] {
@@ -140,10 +140,19 @@ TEST(data_loading_hands_on_what_a_thread_threw) {
                     }
                 }),
                 "sample 3");
+    std::atomic<int> ready(0);
+    const Loader slow(
+        2,
+        [&ready]() -> Loader::Read {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            ++ready;
+            return [](std::size_t, char*) {};
+        },
+        {memory.data()}, 8, 1);
+    CHECK(ready == 2);
     const auto broken = [&] {
         Loader none(
             2, []() -> Loader::Read { throw std::runtime_error("no reader"); }, {memory.data()}, 8, 1);
-        none.wait_until_ready();
     };
     CHECK_EQUAL(unit::thrown<std::runtime_error>(broken), "no reader");
 }

@@ -188,6 +188,16 @@ def test_a_copy_within_the_memory_is_held_by_nearly_what_kernels_attain(name: st
         assert judged(raw_of(gpu, "transfer", {"dtod": rate})).verdict == expected, rate
 
 
+@pytest.mark.parametrize("order", [(3, 5), (5, 3)])
+def test_each_gpu_is_held_against_the_share_of_its_own_generation(order: tuple[int, int]) -> None:
+    """0.62 of 15.75 GB/s and 0.80 of 63.02; that the two differ is another finding."""
+    raw = gpu_document("transfer", {"htod_pinned": 11.0}, 2)
+    for device, generation in zip(raw["devices"], order, strict=True):
+        device["pcie_generation_max"] = generation
+    lows = [one.criterion.low for one in judged(raw).judged.values() if one.criterion]
+    assert lows == pytest.approx([{3: 0.62 * 15.754, 5: 0.80 * 63.015}[generation] for generation in order], rel=1e-3)
+
+
 @pytest.mark.parametrize(("generation", "pinned"), [(3, 12.3), (4, 24.2)])
 def test_a_gpu_in_a_slower_host_is_held_by_what_both_ends_can(generation: int, pinned: float) -> None:
     """An H100 in a host of Gen3 or Gen4: the data sheet has Gen5."""

@@ -372,6 +372,7 @@ def test_a_clock_is_a_note_of_a_job_that_ended_well(tmp_path: Path) -> None:
         ("Can Never Run: Insufficient amount of resource: mem (R: 600gb A: 500gb T: 515gb)", Waiting.NEVER),
         ("Not Running: Insufficient amount of resource: mem (R: 1tb A: 500gb T: 515gb)", Waiting.NEVER),
         ("Not Running: Insufficient amount of resource: mem (R: 512000mb A: 0kb T: 515gb)", None),
+        ("Not Running: Insufficient amount of resource: mem (R: 520000mb A: 0kb T: 515gb)", None),
         ("Not Running: Insufficient amount of resource: ngpus (R: 8 A: 4 T: 4)", Waiting.NEVER),
         ("Not Running: Insufficient amount of resource: ngpus (R: 4 A: 0 T: 4)", None),
         ("Not Running: Not enough free nodes available", None),
