@@ -102,7 +102,10 @@ class Cluster:
             left = faults.get(fault, 0)
             if left:
                 faults[fault] = left - 1
-                (self.folder / "faults.json").write_text(json.dumps(faults))
+                # a job that begins meanwhile reads them
+                temporary = self.folder / "faults.tmp"
+                temporary.write_text(json.dumps(faults))
+                temporary.rename(self.folder / "faults.json")
             return bool(left)
 
     def jobs(self) -> dict[str, dict[str, Any]]:
