@@ -266,8 +266,8 @@ class StorageMapPublished(StorageMapCuda, PublishedPlace):
 
     descr = "the fastest way between GPU memory and files, as published"
     tags = {"storage", "published"}
-    # what the publication shows: no page cache dropped, and no time of synchronising; decided in the time of nightly,
-    # since 13 sizes of 20 s in each of two situations and runs would take over 17 min
+    # table 1 states neither caches nor synchronising: cached reads without the latter are our choice; decided
+    # in the time of nightly, since 13 sizes of 20 s in each of two situations and runs take over 17 min
     maps = {"published": ("4Gi", 4, "all", "write,read_cached", 4, 8)}
     time_limit = "4h"
 
