@@ -324,7 +324,7 @@ class StencilHostNodes(StencilBase):
         # one rank uses the whole node, with one thread per core
         self.env_vars = {name: value for name, value in self.env_vars.items() if name != "OMP_NUM_THREADS"}
         self.ask(
-            backend="host", exchange="mpi", bt=16, ranks=self.num_tasks, nodes=self.num_nodes,
+            backend="host", exchange="mpi", scaling="weak", bt=16, ranks=self.num_tasks, nodes=self.num_nodes,
             nx=2048, ny=2048, nz=2048,
         )  # fmt: skip
 
