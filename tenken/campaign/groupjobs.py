@@ -313,10 +313,11 @@ LAUNCH_PAIR = {
 }
 #: Maximum time of a pair in seconds; a dead or hanging pair costs this much. Maximum seconds of a healthy pair.
 PAIR_S, USUAL_S = 60, 10
-#: The large message of a pair, and how many of it are in flight.
+#: The large message, and bytes in flight when all nodes send at once.
 PAIR_BYTES, WINDOW_BYTES = "4Mi", "64Mi"
-#: Repetitions of a pair at most: 1.7 GB, since pairs across leaves take turns. Medians of 25 agree within 5 % on TCP.
-PAIR_REPETITIONS = 25
+#: Bytes in flight of a pair alone and its repetitions at most: 0.4 GB, since pairs across leaves take turns. Four
+#: messages in flight reach the rate of sixteen; medians of 25 agree within 5 % on TCP.
+PAIR_WINDOW, PAIR_REPETITIONS = "16Mi", 25
 
 
 @dataclass
@@ -425,7 +426,7 @@ class PairJobs(GroupJobs):
         between = self.between
         arguments = [
             self.path, "--ranks", "2", "--nodes", "2", "--buffers", between.buffers, "--tests", "latency,bandwidth",
-            "--min-bytes", "8", "--max-bytes", PAIR_BYTES, "--factor", "524288", "--window-bytes", WINDOW_BYTES,
+            "--min-bytes", "8", "--max-bytes", PAIR_BYTES, "--factor", "524288", "--window-bytes", PAIR_WINDOW,
             "--repetitions", str(min(between.repetitions, PAIR_REPETITIONS)), "--warmup-seconds", "0.05",
         ]  # fmt: skip
         each = self.launch.replace("{ranks}", str(len(meeting.nodes)))

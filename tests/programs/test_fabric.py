@@ -94,7 +94,8 @@ def player(
     environment = {**mpi, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1"}
     environment["OMPI_MCA_mpi_yield_when_idle"] = "1"  # there are fewer cores than ranks
     monkeypatch.setattr(groupjobs, "PAIR_BYTES", "16Ki" if not fabric.rails else "256Ki")
-    monkeypatch.setattr(groupjobs, "WINDOW_BYTES", "32Ki" if not fabric.rails else "512Ki")
+    for window in ("WINDOW_BYTES", "PAIR_WINDOW"):
+        monkeypatch.setattr(groupjobs, window, "32Ki" if not fabric.rails else "512Ki")
     # on a host with a load of 12, healthy links of this emulation differ by 40 % in bandwidth, and twice in latency;
     # what is planted is a fifth, and twenty times; rails have no relay, so the host's scheduling is their latency
     monkeypatch.setattr(tournament, "SLOW", {"bandwidth": 0.6, "latency": 6.0 if not fabric.rails else 1e3})
