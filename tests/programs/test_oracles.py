@@ -541,10 +541,13 @@ def files(clocked: Clocked, tmp_path: Path) -> Callable[..., Timed]:
     place = tmp_path / "place"
     place.mkdir()
 
-    def run(program: str, *arguments: str, costs: Mapping[int, int] = MappingProxyType({})) -> Timed:
-        """`costs`: seconds of a read or write of so many bytes, besides what it takes."""
-        told = " ".join(f"{size}:{cost}000000000" for size, cost in costs.items())
-        more = {"TENKEN_HDF5": hdf5_library(), "OMP_WAIT_POLICY": "passive", "TENKEN_TEST_COSTS": told}
+    none: Mapping[int, int] = MappingProxyType({})
+
+    def run(program: str, *arguments: str, costs: Mapping[int, int] = none, syncs: Mapping[int, int] = none) -> Timed:
+        """`costs`: seconds of a read or write of so many bytes, besides what it takes; `syncs`: of its fsync."""
+        more = {"TENKEN_HDF5": hdf5_library(), "OMP_WAIT_POLICY": "passive"}
+        for name, by_size in (("TENKEN_TEST_COSTS", costs), ("TENKEN_TEST_SYNC_COSTS", syncs)):
+            more[name] = " ".join(f"{size}:{cost}000000000" for size, cost in by_size.items())
         return clocked(program, *FEW, "--path", str(place), *arguments, **more)
 
     return run
@@ -574,15 +577,18 @@ def test_snapshot_io(files: Callable[..., Timed]) -> None:
         assert metric["samples"] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("synced", [(), ("--synced", "--directions", "write")], ids=["transfer", "fsync"])
 @pytest.mark.parametrize(("slow", "samples"), [(320_000, 4), (240_000, 16)], ids=["as is", "hyperslab"])
 def test_a_layout_is_measured_until_it_is_known_to_be_slower(
-    files: Callable[..., Timed], slow: int, samples: int
+    files: Callable[..., Timed], slow: int, samples: int, synced: Sequence[str]
 ) -> None:
     """The first dataset has 16 or 12 bytes of a particle. Fifteen pairs prove that a layout is slower: of what looks
     like it after four rounds, there are twelve more, the second time that one looks."""
-    some = ("--min-particles", "20000", "--max-particles", "20000", "--methods", "posix", "--threads", "1")
-    document, _ = files("snapshot_io", *some, "--seconds", "0", "--decide-seconds", "3600", costs={slow: 10})
-    assert {m["count"] for name in ("write", "read") for m in figures(document, name)} == {samples}
+    some = ("--min-particles", "20000", "--max-particles", "20000", "--methods", "posix", "--threads", "1", *synced)
+    slower = {"syncs" if synced else "costs": {slow: 10}}
+    document, _ = files("snapshot_io", *some, "--seconds", "0", "--decide-seconds", "3600", **slower)
+    counts = {m["count"] for m in document["metrics"] if m["name"] in ("write", "read")}
+    assert counts == {samples}
 
 
 def test_snapshot_io_synced(files: Callable[..., Timed]) -> None:

@@ -264,8 +264,13 @@ int posix_fadvise64(int file, off_t offset, off_t length, int advice) {
     return posix_fadvise(file, offset, length, advice);
 }
 
+static void take_time(const char* costs, size_t bytes);
+static _Thread_local size_t largest_write;
+
 int fsync(int file) {
     tenken_test_step(synced, 0);
+    take_time("TENKEN_TEST_SYNC_COSTS", largest_write);
+    largest_write = 0;
     return (int)syscall(SYS_fsync, file);
 }
 
@@ -319,9 +324,10 @@ static int lost(const char* what, size_t bytes) {
     return atomic_fetch_add(&moved, 1) >= (after == NULL ? 0 : atol(after));
 }
 
-/* What reads and writes of a size cost: "BYTES:NANOSECONDS BYTES:NANOSECONDS" in $TENKEN_TEST_COSTS. */
-static void take_time(size_t bytes) {
-    const char* next = getenv("TENKEN_TEST_COSTS");
+/* What reads and writes of a size cost: "BYTES:NANOSECONDS BYTES:NANOSECONDS" in $TENKEN_TEST_COSTS; an fsync, by the
+ * largest write before it, in $TENKEN_TEST_SYNC_COSTS. */
+static void take_time(const char* costs, size_t bytes) {
+    const char* next = getenv(costs);
     for (; next != NULL && *next != 0; next += strcspn(next, " "), next += *next != 0) {
         if (strtoull(next, NULL, 10) == bytes) tenken_test_pass(atoll(strchr(next, ':') + 1));
     }
@@ -329,7 +335,7 @@ static void take_time(size_t bytes) {
 
 ssize_t pread(int file, void* memory, size_t bytes, off_t offset) {
     const int of_data = !is_lock(file);
-    take_time(bytes);
+    take_time("TENKEN_TEST_COSTS", bytes);
     if (of_data) tenken_test_sized(read_file, (int64_t)bytes, (int64_t)bytes, 0);
     if (of_data && (tenken_test_skipped() || lost("read", bytes))) return (ssize_t)bytes;
     return syscall(SYS_pread64, file, memory, bytes, offset);
@@ -341,7 +347,8 @@ ssize_t pread64(int file, void* memory, size_t bytes, off_t offset) {
 
 ssize_t pwrite(int file, const void* memory, size_t bytes, off_t offset) {
     const int of_data = !is_lock(file);
-    take_time(bytes);
+    take_time("TENKEN_TEST_COSTS", bytes);
+    if (bytes > largest_write) largest_write = bytes;
     if (of_data) tenken_test_sized(wrote_file, (int64_t)bytes, (int64_t)bytes, 0);
     if (of_data && (tenken_test_skipped() || lost("write", bytes))) return (ssize_t)bytes;
     return syscall(SYS_pwrite64, file, memory, bytes, offset);
