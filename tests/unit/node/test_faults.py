@@ -176,6 +176,10 @@ FAULTS: list[tuple[str, Plant, str]] = [
      "gpu 3: fabric: cluster 01020304/1; others: 00010203/1"),
     ("fell back to no NVLink domain", of_gpu(fabric=RACK | {"cluster": bytes(16), "clique": 0}),
      "gpu 3: fabric: no NVLink domain; others: 00010203/1"),
+    ("one of a job's two fell back to no NVLink domain", both(
+        of_gpu(0, fabric=RACK | {"cluster": bytes(16), "clique": 0}), of_gpu(1, fabric=RACK),
+        lambda n: [g.update(status=4) for g in n.nvml.gpus[2:]]),
+     "gpu 0: fabric: no NVLink domain; others: 00010203/1"),
     ("process left over", of_gpu(compute=[4711]), "gpu 3: process 4711 left on it"),
     ("process of drawing left over", of_gpu(graphics=[4712]), "gpu 3: process 4712 left on it"),
     ("memory not freed", of_gpu(used=5 << 30), "gpu 3: 5.0 GiB not freed"),
