@@ -448,6 +448,20 @@ def test_a_full_disk_takes_the_line_back(root, monkeypatch, call):
     assert (lines(root, ONE), faults(root), temporaries(root)) == (before, [], [])
 
 
+def test_an_interrupt_takes_the_line_back(root, monkeypatch):
+    """Otherwise the manifest lists a record that is missing."""
+    before = lines(root, ONE)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(seal.os, "rename", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            archive.write(record(ONE, check="C"), root)
+    assert (lines(root, ONE), faults(root), temporaries(root)) == (before, [], [])
+
+
 # -- pruning, gathering, export --
 
 
