@@ -403,7 +403,8 @@ def lines(case: Case, trace: Trace) -> list[str]:
     """The protocol as it is stored, for each rank."""
     if case.ranks == 1:
         steps = trace.lines(fold=case.fold, others=case.others)
-        return steps + trace.sums() + trace.monitored() + trace.sizes() + trace.counted()
+        beside = [] if case.others else trace.beside()
+        return steps + beside + trace.sums() + trace.monitored() + trace.sizes() + trace.counted()
     ranks = [trace.lines(rank, case.fold, case.others) for rank in range(case.ranks)]
     by_rank = [line for rank, some in enumerate(ranks) for line in [f"rank {rank}:", *some]]
     return by_rank + trace.sizes() + trace.counted()  # sums vary with the waits of ranks

@@ -250,6 +250,17 @@ class Trace:
             tokens = [" ".join(row) + (f" x{times}" if times > 1 else "") for row, times in _repeated(tokens, longest)]
         return tokens + [f"no span: {name}" for name in sorted(self.loose)]
 
+    def beside(self) -> list[str]:
+        """The steps of other threads in each timed part, of which one works at a time, whatever the main one does."""
+        lines = {}
+        for part in self.every():
+            of_others = [step.lstrip("|") for step in self.steps(part) if step.startswith("|")]
+            if of_others:
+                where = f"{part.name} mode={part.mode}" if part.mode else part.name
+                told = [" ".join(row) + (f" x{times}" if times > 1 else "") for row, times in _repeated(of_others, 40)]
+                lines[f"beside: {where}: {' '.join(told)}"] = None
+        return sorted(lines)
+
     def sums(self) -> list[str]:
         """What is no span of the clock is a sum of spans: about how many steps of the clock it is."""
         lines = {}
