@@ -22,6 +22,7 @@
 #include <cusolverDn.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <float.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -236,16 +237,20 @@ struct CUevent_st {
 };
 
 /* The kernels of lib/cuda/verify.cuh, for the values of lib/base/copy_values.h and of p2p. */
-static double value_of(size_t i, double base) {
-    return base + (double)(i % 1021) / 1024;
+struct values {
+    double base;
+    size_t whole;
+};
+static double value_of(size_t i, struct values of) {
+    return i < of.whole ? of.base + (double)(i % 1021) / 1024 : 1 + of.base * DBL_EPSILON;
 }
-static void fill(void** arguments, double base) {
+static void fill(void** arguments, struct values values) {
     double* const array = *(double**)arguments[0];
     const size_t elements = *(size_t*)arguments[1];
     if (elements * sizeof(double) > truly) return;
-    for (size_t i = 0; i < elements; ++i) array[i] = value_of(i, base);
+    for (size_t i = 0; i < elements; ++i) array[i] = value_of(i, values);
 }
-static void compare(void** arguments, double base) {
+static void compare(void** arguments, struct values values) {
     const double* const array = *(double**)arguments[0];
     const size_t elements = *(size_t*)arguments[1];
     struct {
@@ -254,7 +259,7 @@ static void compare(void** arguments, double base) {
     }* const found = *(void**)arguments[4];
     if (elements * sizeof(double) > truly) return;
     for (size_t i = elements; i-- > 0;) {
-        const double apart = fabs(array[i] - value_of(i, base));
+        const double apart = fabs(array[i] - value_of(i, values));
         const double error = isnan(apart) ? HUGE_VAL : apart;
         if (error == 0) continue;
         if (error > found->largest) found->largest = error;
@@ -262,7 +267,7 @@ static void compare(void** arguments, double base) {
     }
 }
 /* sweep_kernel of lib/cuda/sweep.cuh for a copy */
-static void copy_by_kernel(void** arguments, double base) {
+static void copy_by_kernel(void** arguments, struct values values) {
     double* const to = *(double**)arguments[0];
     const double* const from = *(double**)arguments[1];
     const size_t bytes = *(size_t*)arguments[2] * sizeof(double);
@@ -270,12 +275,12 @@ static void copy_by_kernel(void** arguments, double base) {
     memmove(to, from, bytes);
     char* const now = left_by_gpu(to, bytes);
     if (now != NULL) memcpy(now, from, bytes);
-    (void)base;
+    (void)values;
 }
 static struct {
     const void* function;
-    void (*what)(void**, double);
-    int is_double; /* the type of its pattern */
+    void (*what)(void**, struct values);
+    int of_p2p; /* its values are such a struct, otherwise a number */
 } kernels[64];
 enum { max_kernels = sizeof kernels / sizeof *kernels };
 
@@ -292,7 +297,7 @@ void __cudaUnregisterFatBinary(void** handle) {
 void __cudaRegisterFunction(void** handle, const char* function, char* device, const char* name, int limit,
                             void* tid, void* bid, void* block, void* grid, int* size) {
     (void)handle, (void)device, (void)limit, (void)tid, (void)bid, (void)block, (void)grid, (void)size;
-    void (*what)(void**, double) = NULL;
+    void (*what)(void**, struct values) = NULL;
     const int of_p2p = strstr(name, "6ValuesE") != NULL && strstr(name, "p2p") != NULL;
     const int known = of_p2p || strstr(name, "CopyValues") != NULL;
     if (known && strstr(name, "fill_kernel") != NULL) what = fill;
@@ -300,7 +305,7 @@ void __cudaRegisterFunction(void** handle, const char* function, char* device, c
     if (strstr(name, "sweep_kernel") != NULL && strstr(name, "6CopyOpE") != NULL) what = copy_by_kernel;
     for (int i = 0; what != NULL && i < max_kernels; ++i) {
         if (kernels[i].function != NULL) continue;
-        kernels[i].function = function, kernels[i].what = what, kernels[i].is_double = of_p2p;
+        kernels[i].function = function, kernels[i].what = what, kernels[i].of_p2p = of_p2p;
         break;
     }
 }
@@ -370,9 +375,10 @@ static cudaError_t launch(const void* f, dim3 grid, dim3 block, void** arguments
     for (int i = 0; i < max_kernels; ++i) {
         if (kernels[i].function != f || f == NULL) continue;
         const size_t fewer = skipped ? *(size_t*)arguments[2] - 1 : 0;
-        if (skipped && kernels[i].what == copy_by_kernel) copy_by_kernel((void*[]){arguments[0], arguments[1], (void*)&fewer}, 0);
+        if (skipped && kernels[i].what == copy_by_kernel) copy_by_kernel((void*[]){arguments[0], arguments[1], (void*)&fewer}, (struct values){0, 0});
         if (skipped) continue;
-        kernels[i].what(arguments, kernels[i].is_double ? *(double*)arguments[2] : *(int*)arguments[2]);
+        const struct values plain = {*(int*)arguments[2], SIZE_MAX};
+        kernels[i].what(arguments, kernels[i].of_p2p ? *(struct values*)arguments[2] : plain);
     }
     return cudaSuccess;
 }

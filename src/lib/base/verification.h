@@ -66,6 +66,16 @@ Check of_all(Check mine, Processes& ranks) {
 /// |value - expected| / |expected|, absolute if expected is 0; inf if value is not finite.
 double relative_error(double value, double expected);
 
+/// The double of which a message has only the first bytes. Those of `base + i / 1024` are zero in every
+/// message; these differ between two bases already in the first.
+/// @param base a whole number
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    inline double cut_off(double base) {
+    return 1 + base * 2.220446049250313e-16;  // the distance from 1 to the next double
+}
+
 /// Collects the maximum relative error over many elements, and the first element beyond the tolerance.
 /// One per thread; merge() keeps the lower index, so the result does not depend on the threads.
 class ErrorScan {

@@ -16,7 +16,8 @@ class HostBuffer : public Buffer {
 
     void fill(std::size_t offset, std::size_t bytes, const Values& values) override {
         double* const array = doubles(offset);
-        for (std::size_t i = 0; i * sizeof(double) < bytes; ++i) array[i] = value_at(values, i);
+        const std::size_t whole = bytes / sizeof(double);
+        for (std::size_t i = 0; i * sizeof(double) < bytes; ++i) array[i] = value_at(values, whole, i);
     }
 
     void clear(std::size_t offset, std::size_t bytes) override {
@@ -27,9 +28,9 @@ class HostBuffer : public Buffer {
         tenken::ErrorScan errors(0);
         const double* const array = doubles(offset);
         const std::size_t whole = bytes / sizeof(double);
-        for (std::size_t i = 0; i < whole; ++i) errors.compare(i, array[i], value_at(values, i));
+        for (std::size_t i = 0; i < whole; ++i) errors.compare(i, array[i], value_at(values, whole, i));
         if (bytes % sizeof(double) != 0) {
-            const double wanted = value_at(values, whole);
+            const double wanted = value_at(values, whole, whole);
             errors.compare(whole, completed(array + whole, bytes % sizeof(double), wanted), wanted);
         }
         return errors;

@@ -19,7 +19,9 @@ struct Values {
     double scale;
 };
 constexpr std::size_t period = 1021;
-inline double value_at(const Values& values, std::size_t i) {
+/// @param whole doubles that the message has in full
+inline double value_at(const Values& values, std::size_t whole, std::size_t i) {
+    if (i >= whole) return tenken::cut_off(values.base);
     return values.base + values.scale * (static_cast<double>(i % period) / 1024.0);
 }
 

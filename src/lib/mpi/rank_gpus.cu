@@ -19,7 +19,9 @@ namespace {
 /// value_at(), written for the device.
 struct Filled {
     Values values;
+    std::size_t whole;
     __host__ __device__ double operator()(std::size_t i) const {
+        if (i >= whole) return tenken::cut_off(values.base);
         return values.base + values.scale * (static_cast<double>(i % period) / 1024.0);
     }
 };
@@ -32,7 +34,7 @@ class GpuBuffer : public Buffer {
     void* at(std::size_t offset) override { return doubles(offset); }
 
     void fill(std::size_t offset, std::size_t bytes, const Values& values) override {
-        tenken::cuda::fill(doubles(offset), (bytes + 7) / 8, Filled{values}, stream_);
+        tenken::cuda::fill(doubles(offset), (bytes + 7) / 8, Filled{values, bytes / 8}, stream_);
         stream_.synchronize();
     }
 
@@ -46,11 +48,11 @@ class GpuBuffer : public Buffer {
         const double* const array = doubles(offset);
         const std::size_t whole = bytes / sizeof(double);
         const std::size_t rest = bytes % sizeof(double);
-        if (whole > 0) errors.merge(tenken::cuda::compare(array, whole, Filled{values}, 0, stream_));
+        if (whole > 0) errors.merge(tenken::cuda::compare(array, whole, Filled{values, whole}, 0, stream_));
         if (rest > 0) {
             double came = 0;
             TENKEN_CUDA(cudaMemcpy(&came, array + whole, rest, cudaMemcpyDefault));
-            const double wanted = value_at(values, whole);
+            const double wanted = value_at(values, whole, whole);
             errors.compare(whole, completed(&came, rest, wanted), wanted);
         }
         return errors;

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -122,13 +124,15 @@ struct Progress {
                                      "' is not the progress of a burn; remove it to begin again");
         return found;
     }
-    /// Writes all of it or nothing. @throws std::runtime_error
+    /// Writes all of it or nothing, also if the power is cut. @throws std::runtime_error
     void write(const std::string& file) const {
         const std::string unfinished = file + ".tmp";
-        std::ofstream out(unfinished);
-        out << "tenken-burn/1 " << rounds << ' ' << seconds << ' ' << wrong << '\n';
-        out.close();
-        if (!out || std::rename(unfinished.c_str(), file.c_str()) != 0)
+        std::FILE* const out = std::fopen(unfinished.c_str(), "w");
+        bool written = out != nullptr && std::fprintf(out, "tenken-burn/1 %" PRIu32 " %g %" PRIu64 "\n",
+                                                      rounds, seconds, wrong) > 0;
+        written = written && std::fflush(out) == 0 && (fsync(fileno(out)) == 0 || errno == EINVAL);
+        if (out != nullptr) written = std::fclose(out) == 0 && written;
+        if (!written || std::rename(unfinished.c_str(), file.c_str()) != 0)
             throw std::runtime_error("--progress '" + file + "' cannot be written");
     }
 };

@@ -20,13 +20,15 @@ using tenken::cuda::Stream;
 /// so that a copy from a wrong location or of an earlier pattern is detected.
 struct Values {
     double base;
+    std::size_t whole;  ///< doubles that the copy has in full
     __host__ __device__ double operator()(std::size_t i) const {
+        if (i >= whole) return tenken::cut_off(base);
         return base + static_cast<double>(i % 1021) / 1024.0;
     }
 };
 
-Values values(int pattern, int gpu) {
-    return Values{static_cast<double>(pattern + 4 * gpu)};
+Values values(int pattern, int gpu, std::size_t bytes) {
+    return Values{static_cast<double>(pattern + 4 * gpu), bytes / sizeof(double)};
 }
 
 std::size_t elements_of(std::size_t bytes) {
@@ -116,7 +118,8 @@ void Arena::prepare(const std::vector<Leg>& legs, int pattern) {
         Place& to = place(leg.to);
         {
             const CurrentGpu current(leg.from);
-            tenken::cuda::fill(from.source->data(), elements, values(pattern, leg.from), *from.stream);
+            tenken::cuda::fill(from.source->data(), elements, values(pattern, leg.from, leg.bytes),
+                               *from.stream);
             from.stream->synchronize();
         }
         const CurrentGpu current(leg.to);
@@ -130,7 +133,7 @@ tenken::Check Arena::check(const Leg& leg, int pattern, const tenken::Verified& 
     const CurrentGpu current(leg.to);
     Place& to = place(leg.to);
     const double* const found = to.destination->data() + leg.at_element;
-    const Values expected = values(pattern, leg.from);
+    const Values expected = values(pattern, leg.from, leg.bytes);
     const std::size_t whole = leg.bytes / sizeof(double);
     tenken::ErrorScan scan(0);
     if (whole > 0) scan.merge(tenken::cuda::compare(found, whole, expected, 0, *to.stream));

@@ -1,7 +1,9 @@
 #include <cmath>
+#include <memory>
 
 #include "lib/base/document.h"
 #include "lib/base/verification.h"
+#include "lib/mpi/buffer.h"
 #include "unit.h"
 
 TEST(a_flipped_bit_is_small_but_seen) {
@@ -83,4 +85,24 @@ TEST(metric_ids_order_their_coordinates) {
     metric.subject = tenken::Subject::pair(0, 1);
     metric.at = {{"streams", 2}, {"bytes", 4096}, {"memory", "pinned"}};
     CHECK_EQUAL(metric.id(), "peer.gpu0-gpu1.bytes=4096.memory=pinned.streams=2");
+}
+
+TEST(a_message_of_any_length_differs_from_that_of_another_pattern_or_rank) {
+    constexpr std::size_t at = 256;
+    const std::unique_ptr<mpi_p2p::Buffer> buffer = mpi_p2p::make_host_buffer(2 * at);
+    for (const std::size_t bytes : {1, 2, 3, 4, 7, 8, 9, 12, 15, 16}) {
+        for (double base = 1; base < 200; ++base) {
+            buffer->fill(at, bytes, {base, 1});
+            CHECK(buffer->compare(at, bytes, {base, 1}).passed());
+            for (const double other : {base + 1, base + 4}) {
+                CHECK(!buffer->compare(at, bytes, {other, 1}).passed());
+                if (bytes % 8 != 1) continue;
+                // the last byte alone is of the other one
+                buffer->fill(at, bytes, {base, 1});
+                static_cast<unsigned char*>(buffer->at(at))[bytes - 1] = static_cast<unsigned char>(other);
+                CHECK(!buffer->compare(at, bytes, {base, 1}).passed());
+                buffer->fill(at, bytes, {base, 1});
+            }
+        }
+    }
 }
