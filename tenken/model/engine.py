@@ -299,7 +299,9 @@ class _Linked:
 
 def _link(result: Result, subject: Subject) -> _Linked:
     """Active links of a pair. For one GPU, or the first of several, the links that can be used at once: links to
-    different GPUs add up, links to a switch are shared by all."""
+    different GPUs add up, links to a switch are shared by all. None if they lead to half of the others at most
+    (cards bridged in twos or fours), so that PCIe joins the rest; GPUs linked to more than half all reach each other.
+    """
     if subject.kind == "pair":
         ends = {subject.first, subject.second}
         found = [one for one in result.links if (one.first, one.second) == (subject.first, subject.second)]
@@ -307,7 +309,8 @@ def _link(result: Result, subject: Subject) -> _Linked:
         return _Linked(found[0].count, found[0].kind) if found else _Linked()
     first = subject.first if subject.kind == "gpu" else next((d.index for d in result.devices), 0)
     own = [one for one in result.links if one.first == first and one.count is not None]
-    if not own:
+    joined = sum(bool(one.count) for one in own)
+    if not own or 0 < 2 * joined <= len(own):
         return _Linked()
     device = result.device(first)
     direct = sum(one.count or 0 for one in own if one.kind == "NVLink")

@@ -256,7 +256,11 @@ def test_bridged_pairs_are_held_by_their_bridge_beside_pairs_over_pcie(
             raw["metrics"].append(metric("peer", {"from": a, "to": b}, around(rate, spread=0.002 + 1e-5 * (4 * a + b))))
             kind = "NVLink" if bridged else "PCIe"
             raw["path"] |= {f"link.{ends}": kind, f"link_kind.{ends}": kind}
-            raw["path"] |= {f"link_count.{ends}": count if bridged else None}
+            raw["path"] |= {f"link_count.{ends}": count if bridged else 0}
+        # one GPU with all others: two of three copies cross its PCIe
+        raw["metrics"] += [
+            metric("all_to_one", {"gpu": a}, around(1.5 * pcie, spread=0.002 + a * 1e-5)) for a in range(4)
+        ]
         return judged(raw, "pair")
 
     assert of(1, 1).verdict == "PASS", of(1, 1).message()

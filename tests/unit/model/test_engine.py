@@ -124,6 +124,9 @@ def test_a_comparison_is_found_by_its_name_and_has_the_text_of_the_catalogue() -
 @pytest.mark.parametrize(
     ("kind", "counts", "active", "expected"),
     [
+        ("NVLink", (12, 0, 0), 12, None),  # bridged in twos
+        ("NVLink", (6, 6, 6, 0, 0, 0, 0), 18, None),  # in fours
+        ("NVLink", (1, 1, 2, 2, 0, 0, 0), 6, 6),  # DGX-1V
         ("NVLink through a switch", (18, 18), 18, 18),  # shared by all others
         ("NVLink through a switch", (17, 18), 18, 18),
         ("NVLink", (4, 2), 12, 6),  # to each of the others
@@ -134,9 +137,10 @@ def test_a_comparison_is_found_by_its_name_and_has_the_text_of_the_catalogue() -
     ],
 )
 def test_a_gpu_sends_to_all_others_by_links_that_add_up_or_are_shared(
-    kind: str, counts: tuple[int | None, int | None], active: int, expected: int | None
+    kind: str, counts: tuple[int | None, ...], active: int, expected: int | None
 ) -> None:
-    raw = {**gpu_document(gpus=3), "schema": results.SCHEMA, "series": [], "provenance": {}, "verification": []}
+    raw = {**gpu_document(gpus=1 + len(counts)), "schema": results.SCHEMA, "series": []}
+    raw |= {"provenance": {}, "verification": []}
     raw["links"] = [{"first": 0, "second": 1 + i, "count": count, "kind": kind} for i, count in enumerate(counts)]
     raw["devices"][0]["nvlinks_active"] = active
     assert engine._link(results.validate(raw, "x"), Subject("gpu", 0)).count == expected
