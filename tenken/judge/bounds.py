@@ -137,8 +137,6 @@ def _reached(result: Result, metric: MetricValue, declared: Metric, machine: Mac
 def _share(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -> tuple[float, str] | None:
     """The minimum efficiency of a value on a GPU that nothing limits."""
     rule = declared.floors.get(metric.kind)
-    if any(device.mig_enabled for gpu in metric.subject.gpus if (device := run.result.device(gpu))):
-        return None  # a MIG instance with busy neighbours: the attributes are those of the whole GPU
     if rule is None:
         share = declared.floor.get(metric.kind)
         return (share, "") if share else None
@@ -175,6 +173,9 @@ def limited(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -
     """
     result, rule = run.result, declared.floors.get(metric.kind)
     floored = rule is not None or bool(declared.floor.get(metric.kind))
+    members = [one for one in result.devices if metric.kind == "ranks" or one.index in metric.subject.gpus]
+    if floored and (parts := [one.index for one in members if one.mig_enabled]):
+        return Cap(f"GPU {parts[0]}: it is a MIG instance, and its attributes are those of the whole GPU", 0.0)
     if declared.crosses_pcie and floored:
         return _slot(result, metric)
     if metric.kind == "host" and floored:
@@ -184,10 +185,9 @@ def limited(run: Run, metric: MetricValue, declared: Metric, machine: Machine) -
     fp64 = machine.limits.get(("rate fp64", "gpu"))
     of_run = result.limits[metric.id].said_by == SAME_RUN
     computes_fp64 = declared.rate_of(metric.at, result.parameters) == "rate fp64"
-    for gpu in metric.subject.gpus or tuple(device.index for device in result.devices):
-        device, entry = result.device(gpu), next((one for one in result.health.devices if one.index == gpu), None)
-        if device is None:
-            continue
+    for device in members:
+        gpu = device.index
+        entry = next((one for one in result.health.devices if one.index == gpu), None)
         held = fp64.value if fp64 and of_run and computes_fp64 else None
         if held and (units := fp64_peak(run.program, device)) > (1 + OF_ANOTHER) * held:
             text = f"GPU {gpu}: its data sheet has {held:g} of the {units:.3g} TFLOP/s of FP64 by its attributes"
