@@ -64,7 +64,7 @@ def test_a_healthy_node_of_eight_is_judged_as_its_two_cards():
 
 def test_a_slow_card_is_named_by_every_check_of_single_gpus():
     found = messages(judged(slower(0.9, of_card)))
-    assert set(found) == {record.check for record in widened.session(GPUS)} - {"P2P"}
+    assert set(found) == {record.check for record in widened.session(GPUS)}
     for check, said in found.items():
         assert {n for text in said for n in re.findall(r"GPU (\d)", text)} == {str(CARD)}, (check, said)
 

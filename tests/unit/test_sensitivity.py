@@ -94,6 +94,28 @@ def test_one_slow_gpu_of_two_fails(program: str) -> None:
     assert {verdict(record, ONE_OF_TWO[program], sensitivity.second) for record in runs} == {FAIL}
 
 
+#: One metric of the second GPU alone, the share of its rate that remains, and what it FAILs by.
+ALONE = {
+    ("burn", "memory"): 0.95, ("burn", "rate"): 0.90, ("himeno", "iteration"): 0.95, ("p2p", "one_to_all"): 0.90,
+    ("spmv", "spmv"): 0.94, ("stencil", "alone"): 0.92, ("stencil", "fused"): 0.85, ("transfer", "dtoh_sm"): 0.93,
+    ("transfer", "htod_write_combined"): 0.80, ("transpose", "tile_bandwidth"): 0.95,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "name"), ALONE)
+def test_one_slow_metric_of_one_gpu_fails_by_its_siblings(program: str, name: str) -> None:
+    record = next(one for one in sensitivity.runs(["h200-two-whole", "h200-burn-training"]) if one.program == program)
+    assert record.result is not None
+    slow = tuple(
+        replace(one, samples=tuple(x / ALONE[program, name] for x in one.samples))
+        if one.name == name and sensitivity.second(one.subject)
+        else one
+        for one in record.result.series
+    )
+    found = sensitivity.judgement(record, replace(record.result, series=slow, metrics=()))
+    assert any(one.kind == "siblings" and str(one.metric).startswith(f"{name}.gpu1") for one in found.findings)
+
+
 #: For the four H100 alone; a PASS does not need the others.
 ALSO = {"nccl": 0.80, "training": 0.70}
 

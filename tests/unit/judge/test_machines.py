@@ -237,6 +237,18 @@ def test_two_models_in_one_node_are_each_judged_by_their_attributes(first: str, 
     assert both(0.5).verdict == "FAIL"
 
 
+def test_slots_of_one_node_differ_by_what_they_are_known_to() -> None:
+    """GB/s to each of eight RTX 4090 (NVIDIA/nvbandwidth 15), and one of them that is slower still."""
+    rates = [25.50, 24.26, 23.90, 26.30, 26.28, 26.38, 26.09, 26.31]
+    for slow, expected in ((23.90, "PASS"), (0.8 * 26.3, "FAIL")):
+        raw = raw_of(named("NVIDIA GeForce RTX 4090"), "transfer", {"htod_pinned": 1.0}, 8)
+        raw["metrics"] = [
+            metric("htod_pinned", {"gpu": at}, around(slow if at == 2 else rate, spread=0.002 + 1e-6 * at))
+            for at, rate in enumerate(rates)
+        ]
+        assert judged(raw).verdict == expected, judged(raw).message()
+
+
 @pytest.mark.parametrize(
     ("name", "count", "nvlink", "pcie"),
     [("NVIDIA H100 NVL", 12, 262, 40), ("NVIDIA RTX A6000", 4, 52, 20)],
