@@ -98,6 +98,7 @@ MACHINES = (
     Gpu("Quadro GV100", "7.0", 850, 4096, 760, 800, (3, 16), 12.2, "NVLink", 4, 25, 92, 32),
     Gpu("NVIDIA RTX 6000 Ada Generation", "8.9", 10001, 384, 835, 870, (4, 16), 26.2, gib=48),
     Gpu("Tesla T4", "7.5", 5001, 256, 240, 255, (3, 8), 6.2, gib=15),
+    Gpu("Tesla V100-SXM2-16GB", "7.0", 877, 4096, 800, 850, (3, 16), 9.6, gib=16),  # in a guest
     Gpu("Tesla K80", "3.7", 2505, 384, 165, 176, (3, 16), 10.3, gib=11),
     Gpu("Quadro RTX 8000", "7.5", 7001, 384, 520, 560, (3, 16), 12.3, "NVLink", 2, 25.78, 46.8, 45),
     Gpu("GRID A100D-80C", "8.0", 1593, 5120, 1600, 1740, (4, 16), 24.0),
@@ -190,12 +191,12 @@ def test_a_copy_within_the_memory_is_held_by_nearly_what_kernels_attain(name: st
 
 @pytest.mark.parametrize("order", [(3, 5), (5, 3)])
 def test_each_gpu_is_held_against_the_share_of_its_own_generation(order: tuple[int, int]) -> None:
-    """0.62 of 15.75 GB/s and 0.80 of 63.02; that the two differ is another finding."""
+    """0.60 of 15.75 GB/s and 0.80 of 63.02; that the two differ is another finding."""
     raw = gpu_document("transfer", {"htod_pinned": 11.0}, 2)
     for device, generation in zip(raw["devices"], order, strict=True):
         device["pcie_generation_max"] = generation
     lows = [one.criterion.low for one in judged(raw).judged.values() if one.criterion]
-    assert lows == pytest.approx([{3: 0.62 * 15.754, 5: 0.80 * 63.015}[generation] for generation in order], rel=1e-3)
+    assert lows == pytest.approx([{3: 0.60 * 15.754, 5: 0.80 * 63.015}[generation] for generation in order], rel=1e-3)
 
 
 @pytest.mark.parametrize(("generation", "pinned"), [(3, 12.3), (4, 24.2)])

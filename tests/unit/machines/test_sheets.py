@@ -482,7 +482,7 @@ UNTRACED = {"GDDR6X", "LPDDR4", "LPDDR4x", "NVLink3", "NVLink5"}
 #: Shares more than 11 % below the lowest figure of their source, or without one: by kernels of several forms, by cards
 #: in several hosts, or by one card alone.
 WIDE = {
-    "GDDR7": 0.78, "LPDDR4x": 0.62, "LPDDR5X": 0.70, "PCIe Gen3": 0.62, "PCIe Gen6": 0.75, "NVLink-C2C": 0.58,
+    "GDDR7": 0.78, "LPDDR4x": 0.62, "LPDDR5X": 0.70, "PCIe Gen3": 0.60, "PCIe Gen6": 0.75, "NVLink-C2C": 0.58,
     "NVLink1": 0.80, "NVLink2": 0.85, "peers over PCIe": 0.50,
     "GH200-96GB": 0.72, "H20-96GB": 0.74, "P100-PCIe-16GB": 0.66, "GB10-128GB": 0.70,
 }  # fmt: skip
