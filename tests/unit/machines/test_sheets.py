@@ -82,6 +82,7 @@ CHIPS = {
     "A100-PCIe-80GB": Chip(5120, 2 * 1512, **A100),
     "A100-SXM-40GB": Chip(5120, 2 * 1215, **A100),
     "A100-PCIe-40GB": Chip(5120, 2 * 1215, **A100),
+    "A30-24GB": Chip(3072, 2 * 1215, 56, 1.44),
     "V100-SXM2-16GB": Chip(4096, 2 * 877, 80, 1.53, printed={"gbs": 10}),
     "V100-SXM2-32GB": Chip(4096, 2 * 877, 80, 1.53, printed={"gbs": 10}),
     "V100-PCIe-16GB": Chip(4096, 2 * 877, 80, 1.37, printed={"gbs": 10}),
@@ -212,7 +213,7 @@ HOST_FP64 = {"Xeon-E5-2695v4": (18, 2.1, 16), "Xeon-E5-2680v4": (14, 2.4, 16)}
 #: and H200 also in tests/data): an independent figure for the data sheet's.
 CAPS = {
     "A100-SXM-80GB": {400, 500},  # some systems are delivered at 500
-    "A100-SXM-40GB": {400}, "A100-PCIe-80GB": {300}, "A100-PCIe-40GB": {250},
+    "A100-SXM-40GB": {400}, "A100-PCIe-80GB": {300}, "A100-PCIe-40GB": {250}, "A30-24GB": {165},
     "H100-SXM-80GB": {700},
     "H200-SXM-141GB": {700},
     "H100-NVL-94GB": {400}, "B200-SXM-180GB": {1000},
@@ -242,7 +243,7 @@ L2_MIB = {
 L2_ALONE = {"H20"}
 #: GB/s of all NVLinks of a GPU in both directions, as printed: by kind, and for GPUs with fewer.
 LINKS_GBS = {"NVLink1": 160, "NVLink2": 300, "NVLink3": 600, "NVLink4": 900, "NVLink5": 1800}
-FEWER_GBS = {"H800-SXM-80GB": 400, "H800-PCIe-80GB": 400, "H100-PCIe-80GB": 600, "H100-NVL-94GB": 600}
+FEWER_GBS = {"A30-24GB": 200, "H800-SXM-80GB": 400, "H800-PCIe-80GB": 400, "H100-PCIe-80GB": 600, "H100-NVL-94GB": 600}
 #: MiB that a driver or the kernel reports, where the name of the sheet has no size: some is kept for ECC or the
 #: firmware.
 MEMORY_MIB = {"K40": 11519, "Jetson-TX2": 7846, "Jetson-AGX-Orin": 62841}
