@@ -217,13 +217,8 @@ def _clocks(entry: DeviceHealth, device: Device | None) -> Iterator[tuple[str, s
         return
     # unreadable reasons do not mean that there was none
     if worst.reasons == () and clock < CLOCK_WITHOUT_REASON * top:
-        yield (
-            INVALID,
-            (
-                f"sm_clock_mhz fell to {clock:g} of {top:g} during the timed part, and reasons contains none for it; "
-                f"required without a reason: at least {CLOCK_WITHOUT_REASON * top:g}"
-            ),
-        )
+        fell = f"sm_clock_mhz fell to {clock:g} of {top:g} during the timed part, and reasons contains none for it"
+        yield INVALID, f"{fell}; required without a reason: at least {CLOCK_WITHOUT_REASON * top:g}"
     lowest = CLOCK_IDLE if "gpu_idle" in (worst.reasons or ()) else CLOCK_WITH_REASON
     if worst.reasons and clock < lowest * top:
         yield INVALID, f"sm_clock_mhz during the timed part is {clock:g}; minimum: {lowest * top:g} of {top:g}"

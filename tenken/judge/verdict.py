@@ -12,7 +12,7 @@ from functools import partial
 from tenken import counters
 from tenken.counters import Change
 from tenken.judge import attempt, bounds, completeness, conditions, relations, waivers
-from tenken.judge.bounds import LIMITED_BY_OPERATOR, NOTE, UNSTEADY, say
+from tenken.judge.bounds import HOST_LINK, LIMITED_BY_OPERATOR, NOTE, UNSTEADY, say
 from tenken.model import engine
 from tenken.model.catalogue import Program
 from tenken.model.job import JobAccount
@@ -105,7 +105,10 @@ def _judge(
         if finding.metric in judged and finding.verdict == FAIL:
             judged[finding.metric] = replace(judged[finding.metric], verdict=FAIL)
     unmatched = _unmatched(result, machine, judged)
-    return Judgement(_verdict(found, misses, judged), (*found, *misses, *unmatched), (), judged)
+    # where the link to the host is not what is measured (files), it may fail a run and passes none
+    links = {name for name, one in program.metrics.items() if one.data_sheet == HOST_LINK} - {*program.key}
+    own = {name: one for name, one in judged.items() if name.partition(".")[0] not in links}
+    return Judgement(_verdict(found, misses, own), (*found, *misses, *unmatched), (), judged)
 
 
 def _in_run(
