@@ -708,6 +708,15 @@ def test_each_snapshot_of_a_synced_run_is_on_the_disk(files: Callable[..., Timed
     assert synced[1] - synced[0] >= 4  # repetitions
 
 
+def test_the_progress_of_a_burn_is_on_the_disk_before_it_has_its_name(clocked: Clocked, tmp_path: Path) -> None:
+    """After a power cut the file would be empty, which the next start refuses."""
+    one = ("--backend", "host", "--phases", "copies", "--seconds", "0", "--visit-seconds", "0.001")
+    some = (*one, "--host-bytes", "16Mi", "--host-order", "128")
+    progress = ("--progress", str(tmp_path / "progress"))
+    synced = [len(clocked("burn", *some, *more)[1].events[SYNCED]) for more in ((), progress)]
+    assert synced[1] > synced[0]
+
+
 FILE_BYTES = ("--min-bytes", "64Ki", "--max-bytes", "64Ki", "--candidates", "posix_64ki_1", "--threads", "1")
 FEW_PARTICLES = ("--min-particles", "2000", "--max-particles", "2000", "--methods", "posix", "--layouts", "asis")
 SAMPLES = ("--kinds", "8ki", "--batch", "2", "--batches", "2", "--step-ms", "1", "--ways", "posix_1mi_1")
