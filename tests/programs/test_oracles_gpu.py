@@ -283,6 +283,19 @@ def test_himeno_with_transfers(on_gpus: Callable[..., Timed]) -> None:
     close(behind["value"], total["value"] - figure(document, "total", memory="managed")["value"])
 
 
+@pytest.mark.parametrize("first", [0.5, 0.7])
+def test_a_batch_of_products_counts_where_its_middle_is(on_gpus: Callable[..., Timed], first: float) -> None:
+    """Batches follow each other without a gap, so the durations of all before tell when one begins."""
+    some = ("--cases", "fp64:64", "--sustained-seconds", "0.1", "--energy-seconds", "0", "--data", "random")
+    document, _ = on_gpus("gemm", *ONE, *some, "--first-seconds", str(first))
+    lasts: dict[str, list[float]] = {}
+    for rate in figures(document, "gemm"):
+        lasts[rate["at"]["phase"]] = [one * rate["counts"]["calls"] / 1e9 for one in spans(rate, 2 * 64**3)]
+    before, after = lasts["first_second"], lasts["sustained"]
+    begin = sum(before)
+    assert begin - before[-1] / 2 < first <= begin + after[0] / 2
+
+
 #: Number of active links of the three GPUs.
 LINKS = (18, 17, 18)
 
