@@ -214,6 +214,14 @@ def test_a_node_is_named_for_two_slow_pairs_and_three_quarters_of_its_own(
     assert found.nodes.get("a", why) == why
 
 
+def test_the_node_of_most_slow_pairs_is_named_before_one_whose_pairs_all_are_slow_with_it() -> None:
+    """`q` met nobody else, so its two slow pairs are no evidence against it."""
+    of_bad = [("bad", "q"), ("q", "bad"), *(("bad", f"b{at}") for at in range(4))]
+    pairs = [*of_bad, ("bad", "c0"), ("bad", "c1"), *((f"b{at}", f"c{at}") for at in range(8))]
+    found = accuse(answered(set(of_bad), pairs), {node: "x" for pair in pairs for node in pair})
+    assert set(found.nodes) == {"bad"} and not found.pairs
+
+
 @pytest.mark.parametrize(
     ("nodes", "bad", "named"), [(4, 2, True), (4, 1, False), (3, 2, True), (2, 2, False), (5, 2, False)]
 )
