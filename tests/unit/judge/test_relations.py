@@ -142,6 +142,17 @@ def test_a_pair_ahead_of_its_class_is_not_at_fault() -> None:
     assert found.verdict == "PASS", found.message()
 
 
+@pytest.mark.parametrize(("node", "expected"), [(1, "PASS"), (0, "FAIL")])
+def test_pairs_of_two_sockets_are_compared_with_one_another_alone(node: int, expected: str) -> None:
+    def slow(raw: dict[str, Any]) -> None:
+        for device in raw["devices"]:
+            device["numa_node"] = node if device["index"] == 3 else 0
+        for pair in ((a, b) for a in range(4) for b in range(4) if a != b and 3 in (a, b)):
+            scaled(raw, 0.86, "peer", "memcpy_peer", pair=pair)
+
+    assert judge(spoiled(four_gpus(), slow), gpus=4).verdict == expected
+
+
 @pytest.mark.parametrize(("access", "claimed", "expected"), [(True, True, "PASS"), (False, True, "FAIL")])
 def test_claimed_peer_access_that_is_not_there_fails(access: bool, claimed: bool, expected: str) -> None:
     one = spoiled(captured("p2p-two-gpus"), lambda d: d["path"].update({"peer_access.gpu0-gpu1": access}))
