@@ -736,6 +736,19 @@ def test_a_slow_gpu_is_measured_again_before_it_is_said(node: Node, capsys: pyte
     assert measured["stream.triad.gpu6"] == [pytest.approx(4.4)], "the disturbed value is no part of a reference"
 
 
+def test_the_first_twenty_good_values_stay_the_reference(node: Node) -> None:
+    state, first = node.root.parent / "state.json", [4.5] * 19
+    node.expect["programs"] = str(state.parent / "bin")
+    series = [SERIES | {"subject": {"gpu": i}, "counts": {"bytes": 4400}} for i in range(8)]
+    program(state.parent / "bin", "stream", series=series)
+    assert run(node, "check", "--gpus", "0-7") == 0
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"measured": {"stream.triad.gpu6": first}}))
+    for _ in range(2):
+        assert run(node, "check", "--gpus", "0-7") == 0
+        measured = json.loads(state.read_text())["measured"]
+        assert measured["stream.triad.gpu6"] == [*first, pytest.approx(4.4)]
+
+
 @pytest.mark.parametrize(
     ("plant", "options", "said"),
     [
