@@ -837,18 +837,20 @@ def test_a_job_of_pbs_that_waits_for_broken_nodes_names_them(
 
 
 @pytest.mark.parametrize(
-    ("used", "node", "says"),
+    ("used", "suspended", "node", "says"),
     [
-        ({"walltime": "00:00:27", "cput": "00:00:00"}, "job-busy", "stopped at 00:00:27: an epilogue"),
-        ({"walltime": "00:00:00"}, "free", "stopped at 00:00:00"),
-        ({"walltime": "00:58:10"}, "job-busy", ""),  # it runs beyond its limit, as PBS counts
-        ({"walltime": "00:00:27"}, "down,job-busy", "n1 is down,job-busy"),
-        ({}, "job-busy", ""),
-        (None, "job-busy", ""),
+        ({"walltime": "00:00:27", "cput": "00:00:00"}, 0, "job-busy", "stopped at 00:00:27: an epilogue"),
+        ({"walltime": "00:00:27"}, 3000, "job-busy", "stopped at 00:00:27: an epilogue"),
+        ({"walltime": "00:00:27"}, 3500, "job-busy", ""),  # it was suspended, which no walltime counts
+        ({"walltime": "00:00:00"}, 0, "free", "stopped at 00:00:00"),
+        ({"walltime": "00:58:10"}, 0, "job-busy", ""),  # it runs beyond its limit, as PBS counts
+        ({"walltime": "00:00:27"}, 0, "down,job-busy", "n1 is down,job-busy"),
+        ({}, 0, "job-busy", ""),
+        (None, 0, "job-busy", ""),
     ],
 )  # fmt: skip
 def test_a_job_of_pbs_whose_walltime_is_not_counted_has_ended_but_for_its_epilogue(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: Any, node: str, says: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: Any, suspended: int, node: str, says: str
 ) -> None:
     """As `qstat -f` of OpenPBS 23.06 shows: R and substate 42 all the while, on a node that answers."""
     told = {
@@ -859,7 +861,7 @@ def test_a_job_of_pbs_whose_walltime_is_not_counted_has_ended_but_for_its_epilog
     }
     monkeypatch.setattr(pbs, "run", lambda words, timeout, ok=(0,): json.dumps(told[words[1]]))
     job = job_of(tmp_path)
-    job._nodelist, job.runs_since = ["n1"], time.time() - 3600.0
+    job._nodelist, job.runs_since, job.suspended_s = ["n1"], time.time() - 3600.0, float(suspended)
     found = Pbs().why_ended(job)
     assert says in found and (bool(found) == bool(says))
     job.ended_at = 1.0
