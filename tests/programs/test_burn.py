@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from tenken.paths import PROGRAMS
 from tests.programs.conftest import Outcome
+from tests.programs.test_hpl_mxp import sensors
 from tests.support.judging import incomplete
 
 pytestmark = pytest.mark.build
@@ -196,6 +198,14 @@ def test_a_run_continues_where_it_was(run: Run, tmp_path: Path) -> None:
     file.write_text("another file\n")
     document = run("burn", *arguments).document
     assert document is not None and "is not the progress of a burn" in document["reason"]
+
+
+def test_power_is_measured_after_the_heat(run: Run, tmp_path: Path) -> None:
+    seconds = ("--phases", "gemm_fp16", "--heat-seconds", "2", "--power-seconds", "0.2")
+    document = run("burn", *SMALL, *seconds, env={**os.environ, **sensors(tmp_path)}).document
+    assert document is not None and document["status"] == "ok", document
+    assert next(m["value"] for m in document["metrics"] if m["name"] == "power") == pytest.approx(300)
+    assert 0.2 <= document["path"]["power.host.duration"] < 2
 
 
 @pytest.mark.parametrize(
