@@ -15,6 +15,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatch
+from itertools import groupby
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -321,6 +322,19 @@ def test_a_step_takes_as_long_as_asked(
     found = {key: run.document["provenance"].get(key) for key in told}
     assert found == pytest.approx(told, rel=0.01)
     assert {run.steps(part).count("sweep_kernel<CopyOp>") for part in run.every()[:2]} == {passes}
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
+def test_a_pass_for_the_energy_has_ended_before_the_next_begins(programs: Path, double: Path, tmp_path: Path) -> None:
+    """Of 32 steps of one kernel each, repeated until two seconds have passed."""
+    grid = "--nx 64 --ny 64 --nz 64 --bt 2 --steps 32 --temporal-block 1"
+    case = Case("stencil", f"{ONE} --exchange none {grid} --energy-seconds 2")
+    run = protocol.recorded(case, programs, double, tmp_path, TENKEN_NVML=str(double))
+    waits = [list(some) for is_wait, some in groupby(run.processes[0].steps, "wait".__eq__) if not is_wait]
+    kernels = Counter(some.count("step_kernel<double>") for some in waits)
+    assert max(kernels) == 32 and kernels[32] > 2
 
 
 STREAM = Case("stream", f"{ONE} --array-bytes 16Mi")
