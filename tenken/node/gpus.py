@@ -14,6 +14,7 @@ LIBRARY = "libnvidia-ml.so.1"
 
 #: Status codes of NVML that mean a fault of the machine, not a missing feature.
 GPU_IS_LOST, RESET_REQUIRED, LIB_RM_VERSION_MISMATCH = 15, 16, 18
+LOST = (GPU_IS_LOST, RESET_REQUIRED)
 #: nvmlDeviceGetFieldValues: Since NVLink 5, NVLink errors are reported only for all links together (scope 0xFFFFFFFF).
 ALL_LINKS = 0xFFFFFFFF
 NVLINK_FIELDS = {
@@ -151,7 +152,7 @@ class Nvml:
         """All readings of one GPU. `lost`: NVML's status for a GPU that no longer answers."""
         handle = ctypes.c_void_p()
         status = self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
-        gpu: Gpu = {"index": index, "lost": status in (GPU_IS_LOST, RESET_REQUIRED) or None}
+        gpu: Gpu = {"index": index, "lost": status in LOST or None}
         if status != 0:
             return gpu
         one = _Device(self, handle)
@@ -199,14 +200,14 @@ class Nvml:
 
 
 class _Device:
-    """The calls on one GPU. `lost` is set if one of them reports that the GPU is gone."""
+    """The calls on one GPU. `lost` is set if one of them reports that the GPU is gone, or must be reset."""
 
     def __init__(self, nvml: Nvml, handle: ctypes.c_void_p) -> None:
         self._nvml, self._handle, self.lost = nvml, handle, False
 
     def _ok(self, name: str, *arguments: Any) -> bool:
         status = self._nvml._call(name, self._handle, *arguments)
-        self.lost |= status == GPU_IS_LOST
+        self.lost |= status in LOST
         return status == 0
 
     def _out(self, name: str, made: Any, *before: Any, read: Callable[[Any], Any]) -> Any:

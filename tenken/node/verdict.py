@@ -95,7 +95,7 @@ class Seen:
 
     @property
     def seconds(self) -> float:
-        """Hours since the last good state; at least a minute, so that rates are finite."""
+        """Seconds since the last good state; at least a minute, so that rates are finite."""
         return max(60.0, self.now - float((self.last or {}).get("time", 0)))
 
     def host(self, when: str = "now") -> Mapping[str, Any]:
@@ -105,7 +105,7 @@ class Seen:
 
     @property
     def same_boot(self) -> bool:
-        """The kernel's counters, by name."""
+        """Whether the node was not restarted since the last good state."""
         return self.host("last").get("boot") is not None and self.host("last").get("boot") == self.host().get("boot")
 
 

@@ -24,7 +24,7 @@ HEALTHY: dict[str, Any] = {
     "fields": {82: 38, 169: 0, 173: 2, 179: 0, 180: 0, 230: 0},
     "links": [1] * 18, "link_errors": {(link, code): 0 for link in range(18) for code in range(4)},
     "fabric": {"state": 3, "status": 0, "clique": 1, "cluster": bytes(range(16)), "health": 2},
-    "used": 0, "compute": [], "graphics": [], "status": 0,
+    "used": 0, "compute": [], "graphics": [], "status": 0, "fault": 0,
 }  # fmt: skip
 
 
@@ -61,6 +61,8 @@ class Fake:
 
     def _number(self, handle: Any, key: str, out: Any) -> int:
         value = self._of(handle)[key]
+        if fault := self._of(handle)["fault"]:
+            return int(fault)
         return NOT_SUPPORTED if value is None else _set(out, value)
 
     def _coded(self, name: str, handle: Any, *rest: Any) -> int:

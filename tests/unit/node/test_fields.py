@@ -6,6 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tenken.counters import COUNTERS, TRAFFIC, ports
 from tenken.node import host
 from tenken.node.gpus import MAX_LINKS, NVLINK_ERRORS, Nvml
@@ -55,6 +57,18 @@ def test_every_answer_of_nvml_has_its_own_field() -> None:
     assert MAX_LINKS == 18 and len(NVLINK_ERRORS) == 4
     fake.gpus[0] |= {"mig": 1, "ecc": 0, "persistence": 0}
     assert [Nvml(fake).gpu(0)[name] for name in ("mig", "ecc", "persistence")] == [1, 0, 0]
+
+
+@pytest.mark.parametrize("call", ["status", "fault"])
+def test_a_gpu_that_is_gone_or_must_be_reset_is_lost(call: str) -> None:
+    """Whether its handle or only a later call tells: nvidia-smi names such a GPU, and has [GPU requires reset] for its
+    numbers. Of other codes one is a call that the GPU does not support."""
+    fake = Fake(1)
+    lost = {}
+    for code in (3, 15, 16):
+        fake.gpus[0][call] = code
+        lost[code] = Nvml(fake).gpu(0)["lost"]
+    assert lost == {3: None, 15: True, 16: True}
 
 
 IB, ETH, CXI = "sys/class/infiniband/mlx5_2/ports/1", "sys/class/net/eth7", "sys/class/cxi/cxi3/device"
