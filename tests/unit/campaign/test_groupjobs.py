@@ -319,7 +319,7 @@ class Pairs(Queue):
         if number in self.dies:
             return number
         place = Path(re.search(r"--json (\S+)/\$1", text)[1])
-        assert "--repetitions 25 " in text, "pairs across two leaves take turns"
+        assert "--repetitions 15 " in text, "pairs across two leaves take turns"
         for at, names in re.findall(r"tenken_pair (\d+) (\S+) &", text):
             pair_ = tuple(names.split(","))
             self.ran.append(pair_)
