@@ -15,7 +15,6 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatch
-from itertools import groupby
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -324,17 +323,32 @@ def test_a_step_takes_as_long_as_asked(
     assert {run.steps(part).count("sweep_kernel<CopyOp>") for part in run.every()[:2]} == {passes}
 
 
+#: Programs with a pass for the energy, and the metric of the same work.
+ENERGY = {
+    "stencil": ("alone", "--exchange none --nx 64 --ny 64 --nz 64 --bt 2 --steps 8 --temporal-block 1"),
+    "gemm": ("gemm", "--sustained-seconds 0.5 --cases fp64:64"),
+    "hpl": ("hpl", "--n 1000 --nb 256"),
+    "hpl_mxp": ("hpl_mxp", "--n 2000 --nb 512 --seed 0"),
+}
+
+
 @pytest.mark.cuda
 @pytest.mark.slow
 @pytest.mark.xdist_group("cuda")
-def test_a_pass_for_the_energy_has_ended_before_the_next_begins(programs: Path, double: Path, tmp_path: Path) -> None:
-    """Of 32 steps of one kernel each, repeated until two seconds have passed."""
-    grid = "--nx 64 --ny 64 --nz 64 --bt 2 --steps 32 --temporal-block 1"
-    case = Case("stencil", f"{ONE} --exchange none {grid} --energy-seconds 2")
-    run = protocol.recorded(case, programs, double, tmp_path, TENKEN_NVML=str(double))
-    waits = [list(some) for is_wait, some in groupby(run.processes[0].steps, "wait".__eq__) if not is_wait]
-    kernels = Counter(some.count("step_kernel<double>") for some in waits)
-    assert max(kernels) == 32 and kernels[32] > 2
+@pytest.mark.parametrize("program", ENERGY)
+def test_the_time_of_an_energy_pass_is_that_of_its_work(
+    program: str, programs: Path, double: Path, tmp_path: Path
+) -> None:
+    """Each kernel takes 10 s: a pass that did not wait for the last of them would be faster than the same work."""
+    name, arguments = ENERGY[program]
+    slow = {"TENKEN_NVML": str(double), "TENKEN_TEST_SLOW": "gpu0", "TENKEN_TEST_JOULES": "1"}
+    case = Case(program, f"{ONE} {arguments} --energy-seconds 600")
+    run = protocol.recorded(case, programs, double, tmp_path, **slow)
+    (power,) = (one for one in run.document["series"] if one["metric"] == "power")
+    (work, *_) = (one for one in run.document["series"] if one["metric"] == name)
+    (counted,) = {*power["counts"]} - {"seconds"}
+    rate = work["counts"][counted] / median(work["seconds"])
+    assert power["counts"][counted] / power["counts"]["seconds"] == pytest.approx(rate, rel=0.1)
 
 
 STREAM = Case("stream", f"{ONE} --array-bytes 16Mi")
