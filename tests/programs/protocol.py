@@ -233,7 +233,7 @@ COMPUTED = ("access_patterns_gpu", "memcopy_gpu", "p2p", "transfer_gpu")
 #: Several ranks. Collectives take as long as the slowest rank; a pair is timed by its first rank.
 RANKED = {
     "mpi_p2p": Case("mpi_p2p", "--min-bytes 1Mi --max-bytes 1Mi --window 2 --max-collective-bytes 1Mi",
-        but={COLD: {"alltoall", "bandwidth", "bidirectional"}}, ranks=2,
+        but={COLD: {"alltoall", "bandwidth"}}, ranks=2,
         of_first=frozenset({"latency", "bandwidth", "bidirectional"})),
     # what a load sends meanwhile is tested elsewhere
     "mpi_p2p_patterns": Case(

@@ -476,6 +476,32 @@ def test_nccl_takes_as_long_as_its_slowest_rank(
 @pytest.mark.cuda
 @pytest.mark.slow
 @pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize(
+    ("command", "size"),
+    [
+        ("nccl --operations alltoall --min-bytes 1Mi --max-bytes 1Mi", (1 << 20) // 8 // 2),
+        ("mpi_p2p --tests latency --min-bytes 1Ki --max-bytes 1Ki", 1 << 10),
+    ],
+)
+def test_a_first_call_that_takes_long_is_in_no_figure(
+    command: str, size: int, programs_of_ranks: tuple[Path, Path], mpi: dict[str, str], tmp_path: Path
+) -> None:
+    """It connects, or loads a kernel: twice as long as the warm-up. A sample has as many calls as without it."""
+    programs, library = programs_of_ranks
+    name, _, arguments = command.partition(" ")
+    case = protocol.Case(name, arguments, ranks=2, warmup=0.002, step=protocol.STEP // 1000)
+    env = {**mpi, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_NVML": str(library), "TENKEN_NCCL": str(library)}
+    each = []
+    for first in (0, 4_000_000):
+        (folder := tmp_path / str(first)).mkdir()
+        run = protocol.recorded(case, programs, library, folder, **env, TENKEN_TEST_FIRST_COSTS=f"{size}:{first}")
+        each.append(median(run.document["series"][0]["seconds"]))
+    assert each[1] < 2 * each[0], each
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
 @pytest.mark.parametrize("nodes", [1, 2])
 @pytest.mark.parametrize("visible", ["all GPUs", "its own"])
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ void Exchange::fill(const Work& work, int pattern) {
 Outcome Exchange::run(const Work& work) {
     world_.alive(work.name + ", " + std::to_string(work.bytes) + " B");
     fill(work, 0);
+    repeat(work, 1);  // connects the ranks, which can last longer than the warm-up
     // Rank 0 determines the duration of the warm-up and the number of operations per repetition.
     double total = 0;
     double each = 0;
