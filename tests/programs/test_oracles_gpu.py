@@ -381,6 +381,13 @@ def test_nccl(on_gpus: Callable[..., Timed]) -> None:
         assert len(fitting) == 1, f"{name}: no number of calls makes spans of these samples"
 
 
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 64])
+def test_a_flipped_bit_of_a_short_copy_is_found(size: int, on_gpus: Callable[..., Timed]) -> None:
+    few = ("--bytes", "1Mi", "--transfers", "latency", "--sweep", "none", "--latency-bytes", str(size))
+    document, _ = on_gpus("p2p", *few, "--inject-fault", "element")
+    assert document["reason"].startswith(f"verification: latency.gpu0-gpu1.bytes={size}: error "), document["reason"]
+
+
 #: As in NVIDIA/nccl's issues 1189, 1053 and NVIDIA/nccl-tests' issue 166; some lines name no connection.
 REPORT = """\
 node1:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_3:1/RoCE [RO]; OOB ib0:10.1.0.1<0>

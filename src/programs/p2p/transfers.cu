@@ -150,8 +150,13 @@ tenken::Check Arena::check(const Leg& leg, int pattern, const tenken::Verified& 
 
 void Arena::flip_bit(const Leg& leg) {
     const CurrentGpu current(leg.to);
-    tenken::cuda::flip_bit(place(leg.to).destination->data() + leg.at_element,
-                           leg.bytes / sizeof(double) / 2);
+    // a message may be one byte long
+    char* const byte =
+        reinterpret_cast<char*>(place(leg.to).destination->data() + leg.at_element) + leg.bytes / 2;
+    char value = 0;
+    TENKEN_CUDA(cudaMemcpy(&value, byte, 1, cudaMemcpyDefault));
+    value = static_cast<char>(value ^ 1);
+    TENKEN_CUDA(cudaMemcpy(byte, &value, 1, cudaMemcpyDefault));
 }
 
 Measured measure(Arena& arena, const Transfer& transfer, long repetitions, double warmup_seconds,
