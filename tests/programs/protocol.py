@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tests.support.documents import completed
@@ -353,6 +354,20 @@ def noticed(case: Case, programs: Path, library: Path, folder: Path, **environme
     result = folder / "result.json"
     assert (done.returncode == 0) == (result.is_file() and json.loads(result.read_text())["status"] == "ok")
     return done.returncode < 0 or "verification: " in done.stdout + done.stderr
+
+
+def energy_and_work(run: Trace, names: str) -> tuple[float, float]:
+    """How much a pass for energy did a second, and the timed parts of the same work, one after another: by the clock of
+    the host where it is told, since a pass is timed by that."""
+    (power,) = (one for one in run.document["series"] if one["metric"] == "power")
+    (counted,) = {*power["counts"]} - {"seconds"}
+    amount = seconds = 0.0
+    for name in names.split():
+        (work, *_) = (one for one in run.document["series"] if one["metric"] == name)
+        amount += work["counts"][counted]
+        told = [rate for key, rate in run.document["provenance"].items() if key.startswith(f"host_clock_gbs.{name}.")]
+        seconds += work["counts"][counted] / (1e9 * told[0]) if told else median(work["seconds"])
+    return power["counts"][counted] / power["counts"]["seconds"], amount / seconds
 
 
 def failed(document: Mapping[str, Any]) -> set[str]:

@@ -27,8 +27,10 @@ from tests.programs import protocol
 from tests.programs.conftest import Outcome
 from tests.programs.protocol import ONE, Case
 from tests.programs.test_cuda import built
+from tests.programs.test_energy import RUNS
 from tests.programs.test_file_io import hdf5_library
 from tests.programs.test_hpl import blas as blas  # a fixture
+from tests.programs.test_hpl_mxp import sensors
 from tests.programs.test_oracles_gpu import double as double  # fixtures
 from tests.programs.test_oracles_gpu import programs as programs
 from tests.support.recorder import (
@@ -323,9 +325,12 @@ def test_a_step_takes_as_long_as_asked(
     assert {run.steps(part).count("sweep_kernel<CopyOp>") for part in run.every()[:2]} == {passes}
 
 
-#: Programs with a pass for the energy, and the metric of the same work.
+#: Programs with a pass for the energy, and the metrics of the same work. The kernels that build the matrix of hpcg do
+#: nothing here: its pass is the same code on the host, in tests/programs/test_energy.py.
 ENERGY = {
-    "stencil": ("alone", "--exchange none --nx 64 --ny 64 --nz 64 --bt 2 --steps 8 --temporal-block 1"),
+    "stream": ("copy scale add triad dot", "--array-bytes 16Mi"),
+    # whole blocks of 2 steps
+    "stencil": ("alone", "--exchange none --nx 64 --ny 64 --nz 64 --bt 2 --steps 9 --temporal-block 1"),
     "gemm": ("gemm", "--sustained-seconds 0.5 --cases fp64:64"),
     "hpl": ("hpl", "--n 1000 --nb 256"),
     "hpl_mxp": ("hpl_mxp", "--n 2000 --nb 512 --seed 0"),
@@ -340,15 +345,12 @@ def test_the_time_of_an_energy_pass_is_that_of_its_work(
     program: str, programs: Path, double: Path, tmp_path: Path
 ) -> None:
     """Each kernel takes 10 s: a pass that did not wait for the last of them would be faster than the same work."""
-    name, arguments = ENERGY[program]
+    names, arguments = ENERGY[program]
     slow = {"TENKEN_NVML": str(double), "TENKEN_TEST_SLOW": "gpu0", "TENKEN_TEST_JOULES": "1"}
     case = Case(program, f"{ONE} {arguments} --energy-seconds 600")
     run = protocol.recorded(case, programs, double, tmp_path, **slow)
-    (power,) = (one for one in run.document["series"] if one["metric"] == "power")
-    (work, *_) = (one for one in run.document["series"] if one["metric"] == name)
-    (counted,) = {*power["counts"]} - {"seconds"}
-    rate = work["counts"][counted] / median(work["seconds"])
-    assert power["counts"][counted] / power["counts"]["seconds"] == pytest.approx(rate, rel=0.1)
+    of_pass, of_work = protocol.energy_and_work(run, names)
+    assert of_pass == pytest.approx(of_work, rel=0.1)
 
 
 STREAM = Case("stream", f"{ONE} --array-bytes 16Mi")
@@ -563,6 +565,24 @@ def test_the_order_of_measuring_of_ranks(
         of = {(part.name, part.process) for part in run.every()}
         assert of == {(metric, 0 if metric in case.of_first else slow) for metric, _ in of}
     held(name, run)
+
+
+@pytest.mark.parametrize("name", ["hpcg", "hpl", "hpl_mxp"])
+def test_an_energy_pass_of_ranks_takes_as_long_as_the_slowest(
+    name: str, mpi_build: Path, mpi: dict[str, str], mpi_recorder: Path, blas: str, tmp_path: Path
+) -> None:
+    works, arguments = RUNS[name]
+    # made-up hours are no lack of progress
+    case = Case(name, f"{arguments} --energy-seconds 60 --patience-seconds 36000", ranks=2)
+    env = {**mpi, "TENKEN_BLAS": blas, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_TEST_SLOW": "host"}
+    for slow in (0, 1):
+        folder = tmp_path / str(slow)
+        folder.mkdir()
+        more = {"TENKEN_TEST_SLOW_RANK": str(slow), **sensors(folder)}
+        of_pass, of_work = protocol.energy_and_work(
+            protocol.recorded(case, mpi_build / "bin", mpi_recorder, folder, **env, **more), works
+        )
+        assert of_pass == pytest.approx(of_work, rel=0.1)
 
 
 def test_planes_that_are_not_exchanged_end_the_run(

@@ -12,6 +12,8 @@
  * With $TENKEN_TEST_SKIPPED, the numbers of steps of the main thread in the order of the log, these do nothing: regions,
  * kernels, copies, reads and writes.
  *
+ * With $TENKEN_TEST_SLOW=host each parallel region of the main thread takes 10 s more, as kernels do in gpu_double.c.
+ *
  * With $TENKEN_TEST_STEP the time is made up: from one reading of the main thread to the next so many nanoseconds
  * pass and up to a tenth more, whatever the program does, so that it does the same in each run. */
 #define _GNU_SOURCE
@@ -19,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -32,7 +35,7 @@
 
 /* Kinds that this file writes; of another thread than the main one they are `other` less. gpu_double.c has more. */
 enum { rank_number = -3, advised = -5, synced = -6, launched = -7, read_file = -8, wrote_file = -9, looked_up = -10, moved = -11 };
-enum { size_of_it = -20, opened = -22, closed = -23, removed = -24 };
+enum { cleared = -13, size_of_it = -20, opened = -22, closed = -23, removed = -24 };
 enum { other = 100 };
 
 static int on_main_thread(void) {
@@ -218,11 +221,23 @@ int64_t _ZNSt6chrono3_V212steady_clock3nowEv(void) {
     return nanoseconds;
 }
 
+/* Who waits until a moment that is made up looks again every 2 ms: the real clock may be hours from it. */
+int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const struct timespec* until) {
+    static int (*next)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const struct timespec*) = NULL;
+    if (next == NULL) next = (int (*)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const struct timespec*))dlsym(RTLD_NEXT, "pthread_cond_clockwait");
+    if (clock != CLOCK_MONOTONIC || step() == 0) return next(condition, mutex, clock, until);
+    const int64_t soon = real_time() + 2000000;
+    const struct timespec then = {soon / 1000000000, soon % 1000000000};
+    return next(condition, mutex, clock, &then);
+}
+
 /* Parallel regions. */
 void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags) {
     static void (*next)(void (*)(void*), void*, unsigned, unsigned) = NULL;
     if (next == NULL) next = (void (*)(void (*)(void*), void*, unsigned, unsigned))dlsym(RTLD_NEXT, "GOMP_parallel");
     if (!tenken_test_launched((const void*)function, 0, 0, 0)) next(function, data, threads, flags);
+    const char* const slow = getenv("TENKEN_TEST_SLOW");
+    if (slow != NULL && strcmp(slow, "host") == 0 && on_main_thread()) tenken_test_pass(10000000000);
 }
 
 /* What is read of /proc may have any length: lines, and nothing but text. */
@@ -264,6 +279,20 @@ void* memmove(void* to, const void* from, size_t bytes) {
 
 void* memcpy(void* restrict to, const void* restrict from, size_t bytes) {
     return move(to, from, bytes, __builtin_return_address(0));
+}
+
+/* Of what is cleared, 64 KiB and more are data. */
+void* memset(void* to, int byte, size_t bytes) {
+    if (bytes >= 65536 && bytes % 1024 == 0 && of_program(__builtin_return_address(0))) tenken_test_sized(cleared, 0, (int64_t)bytes, 0);
+    static void* (*volatile next)(void*, int, size_t) = NULL;
+    static int looking = 0;
+    if (next == NULL && !looking) {
+        looking = 1;
+        next = (void* (*)(void*, int, size_t))dlsym(RTLD_NEXT, "memset");
+    }
+    if (next != NULL) return next(to, byte, bytes);
+    for (size_t i = 0; i < bytes; ++i) *((volatile char*)to + i) = (char)byte;
+    return to;
 }
 
 /* What a program asks of files, of the page cache and of the disk. */
