@@ -219,7 +219,8 @@ GPU = {
         writes={"none": 0, **dict.fromkeys(["serial", "writer", "buffer", "buffer_stream"], 2), "buffer_cufile": 4},
     ),
     # its first second is the figure
-    "gemm_gpu": Case("gemm", f"{ONE} --sustained-seconds 0.5 --energy-seconds 0 --cases fp64:64,int8:96x64x32x3"),
+    "gemm_gpu": Case("gemm",
+        f"{ONE} --data both --sustained-seconds 0.5 --energy-seconds 0 --cases fp64:64,int8:96x64x32x3"),
     # a factorisation of as many steps comes first, and the first columns of this one
     "hpl_gpu": Case("hpl", f"{ONE} --n 8300 --nb 2048", but={COLD: {"hpl"}}),
     "hpl_mxp_gpu": Case("hpl_mxp", f"{ONE} --n 2000 --nb 512 --seed 0 --energy-seconds 0", but={COLD: {"hpl_mxp"}}),

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from tenken.campaign.tournament import ACROSS, LOADED, WITHIN, Answer, accuse, better, plan, repeated, slow
+from tenken.campaign.tournament import ACROSS, LOADED, WITHIN, Answer, accuse, better, plan, repeated, slow, usual
 
 
 def leaves(count: int, each: int = 32) -> dict[str, str]:
@@ -111,6 +111,11 @@ def test_a_slow_node_a_dead_node_and_a_leaf_are_named() -> None:
     assert accuse(answers(of, 2, behind), of).leaves == ["leaf02"]
 
 
+def test_the_better_half_of_an_odd_number_has_the_middle_one() -> None:
+    assert usual([1.0, 3.0, 2.0], higher=True) == (2.5, pytest.approx(0.5 / 0.40))
+    assert usual([1.0, 3.0, 2.0], higher=False) == (1.5, pytest.approx(0.5 / 0.40))
+
+
 def test_one_slow_pair_accuses_no_node() -> None:
     of = leaves(128)
     told = answers(of, 3, {})
@@ -167,7 +172,10 @@ def test_slow_pairs_are_measured_again_as_isolated_and_noise_accuses_nobody() ->
     # one that is dead twice stays so; one that was dead once has a figure
     dead = Answer(WITHIN, ("a", "b"), None, None, "hung")
     assert better([dead], [dead]) == [Answer(WITHIN, ("a", "b"), None, None, "hung; again: hung")]
-    assert better([dead], [Answer(WITHIN, ("a", "b"), 5.0, 2.0)])[0] == Answer(WITHIN, ("a", "b"), 5.0, 2.0)
+    alive = [Answer(WITHIN, ("a", "b"), *figures) for figures in ((5.0, 2.0), (4.0, 1.0))]
+    assert better([dead], alive[:1]) == alive[:1]
+    # of either figure the better one, whichever run it is of
+    assert better(alive[:1], alive[1:]) == better(alive[1:], alive[:1]) == [Answer(WITHIN, ("a", "b"), 5.0, 1.0)]
     assert repeated(healthy, of) == []
     # a kind that was not measured has no level
     assert not accuse([one for one in healthy if one.kind == WITHIN], of).nodes

@@ -472,9 +472,19 @@ def test_nothing_starts_that_the_time_does_not_hold(tmp_path: Path) -> None:
     early = measure.run(tmp_path, IDLE, 0.13, STEPS[:1], clock=lambda: 0.0)
     assert early.left_out == {"stream cuda": "no time left"}
     program(tmp_path, "stream", "sleep 60")
-    late = measure.run(tmp_path, IDLE, 0.27, STEPS[:1], clock=lambda: 0.0)
-    assert late.left_out == {"stream cuda": "no time left: it did not end"} and not late.hung
-    assert measure.run(tmp_path, IDLE, 0.29, STEPS[:1], clock=lambda: 0.0).hung == ["stream cuda"]
+    for left in (0.14, 0.27):  # as much as it takes is enough to start, and twice as much to end
+        late = measure.run(tmp_path, IDLE, left, STEPS[:1], clock=lambda: 0.0)
+        assert late.left_out == {"stream cuda": "no time left: it did not end"} and not late.hung
+    assert measure.run(tmp_path, IDLE, 0.28, STEPS[:1], clock=lambda: 0.0).hung == ["stream cuda"]
+
+
+def test_a_gpu_alone_is_not_measured_at_once_with_others(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    program(tmp_path, "stream", "exit 2")
+    (tmp_path / "stream").write_text('#!/bin/sh\necho "$@"\nexit 2\n')
+    for gpus in (1, 2):
+        (said,) = measure.run(tmp_path, IDLE[:gpus], time.monotonic() + 30, STEPS[:1]).left_out.values()
+        assert said.startswith("--backend cuda --json ") and said.endswith(" --at-once") is (gpus == 2)
 
 
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root refuses what others could replace")
@@ -649,6 +659,8 @@ def test_a_reference_comes_first_and_siblings_need_no_history() -> None:
     assert bound("p2p.peer.gpu0-gpu1", wanted, {}) == (pytest.approx(375.25), "reference")
     assert bound("stream.triad.gpu1", {}, {"stream.triad.gpu1": [1.0] * 4}) is None
     assert bound("stream.triad.gpu1", {}, {"stream.triad.gpu1": [1.0] * 5}) == (pytest.approx(0.97), "was 1")
+    # at its bound it is good
+    assert not dict(low({"stream.triad.gpu0": 4312.0}, wanted, {}))
     # of 21 the first twenty: half of them 1, half 1.02
     assert bound("transfer.x.gpu1", {}, {"transfer.x.gpu1": [1.0, 1.02] * 10 + [9.0]}) == (
         pytest.approx(1.01 - 6 * 1.4826 * 0.01), "was 1.01",
