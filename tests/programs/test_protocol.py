@@ -353,6 +353,24 @@ def test_the_time_of_an_energy_pass_is_that_of_its_work(
     assert of_pass == pytest.approx(of_work, rel=0.1)
 
 
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize(
+    ("slow", "seconds"), [("gpu0>", {"peer": 0, "all_reduce": 10}), ("gpu1>gpu0", {"peer": 10, "all_reduce": 0})]
+)
+def test_what_gpus_exchange_in_a_burn_is_timed_without_its_checks(
+    slow: str, seconds: dict[str, float], programs: Path, double: Path, tmp_path: Path
+) -> None:
+    """Kernels, which fill and check, and sums by NCCL take 10 s each, or copies: of GPU 0, whose clock no other moves."""
+    phases = "--phases peer,all_reduce --memory-share 0.05 --seconds 0 --visit-seconds 0.3 --silent-seconds 3600"
+    more = {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double), "TENKEN_TEST_SLOW": slow}
+    run = protocol.recorded(Case("burn", f"{protocol.TWO} {phases}"), programs, double, tmp_path, **more)
+    copied = [one for one in run.document["series"] if one["metric"] == "copied" and one["subject"] == {"gpu": 0}]
+    assert {one["at"]["phase"]: one["seconds"][0] for one in copied} == pytest.approx(seconds, abs=2)
+    assert all(one["counts"] == {"bytes": 1 << 28} for one in copied)
+
+
 STREAM = Case("stream", f"{ONE} --array-bytes 16Mi")
 #: Kernels of which several configurations are tried: the function; which of its configurations are fast in turn,
 #: counted from either end, and how each is called; and where the document tells it.

@@ -230,6 +230,13 @@ def test_the_node_of_most_slow_pairs_is_named_before_one_whose_pairs_all_are_slo
     assert set(found.nodes) == {"bad"} and not found.pairs
 
 
+def test_of_two_nodes_with_the_same_evidence_the_same_is_named_whatever_the_order() -> None:
+    pairs = [("a", "b"), ("b", "a"), *((f"c{at}", f"d{at}") for at in range(8))]
+    told = answered({("a", "b"), ("b", "a")}, pairs)
+    for some in (told, told[::-1]):
+        assert set(accuse(some, {node: "x" for pair in pairs for node in pair}).nodes) == {"b"}
+
+
 @pytest.mark.parametrize(
     ("nodes", "bad", "named"), [(4, 2, True), (4, 1, False), (3, 2, True), (2, 2, False), (5, 2, False)]
 )

@@ -64,6 +64,24 @@ def test_a_rate_is_steady_by_its_first_and_last_five_minutes() -> None:
     hours = Run(value("rate", *[100.0] * 120, *[90.0] * 120), parameters={"visit_seconds": 30})
     assert [s for _, _, s in of("burn").steady_hour(hours)] == [[0.9]]
     assert not list(of("burn").steady(Run(value("rate", 1.0), parameters={"visit_seconds": 30})))
+    # at most half of the visits; those of another GPU are at the same time
+    few = [value("rate", 100.0, 80.0, 80.0, 90.0, 90.0, 90.0, subject=Subject.of({"gpu": gpu})) for gpu in (0, 1)]
+    assert [s for _, _, s in of("burn").steady(Run(*few, parameters={"visit_seconds": 60}))] == [[90 / 80]] * 2
+
+
+@pytest.mark.parametrize(
+    ("passes", "least", "most"),
+    [(None, 0.85 * 2, 1.10 * 2), (1, 0.85 * 2 / 1.5, None), (2, 0.85 * 2 * 2 / 2.5, 1.10 * 2 * 2 / 1.5),
+     (5, 0.85 * 2 * 5 / 5.5, 1.10 * 2 * 5 / 4.5)],
+)  # fmt: skip
+def test_a_loop_takes_as_long_as_its_steps_of_whole_passes(
+    passes: int | None, least: float, most: float | None
+) -> None:
+    """20 steps of 100 ms, off by half a pass each; the host may add a tenth."""
+    run = Run(parameters={"steps": 20, "step_ms": 100})
+    run.result.path = {} if passes is None else {f"passes_of_a_step.{GPU.id}": passes}
+    assert of("overlap").steps(run, value("loop", 2.0, mode="none")) == pytest.approx((least, most))
+    assert of("overlap").steps(run, value("loop", 2.0, mode="serial")) is None
 
 
 def test_the_mean_of_matrices_is_geometric() -> None:
