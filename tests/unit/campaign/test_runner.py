@@ -250,9 +250,34 @@ def test_a_file_that_does_not_prove_its_node_does_not_count(tmp_path, spoil, why
     assert why in str(gathered(tmp_path, meta).fault)
 
 
-def gathered(folder: Path, meta: dict[str, str]) -> spool.Gathered:
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        ("", "it printed nothing"),
+        ("one\ntwo\n\n", "two"),
+        ("ERROR: first\nan error: last\nend\n", "an error: last"),
+        ("tenken: why\nend\n", "tenken: why"),
+    ],
+)
+def test_a_file_without_records_says_what_was_printed_last(tmp_path, printed, said):
+    meta = {"token": "t", "node": "n00", "host": "n00", "names": "n00", "begin": "5", "end": "2"}
+    found = gathered(tmp_path, meta, printed)
+    assert str(found.fault).endswith(f": {said})")
+    # a clock that was set back
+    assert found.seconds == 0
+
+
+def test_what_a_record_is_of_is_in_the_archive_before_it(tmp_path, monkeypatch):
+    put: list[str] = []
+    monkeypatch.setattr(spool.archive, "put", lambda root, session, path, content: put.append(path.name))
+    assert spool._put(tmp_path, "s", dict.fromkeys(["a.json", "a.out.gz", "b.json", "b.out.gz"], b"")) is None
+    assert put == ["a.out.gz", "b.out.gz", "a.json", "b.json"]
+
+
+def gathered(folder: Path, meta: dict[str, str], printed: str = "") -> spool.Gathered:
     with tarfile.open(folder / "t.tar", "w") as packed:
         standin._add(packed, "meta", "".join(f"{k}={v}\n" for k, v in meta.items()))
+        standin._add(packed, "reframe.txt", printed)
     return spool.gather(folder, "t", "n00", "s", folder / "archive")
 
 

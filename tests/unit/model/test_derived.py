@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +20,7 @@ def value(name: str, *samples: float, subject: Any = GPU, counts: dict[str, floa
     ordered = sorted(samples)
     middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
     numbers = {"samples": samples, "median": middle, "value": middle, "best": ordered[-1], "counts": counts or {}}
-    return SimpleNamespace(name=name, subject=subject, at=at, **numbers)
+    return SimpleNamespace(name=name, subject=subject, kind=subject.kind, at=at, count=len(samples), **numbers)
 
 
 class Run:
@@ -32,8 +34,9 @@ class Run:
     def of(self, *names: str) -> list[Any]:
         return [one for one in self.values if one.name in names]
 
-    def at(self, name: str, subject: Any, at: Any) -> Any:
-        return next((one for one in self.of(name) if one.subject == subject and one.at == dict(at)), None)
+    def at(self, name: str, subject: Any, at: Any, **changed: Any) -> Any:
+        where = {**at, **changed}
+        return next((one for one in self.of(name) if one.subject == subject and one.at == where), None)
 
 
 def of(program: str) -> Any:
@@ -138,9 +141,7 @@ def test_late_messages_are_later_than_half_of_the_ranks() -> None:
 
 
 def of_gpu(name: str, rate: float, config: str, size: int) -> Any:
-    one = value(name, rate, bytes=size, io_config=config)
-    one.kind = "gpu"
-    return one
+    return value(name, rate, bytes=size, io_config=config)
 
 
 def test_copies_relative_to_the_fastest_of_cufile() -> None:
@@ -194,7 +195,172 @@ def test_several_parts_have_the_limit_of_the_fastest_one_that_is_known(
     limits: tuple[float | None, ...], expected: list[float]
 ) -> None:
     alone, fused = value("alone", 1.0), value("fused", 1.0)
-    run = Run(*(SimpleNamespace(**vars(one), kind="gpu") for one in (alone, fused)))
+    run = Run(alone, fused)
     run.limit = lambda one: SimpleNamespace(value=limits[one.name == "fused"])
     cells = value("cells", 2.0, subject=Subject.of({"ranks": 2}))
     assert list(of("stencil").limit_cells(run, cells)) == expected
+
+
+MI, TWO_RANKS = 1 << 20, Subject.of({"ranks": 2})
+#: The median of times of the first is that of a rate of 1.8, though its median rate is 5.
+CONFIGURATIONS = [(5, (1.0, 9.0), "a"), (5, (2.0, 2.0), "b"), (6, (4.0,), "a")]
+RAMPS = [(10, [2.0] * 8), (2, [1.0, 1.0, *[4.0] * 8])]
+STEPS = value("step", *[1.0, 1.0, 3.0, 3.0], *[9.0] * 12, *[4.0] * 4)
+#: Two blocks of each phase of a stencil.
+PHASES = [
+    ("compute", 1.0, 2.0),
+    ("pack", 0.0, 0.0),
+    ("halo_node", 1.0, 0.0),
+    ("halo_net", 1.0, 1.0),
+    ("sync", 1.0, 1.0),
+]
+TRANSFERS = [
+    value(name, ms, kernel=kernel, memory=memory, n=n)
+    for kernel, times in {"tile": 1.0, "naive": 100.0}.items()
+    for name, memory, n, ms in [
+        ("htod", "pageable", 64, 6 * times), ("dtoh", "pageable", 64, 4 * times), ("htod", "pageable", 32, 2 * times),
+        ("dtoh", "pageable", 32, 3 * times), ("htod", "pinned", 64, 5 * times), ("dtoh", "pinned", 64, 3.0),
+        ("htod", "pinned", 32, times), ("dtoh", "pinned", 32, times),
+    ]
+]  # fmt: skip
+MATRICES = [
+    value("spmv", rate, variant=variant, matrix=matrix)
+    for matrix, variant, rate in [("a", "sell", 2.0), ("a", "csr", 3.0), ("a", "cusparse_a", 4.0),
+                                  ("a", "cusparse_b", 1.0), ("b", "csr", 5.0)]
+]  # fmt: skip
+#: Program, function, values, parameters; what follows: coordinates and samples.
+FOLLOWS: list[tuple[str, str, list[Any], dict[str, Any], list[tuple[dict[str, Any], list[float]]]]] = [
+    *(
+        ("storage_map", f"best_{name}", [value(name, *rates, bytes=size, io_config=one)
+                                         for size, rates, one in CONFIGURATIONS], {},
+         [({"bytes": 5, "io_config": "b"}, [2.0, 2.0]), ({"bytes": 6, "io_config": "a"}, [4.0])])
+        for name in ("write", "write_synced", "read_cached", "read_cold")
+    ),
+    ("data_loading", "best", [value("samples", *rates, kind=kind, way=way) for kind, rates, way in CONFIGURATIONS], {},
+     [({"kind": 5, "way": "b"}, [2.0, 2.0]), ({"kind": 6, "way": "a"}, [4.0])]),
+    *(
+        ("storage_map", "pinned_read_over_least",
+         [value("pinned_read", 6.0, bytes=1), value("cached_read", 12.0, bytes=1), value("link_to_gpu", link)], {},
+         [({"bytes": 1}, [share])])
+        for link, share in ((8.0, 0.75), (20.0, 0.5))
+    ),
+    # what is read from the disk is another situation
+    ("storage_map", "most_over_cufile", [value("adaptive_over_cufile", gain, situation=name) for name, gain in
+                                         [("write", 1.5), ("read_cached", 1.2), ("read_cold", 9.0)]], {}, [({}, [1.5])]),
+    ("storage_map", "adaptive_over_map", [value("adaptive", 3.0, 6.0, counts={"map_gbs": 2.0}), value("adaptive", 3.0),
+                                          value("adaptive", 3.0, counts={"map_gbs": float("inf")})], {},
+     [({}, [1.5, 3.0])]),
+    ("transpose", "htod_speedup", TRANSFERS, {"kernels": "tile,naive"}, [({"n": 64}, [1.2]), ({"n": 32}, [2.0])]),
+    ("transpose", "dtoh_speedup", TRANSFERS, {"kernels": "tile,naive"}, [({"n": 64}, [4 / 3]), ({"n": 32}, [3.0])]),
+    ("transpose", "transfer_growth_ratio", TRANSFERS, {"kernels": "tile,naive"}, [({"n": 64}, [2 / 4])]),
+    # half of an odd side is none
+    ("transpose", "kernel_growth", [value("kernel", ms, n=n) for n, ms in
+                                    [(64, 8.0), (32, 2.0), (65, 9.0), ("8x6", 3.0), ("4x3", 1.0)]], {},
+     [({"n": 64}, [4.0]), ({"n": "8x6"}, [3.0])]),
+    ("spmv", "best", MATRICES, {}, [({"matrix": "a"}, [4.0]), ({"matrix": "b"}, [5.0])]),
+    ("spmv", "own_over_vendor", MATRICES, {}, [({"matrix": "a"}, [3 / 4])]),
+    ("spmv", "geomean", [value("best", 8.0), value("best", 2.0)], {}, [({}, [4.0])]),
+    ("spmv", "worst", [value("best", 8.0), value("best", 2.0)], {}, [({}, [2.0])]),
+    *(("spmv", name, [value("best", 8.0)], {}, []) for name in ("geomean", "worst")),
+    # in the order of the numbers of trials
+    *(
+        ("access_patterns", name, [value("remote_by_gpu", *rates, trial=trial) for trial, rates in RAMPS], {},
+         [({}, found)])
+        for name, found in {"ramp": [3, 1], "before": [1, 2], "plateau": [4, 2]}.items()
+    ),
+    ("access_patterns", "relative", [value("plateau", 4.0, 2.0, pattern=pattern) for pattern in (7, 8, 9)]
+     + [value("device_copy", 8.0)], {}, [({"pattern": 8}, [0.5, 0.25])]),
+    *(
+        ("migration", name, [value("gpu_last", *rates, trial=trial) for trial, rates in RAMPS], {}, [(at, found)])
+        for name, at, found in [("ramp", {"phase": "last"}, [3, 1]), ("plateau", {"phase": "last"}, [4, 2]),
+                                ("new_ramp", {}, [1, 0])]
+    ),
+    ("training", "p99", [value("step", *map(float, range(1, 102)))], {}, [({}, [100.0])]),
+    ("training", "worst", [STEPS], {}, [({}, [9.0])]),
+    # a fifth of 20 steps: 2 over 4
+    ("training", "drift", [STEPS], {}, [({}, [0.5])]),
+    ("training", "mfu", [value("rate", 50.0), value("rate", 50.0, subject=TWO_RANKS)], {"sheet_tflops": 100},
+     [({}, [50.0]), ({}, [25.0])]),
+    ("training", "of_product", [value("rate", 6.0), value("product", 4.0), value("product", 8.0)], {}, [({}, [0.5])]),
+    ("stencil", "share", [value(name, *seconds) for name, *seconds in PHASES], {},
+     [({"phase": name}, [100 * first / 4, 100 * second / 4]) for name, first, second in PHASES]),
+    # a phase that was not measured as often
+    ("stencil", "share", [value(name, *seconds[: 1 + (name != "pack")]) for name, *seconds in PHASES], {}, []),
+    ("stencil", "efficiency", [value("alone", 2.0), value("fused", 3.0),
+                               value("cells", 3.0, 6.0, subject=TWO_RANKS)], {}, [({}, [50.0, 100.0])]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("program", "name", "values", "parameters", "expected"), FOLLOWS, ids=[f"{one[0]} {one[1]}" for one in FOLLOWS]
+)
+def test_what_follows_from_a_run(
+    program: str, name: str, values: list[Any], parameters: dict[str, Any], expected: list[Any]
+) -> None:
+    found = list(getattr(of(program), name)(Run(*values, parameters=parameters)))
+    assert [at for _, at, _ in found] == [at for at, _ in expected]
+    for (_, _, samples), (_, numbers) in zip(found, expected, strict=True):
+        assert samples == pytest.approx(numbers)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "matrix", "sides", "limited"),
+    [
+        # two ranks on each of two nodes share a cache of 100 bytes
+        (["a", "a", "b", "b"], 200, {}, True), (["a", "a", "b", "b"], 199, {}, False), ([], 400, {}, True),
+        ([], 399, {}, False), ([], 400, dict.fromkeys(["nx", "ny", "nz"], 192), True),
+        ([], 399, dict.fromkeys(["nx", "ny", "nz"], 192), False),
+        ([], 400, {"nx": 192, "ny": 192, "nz": 184}, False),
+    ],
+)  # fmt: skip
+def test_hpcg_has_a_limit_where_its_matrix_is_four_times_the_cache(
+    nodes: list[str], matrix: int, sides: dict[str, int], limited: bool
+) -> None:
+    cached = {"host": SimpleNamespace(last_level_cache_bytes=100), "devices": [SimpleNamespace(l2_bytes=100)]}
+    parameters = {"backend": "cuda", **sides} if sides else {}
+    run = Run(value("dot", 10.0), parameters=parameters, placement=SimpleNamespace(nodes=nodes), **cached)
+    bytes_of = {"vectors": 1.0, "product": 2.0, "cycle": 5.0}
+    operations = {"": 4.0, ".product": 6.0, ".cycle": 3.0}
+    run.result.path = {"bytes_of_matrix": matrix, **{f"bytes_of_iteration.{key}": b for key, b in bytes_of.items()},
+                       **{f"operations_of_iteration{key}": number for key, number in operations.items()}}  # fmt: skip
+    for name, limit in {"raw": 10 * 4 / 8, "spmv": 10 * 6 / 2, "mg": 10 * 3 / 5}.items():
+        found = list(getattr(of("hpcg"), f"limit_{name}")(run, value(name, 1.0)))
+        assert found == ([pytest.approx(limit)] if limited else [])
+
+
+def test_what_goes_to_the_disk_is_slower_than_in_memory() -> None:
+    memory = [value("best_write", 30.0, bytes=1, subject=TWO_RANKS), value("best_write", 20.0, bytes=2),
+              value("best_write", 10.0, bytes=1)]  # fmt: skip
+    from_disk = of("storage_map").from_disk
+    assert from_disk(Run(*memory), value("best_write_synced", 1.0, bytes=1)) == (None, 9.0)
+    assert from_disk(Run(*memory), value("best_write_synced", 1.0, bytes=3)) is None
+    assert from_disk(Run(*memory), value("best_read_cold", 1.0, bytes=1)) is None
+
+
+#: Functions whose numbers are written by hand elsewhere.
+BY_HAND_ELSEWHERE = {
+    "gemm.limit_gemm": "tests/unit/model/test_derived.py: _traffic", "spmv.limit_best": "limit_spmv",
+    "training.limit_rate": "tests/programs/test_training.py", "storage_map.of_times": "its callers",
+    "migration.by_trial": "its callers",
+    **dict.fromkeys(["access_patterns.pages", "migration.pages"], "tenken/model/pages.py"),
+    **dict.fromkeys(["hpl.of_dgemm", "hpl.limit_dgemm", "hpl_mxp.of_product", "hpl_mxp.limit_product"],
+                    "tenken/model/lu.py"),
+}  # fmt: skip
+
+
+def test_every_function_of_a_program_has_numbers_by_hand() -> None:
+    """A minimum for a maximum, or values of another size, would else be a figure of their own."""
+    here = Path(__file__).read_text()
+    tested = {f"{program}.{name}" for program, name, *_ in FOLLOWS}
+    tested |= {f"hpcg.limit_{name}" for name in ("raw", "spmv", "mg", "set", "rating")}
+    functions = {
+        f"{file.parent.name}.{name}"
+        for file in PROGRAMS.glob("*/derived.py")
+        for name, one in vars(of(file.parent.name)).items()
+        if callable(one) and not name.startswith("_") and getattr(one, "__module__", "").startswith("tenken_derived_")
+    }
+    missing = {
+        name for name in functions - tested
+        if not re.search(rf'of\("{name.partition(".")[0]}"\)\.{name.partition(".")[2]}\b', here)
+    }  # fmt: skip
+    assert missing - {f"training.{name}" for name in ("exposed", "scaling", "imbalance")} == set(BY_HAND_ELSEWHERE)
