@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/base/statistics.h"
+
 namespace tenken {
 namespace cuda {
 
@@ -59,9 +61,7 @@ Launch choose_launch(const std::vector<Launch>& candidates, const Stream& stream
     for (const Launch& candidate : candidates) {
         const auto launch = [&](const Stream&) { run(candidate); };
         warm_up(0, stream, launch);
-        std::vector<double> seconds = time_each(repetitions, stream, launch).device;
-        std::nth_element(seconds.begin(), seconds.begin() + repetitions / 2, seconds.end());
-        medians.push_back(seconds[repetitions / 2]);
+        medians.push_back(median(time_each(repetitions, stream, launch).device));
     }
     return candidates[cheapest(medians, 0.002)];
 }

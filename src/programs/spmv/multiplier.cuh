@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/base/statistics.h"
 #include "lib/cuda/gpus.h"
 #include "lib/cuda/memory.h"
 #include "lib/cuda/timing.h"
@@ -152,10 +153,8 @@ class TypedMultiplier : public Multiplier {
         for (std::size_t i = 0; i < candidates.size(); ++i) {
             tenken::cuda::warm_up(0, stream_, candidates[i].enqueue);
             constexpr long repetitions = 9;
-            std::vector<double> seconds =
-                tenken::cuda::time_each(repetitions, stream_, candidates[i].enqueue).device;
-            std::nth_element(seconds.begin(), seconds.begin() + repetitions / 2, seconds.end());
-            const double median = seconds[repetitions / 2];
+            const double median =
+                tenken::median(tenken::cuda::time_each(repetitions, stream_, candidates[i].enqueue).device);
             if (i == 0 || median < minimum) {
                 best = i;
                 minimum = median;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/host.h"
+#include "lib/base/statistics.h"
 #include "lib/cuda/dot.h"
 #include "lib/cuda/gpus.h"
 #include "lib/cuda/memory.h"
@@ -242,15 +243,12 @@ class CudaBackend : public Backend {
 
     /// The median over some cycles of the time of all kernels together.
     double seconds_of_cycle() {
-        constexpr std::size_t cycles = 5;
-        std::array<double, cycles> totals;
+        std::vector<double> totals(5);
         cycle(0.5);
         for (double& total : totals) {
-            total = 0;
             for (double seconds : cycle(0.5).seconds) total += seconds;
         }
-        std::sort(totals.begin(), totals.end());
-        return totals[cycles / 2];
+        return tenken::median(totals);
     }
 
     void enqueue(Kernel kernel, double scalar, const Launch& launch) {
