@@ -296,6 +296,32 @@ def test_a_batch_of_products_counts_where_its_middle_is(on_gpus: Callable[..., T
     assert begin - before[-1] / 2 < first <= begin + after[0] / 2
 
 
+@pytest.mark.parametrize(
+    ("times", "number", "over_first", "of_best"),
+    [
+        # the first proposal, with which it is compared, is not among the fastest four
+        ("100 20 30 40 50 60", 2, 100 / 20, 1),
+        # within 0.5 % the first one is kept
+        ("2005 2000", 1, 1, 2000 / 2005),
+        ("2030 2000", 2, 2030 / 2000, 1),
+    ],
+)
+def test_the_fastest_algorithm_of_a_product_is_measured(
+    on_gpus: Callable[..., Timed], times: str, number: int, over_first: float, of_best: float
+) -> None:
+    some = ("--cases", "fp64:64", "--sustained-seconds", "0.8", "--energy-seconds", "0", "--first-seconds", "0")
+    document, _ = on_gpus("gemm", *ONE, *some, TENKEN_TEST_ALGORITHMS=times)
+    (told,) = (text for key, text in document["path"].items() if key.startswith("algorithm."))
+    count = len(times.split())
+    assert told.startswith(f"number {number} of {count} proposed, {count} tried; ")
+    ms = [2 * 64**3 / rate / 1e9 for rate in figure(document, "gemm")["samples"]]
+    assert median(ms) == pytest.approx(float(times.split()[number - 1]), rel=0.1)
+    # events are 1 ms apart at most
+    near = 0.1 if count > 2 else 0.002
+    assert figure(document, "over_first")["value"] == pytest.approx(over_first, rel=near)
+    assert figure(document, "of_best")["value"] == pytest.approx(of_best, rel=near)
+
+
 #: Number of active links of the three GPUs.
 LINKS = (18, 17, 18)
 

@@ -325,6 +325,19 @@ def test_a_step_takes_as_long_as_asked(
     assert {run.steps(part).count("sweep_kernel<CopyOp>") for part in run.every()[:2]} == {passes}
 
 
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
+def test_what_is_told_of_a_trial_is_the_rate_of_its_blocks(programs: Path, double: Path, tmp_path: Path) -> None:
+    """Each kernel takes 10 s, in a trial too."""
+    more = {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double), "TENKEN_TEST_SLOW": "gpu0"}
+    document = protocol.recorded(protocol.GPU["stencil_gpu"], programs, double, tmp_path, **more).document
+    for cells in (one for one in document["series"] if one["metric"] == "cells"):
+        exchange, path = cells["at"]["exchange"], document["provenance"]
+        told = path[f"tried.{exchange}.temporal_block={path[f'temporal_block.{exchange}']}"]
+        assert told == pytest.approx(cells["counts"]["cells"] / median(cells["seconds"]) / 1e9, rel=0.1)
+
+
 #: Programs with a pass for the energy, and the metrics of the same work. The kernels that build the matrix of hpcg do
 #: nothing here: its pass is the same code on the host, in tests/programs/test_energy.py.
 ENERGY = {
@@ -369,6 +382,24 @@ def test_what_gpus_exchange_in_a_burn_is_timed_without_its_checks(
     copied = [one for one in run.document["series"] if one["metric"] == "copied" and one["subject"] == {"gpu": 0}]
     assert {one["at"]["phase"]: one["seconds"][0] for one in copied} == pytest.approx(seconds, abs=2)
     assert all(one["counts"] == {"bytes": 1 << 28} for one in copied)
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
+def test_another_algorithm_is_timed_after_the_product_was_verified(
+    programs: Path, double: Path, tmp_path: Path
+) -> None:
+    """Of two that are nearly as fast the first is chosen. Each is timed once more, into the matrix that is compared; then
+    the chosen one multiplies zeros."""
+    case = Case("gemm", f"{ONE} --sustained-seconds 0.8 --energy-seconds 0 --cases fp64:64 --data both")
+    more = {"TENKEN_NVML": str(double), "TENKEN_TEST_ALGORITHMS": "2005000 2000000"}
+    one = protocol.recorded(case, programs, double, tmp_path, **more).processes[0]
+    products = iter(one.sizes["matmul"])
+    by = [next(products)[1] >> 32 if step == "matmul" else step for step in one.steps]
+    verified = by.index("compare_kernel")
+    before, after = ([step for step in some if isinstance(step, int)] for some in (by[:verified], by[verified:]))
+    assert before[-1] == after[-1] == 1 and 2 in after
 
 
 STREAM = Case("stream", f"{ONE} --array-bytes 16Mi")

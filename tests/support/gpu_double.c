@@ -795,8 +795,21 @@ cublasStatus_t cublasSgemv(cublasHandle_t h, cublasOperation_t ta, int m, int n,
                            int lda, const float* x, int step_x, const float* beta, float* y, int step_y) {
     return of_blas(sgemv, m, n, 0, stream_of(h));
 }
-/* Two algorithms are proposed for each product: a step of matmul has its number beside k. */
-enum { proposals = 2 };
+/* Two algorithms are proposed for each product, or as many as $TENKEN_TEST_ALGORITHMS has times, in ms, which a product
+ * by each of them takes: a step of matmul has its number beside k. */
+static int proposals(void) {
+    int count = 0;
+    const char* next = getenv("TENKEN_TEST_ALGORITHMS");
+    if (next == NULL) return 2;
+    for (; *next != 0; next += strcspn(next, " "), next += *next != 0) ++count;
+    return count;
+}
+static int64_t ticks_of(int64_t number) {
+    const char* next = getenv("TENKEN_TEST_ALGORITHMS");
+    if (next == NULL) return 0;
+    while (--number > 0) next += strcspn(next, " ") + 1;
+    return 1024 * atoll(next);
+}
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* h) {
     return *h = calloc(1, sizeof(cudaStream_t)), CUBLAS_STATUS_SUCCESS;
 }
@@ -807,7 +820,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmul
                                               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
                                               cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference,
                                               int wanted, cublasLtMatmulHeuristicResult_t* results, int* count) {
-    *count = wanted < proposals ? wanted : proposals;
+    *count = wanted < proposals() ? wanted : proposals();
     memset(results, 0, (size_t)*count * sizeof *results);
     for (int i = 0; i < *count; ++i) results[i].algo.data[0] = (uint64_t)i + 1;
     return CUBLAS_STATUS_SUCCESS;
@@ -833,6 +846,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t what, con
     cublasLtMatrixLayoutGetAttribute(of_d, CUBLASLT_MATRIX_LAYOUT_COLS, &n, sizeof n, &written);
     cublasLtMatrixLayoutGetAttribute(of_a, CUBLASLT_MATRIX_LAYOUT_ROWS, &rows, sizeof rows, &written);
     cublasLtMatrixLayoutGetAttribute(of_a, CUBLASLT_MATRIX_LAYOUT_COLS, &columns, sizeof columns, &written);
+    enqueue_for(s, ticks_of((int64_t)algorithm->data[0]));
     return of_blas(matmul, (int64_t)m, (int64_t)n, (int64_t)(rows * columns / m | algorithm->data[0] << 32), s);
 }
 

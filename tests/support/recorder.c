@@ -35,7 +35,7 @@
 
 /* Kinds that this file writes; of another thread than the main one they are `other` less. gpu_double.c has more. */
 enum { rank_number = -3, advised = -5, synced = -6, launched = -7, read_file = -8, wrote_file = -9, looked_up = -10, moved = -11 };
-enum { cleared = -13, size_of_it = -20, opened = -22, closed = -23, removed = -24 };
+enum { cleared = -13, size_of_it = -20, opened = -22, closed = -23, removed = -24, slept = -29 };
 enum { other = 100 };
 
 static int on_main_thread(void) {
@@ -219,6 +219,14 @@ int64_t _ZNSt6chrono3_V212steady_clock3nowEv(void) {
     }
     tenken_test_note(thread, nanoseconds);
     return nanoseconds;
+}
+
+/* A pause of the main thread of 10 ms or more is part of how it measures; a made-up one takes no time. */
+int nanosleep(const struct timespec* time, struct timespec* left) {
+    const int64_t nanoseconds = (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
+    if (!on_main_thread() || step() == 0 || nanoseconds < 10000000) return clock_nanosleep(CLOCK_MONOTONIC, 0, time, left);
+    tenken_test_sized(slept, 0, nanoseconds / 1000000, 0);
+    return tenken_test_pass(nanoseconds), 0;
 }
 
 /* Who waits until a moment that is made up looks again every 2 ms: the real clock may be hours from it. */

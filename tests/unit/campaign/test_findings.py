@@ -195,16 +195,17 @@ def test_another_best_setting_is_no_missing_value_and_no_value_of_a_check_is():
     assert list(result.bad_nodes()) == ["n002"]
 
 
-def test_a_figure_of_the_second_run_stands_for_that_of_a_void_first_one():
-    one, nodes = NODES[1], NODES[:12]
-    world = standin.StandIn(nodes, gpus=1, factor=lambda node, gpu, figure: 0.3 if node == one else 1.0)
+@pytest.mark.parametrize(("first", "second", "told"), [(0.3, 0.3, "named"), (0.3, 1.0, "not_again"), (1.0, 0.3, "")])
+def test_a_figure_of_the_second_run_stands_for_that_of_a_void_first_one(first, second, told):
+    one, nodes, result = NODES[1], NODES[:12], findings.Findings(nodes=12, tested=12)
     found = findings.Table({})
-    for unit in [*(Unit(node) for node in nodes), Unit(one, "retest", 1), Unit(one, "retest", 2)]:
-        record = world._record("s", unit.node, 0)
+    for unit in [*map(Unit, nodes), Unit(one, "retest", 1), Unit(one, "retest", 2)]:
+        rate = 1.0 if unit.purpose == "round" else first if unit.number == 1 else second
+        record = standin.StandIn(nodes, gpus=1, factor=lambda *_, rate=rate: rate)._record("s", unit.node, 0)
         found.take(invalid(record) if unit == Unit(one) else record, unit)
-    result = findings.Findings(nodes=12, tested=12)
     findings.judge(found, result, replace(CAMPAIGN, nodes=nodes))
-    assert {s.name for s in result.named} == {f"{one} GPU 0"}
+    suspects = {"named": {s.name for s in result.named}, "not_again": {s.name for s in result.not_again}}
+    assert suspects == {"named": set(), "not_again": set()} | ({told: {f"{one} GPU 0"}} if told else {})
 
 
 @pytest.mark.parametrize("again", [False, True])

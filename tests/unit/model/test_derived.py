@@ -199,6 +199,10 @@ def test_several_parts_have_the_limit_of_the_fastest_one_that_is_known(
     run.limit = lambda one: SimpleNamespace(value=limits[one.name == "fused"])
     cells = value("cells", 2.0, subject=Subject.of({"ranks": 2}))
     assert list(of("stencil").limit_cells(run, cells)) == expected
+    # of several processes one may have a faster GPU than those of this document
+    run.values = (alone, fused, value("copy", 4.0), value("copy", 8.0))
+    run.result.path["fastest_copy_gbs"] = 12.0
+    assert list(of("stencil").limit_cells(run, cells)) == [1.5 * limit for limit in expected]
 
 
 MI, TWO_RANKS = 1 << 20, Subject.of({"ranks": 2})
