@@ -390,7 +390,7 @@ def test_what_gpus_exchange_in_a_burn_is_timed_without_its_checks(
 def test_another_algorithm_is_timed_after_the_product_was_verified(
     programs: Path, double: Path, tmp_path: Path
 ) -> None:
-    """Of two that are nearly as fast the first is chosen. Each is timed once more, into the matrix that is compared; then
+    """Of two that are nearly as fast the first is chosen. Each is timed again, into the matrix that is compared; then
     the chosen one multiplies zeros."""
     case = Case("gemm", f"{ONE} --sustained-seconds 0.8 --energy-seconds 0 --cases fp64:64 --data both")
     more = {"TENKEN_NVML": str(double), "TENKEN_TEST_ALGORITHMS": "2005000 2000000"}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tenken.judge import conditions
 from tenken.model.result import DeviceHealth, HealthSample
+from tenken.model.subject import Subject
 
 #: A GPU that did nothing, in a timed part that lasts.
 SAMPLE = HealthSample(power_w=75.0, utilization_percent=0.0, memory_used_bytes=10**9, other_processes=0)
@@ -62,3 +64,59 @@ OTHERS = changed("before worst after", other_processes=2)
 )  # fmt: skip
 def test_others_are_quiet_by_what_they_do_and_hold(entry: DeviceHealth, verdict: str | None) -> None:
     assert [found for found, _ in conditions._others(entry, None)] == ([verdict] if verdict else [])
+
+
+@pytest.mark.parametrize(
+    ("reasons", "clock", "memory", "invalid"),
+    [
+        ((), 600.0, 2000.0, False), ((), 599.0, 2000.0, True), (None, 1.0, 2000.0, False),
+        (("sw_power_cap",), 100.0, 2000.0, False), (("sw_power_cap",), 99.0, 2000.0, True),
+        (("gpu_idle",), 40.0, 2000.0, False), (("gpu_idle",), 39.0, 2000.0, True),
+        ((), 1000.0, 1800.0, False), ((), 1000.0, 1799.0, True),
+    ],
+)  # fmt: skip
+def test_a_clock_is_low_below_its_share_of_the_highest(
+    reasons: tuple[str, ...] | None, clock: float, memory: float, invalid: bool
+) -> None:
+    device: Any = SimpleNamespace(integrated=False, sm_clock_max_mhz=1000.0, memory_clock_max_mhz=2000.0)
+    entry = changed("before after", sm_clock_mhz=1000.0)
+    entry = changed("worst", entry, reasons=reasons, sm_clock_mhz=clock, memory_clock_mhz=memory)
+    assert [found for found, _ in conditions._clocks(entry, device)] == ["INVALID"] * invalid
+
+
+@pytest.mark.parametrize(
+    ("gpu", "links", "told"),
+    [
+        ("H100 PCIe", (12, 12, 0), {2: "RECORDED"}), ("H100 PCIe", (12, 12, 12), {}), ("H100 PCIe", (0, 0), {}),
+        # an odd one had a partner; some links of a bridge are no missing bridge; a module has all its links
+        ("H100 PCIe", (12, 0), {1: "FAIL"}), ("H100 PCIe", (12, 12, 11), {2: "FAIL"}),
+        ("H100 SXM", (18, 18, 0), {2: "FAIL"}),
+    ],
+)  # fmt: skip
+def test_a_gpu_without_links_may_be_without_a_bridge(gpu: str, links: tuple[int, ...], told: dict[int, str]) -> None:
+    devices = [SimpleNamespace(name="a", index=at, nvlinks_active=n, mig_enabled=False) for at, n in enumerate(links)]
+    result: Any = SimpleNamespace(devices=devices, node="n", host=None)
+    machine: Any = SimpleNamespace(links_per_pair=None, gpu=gpu)
+    found = conditions._peers(result, machine)
+    assert {one.subject.first: one.verdict for one in found if one.subject is not None} == told
+
+
+@pytest.mark.parametrize(
+    ("reasons", "count", "last", "falls"),
+    [
+        ((), 12, 92.0, False), ((), 12, 91.9, True), ((), 11, 1.0, False), (("sw_power_cap",), 12, 70.0, False),
+        (("sw_power_cap",), 12, 69.9, True), (None, 12, 91.9, True),
+    ],
+)  # fmt: skip
+def test_a_rate_falls_by_its_first_and_last_quarter(
+    reasons: tuple[str, ...] | None, count: int, last: float, falls: bool
+) -> None:
+    entry = changed("worst", reasons=reasons)
+    metric = SimpleNamespace(name="m", id="m.gpu0", place="GPU 0", kind="gpu", subject=Subject.of({"gpu": 0}),
+                             clock="device", derived=False, unit="GB/s",
+                             samples=(100.0,) * (count - 3) + (last,) * 3)  # fmt: skip
+    device = SimpleNamespace(sm_clock_max_mhz=None)
+    result: Any = SimpleNamespace(health=SimpleNamespace(devices=[entry]), metrics=[metric], node="n",
+                                  device=lambda index: device)  # fmt: skip
+    program: Any = SimpleNamespace(metrics={"m": SimpleNamespace(crosses_pcie=False, by_power=False)})
+    assert [found.verdict for found in conditions._falls(result, program)] == ["INVALID"] * falls
