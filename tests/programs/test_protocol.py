@@ -376,7 +376,7 @@ def test_what_gpus_exchange_in_a_burn_is_timed_without_its_checks(
     slow: str, seconds: dict[str, float], programs: Path, double: Path, tmp_path: Path
 ) -> None:
     """Kernels, which fill and check, and sums take 10 s each, or copies: of GPU 0, whose clock no other one moves."""
-    phases = "--phases peer,all_reduce --memory-share 0.05 --seconds 0 --visit-seconds 0.3 --silent-seconds 3600"
+    phases = "--phases peer,all_reduce --memory-share 0.05 --seconds 0 --visit-seconds 0.01 --silent-seconds 3600"
     more = {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double), "TENKEN_TEST_SLOW": slow}
     run = protocol.recorded(Case("burn", f"{protocol.TWO} {phases}"), programs, double, tmp_path, **more)
     copied = [one for one in run.document["series"] if one["metric"] == "copied" and one["subject"] == {"gpu": 0}]

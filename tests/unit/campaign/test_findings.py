@@ -208,6 +208,16 @@ def test_a_figure_of_the_second_run_stands_for_that_of_a_void_first_one(first, s
     assert suspects == {"named": set(), "not_again": set()} | ({told: {f"{one} GPU 0"}} if told else {})
 
 
+def test_what_explains_a_figure_is_the_mean_of_its_rounds_and_its_time_their_median():
+    table = findings.Table({})
+    table.check["x"], table.spread["x"] = "c", findings.POWER
+    for number, (time, watts, degrees) in enumerate([(10.0, 50.0, 30.0), (20.0, 60.0, 40.0)], start=1):
+        when = ("c", "n1", ("round", number))
+        table.times[when], table.before[when] = time, {"GPU 0": (watts, degrees)}
+    times, (idle, air) = table.conditions("x", [("n1", "GPU 0")], 2, {})
+    assert (list(times), list(idle), list(air)) == ([15.0], [55.0], [35.0])
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_who_is_slow_in_general_is_named_or_waits_for_a_second_run(monkeypatch, again):
     named, once = (Suspect("node", node, "in all checks", 0.1, 0.05, (at,)) for at, node in enumerate(NODES[:2]))
