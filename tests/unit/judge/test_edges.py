@@ -120,3 +120,31 @@ def test_a_rate_falls_by_its_first_and_last_quarter(
                                   device=lambda index: device)  # fmt: skip
     program: Any = SimpleNamespace(metrics={"m": SimpleNamespace(crosses_pcie=False, by_power=False)})
     assert [found.verdict for found in conditions._falls(result, program)] == ["INVALID"] * falls
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, False), ({"threads": 5}, True),
+        ({"thread_cpus": (0, 1, 2, 2)}, False), ({"thread_cpus": (0, 1, 1, 0)}, True),
+        # where a thread ran is not always known; one thread is on one CPU
+        ({"thread_cpus": (0, -1, -1, -1)}, False), ({"thread_cpus": (0, 0, -1, -1)}, True),
+        ({"thread_cpus": (0, 1, 2, 4)}, True), ({"thread_cpus": (0, 1, 2, 4), "allowed_cpus": ()}, False),
+        ({"threads": 3}, True), ({"threads": 3, "ranks": 2}, False), ({"threads": 3, "cores": 3}, False),
+    ],
+)  # fmt: skip
+def test_threads_are_spread_over_the_cpus_of_the_run(change: dict[str, Any], told: bool) -> None:
+    place = {"threads": 4, "cores": 4, "ranks": 1, "thread_cpus": (0, 1, 2, 3), "allowed_cpus": (0, 1, 2, 3)}
+    host = SimpleNamespace(logical_cpus=4)
+    result: Any = SimpleNamespace(placement=SimpleNamespace(**{**place, **change}), host=host, devices=())
+    request: Any = SimpleNamespace(arguments=(), parameters={})
+    assert bool(list(conditions._threads(result, request))) is told
+
+
+@pytest.mark.parametrize(
+    ("us", "count", "clock", "alike"),
+    [(49.9, 19, "device", True), (50.1, 19, "device", False), (49.9, 20, "device", False), (49.9, 19, "host", False)],
+)
+def test_few_times_of_a_short_kernel_may_be_alike(us: float, count: int, clock: str, alike: bool) -> None:
+    metric: Any = SimpleNamespace(unit="us", samples=(us,) * count, clock=clock)
+    assert conditions._may_be_alike(metric) is alike

@@ -93,6 +93,13 @@ def test_a_drift_is_as_large_as_its_last_nights_are_off_its_first_ones(direction
     assert ended.recovered_night == ended.ended_night == 135 and ended.found_night == 110
 
 
+@pytest.mark.parametrize(("nodes", "found"), [(4, []), (5, [0])])
+def test_a_drift_is_told_among_five_siblings(nodes: int, found: list[int]) -> None:
+    h = made(nodes, slice(0, 0), 0.0)
+    h.values[0] *= np.exp(-np.clip((np.arange(NIGHTS) - 60) / 400, 0, 0.1))
+    assert [event.series for event in siblings.drifts(h)] == found
+
+
 @pytest.mark.parametrize(
     ("marks", "found"),
     [
