@@ -178,6 +178,9 @@ TEST(of_equally_good_ways_the_preferred_one_stays) {
     CHECK(file_io::choose_fastest({{4, 5, 6}, {{1.00}, {0.99}, {2}}}, 3, 0.02) == 5);
     CHECK(file_io::choose_fastest({{4, 5, 6}, {{1.00}, {0.99}, {1.005}}}, 6, 0.02) == 6);
     CHECK(file_io::choose_fastest({{4, 5, 6}, {{1.00}, {0.90}, {1.005}}}, 6, 0.02) == 5);
+    // As much slower as is allowed, and more.
+    CHECK(file_io::choose_fastest({{0, 1}, {{2}, {3}}}, 1, 0.5) == 1);
+    CHECK(file_io::choose_fastest({{0, 1}, {{2}, {3.001}}}, 1, 0.5) == 0);
     // Slightly slower in the median, but with little scatter.
     CHECK(file_io::choose_fastest({{0, 1}, {{0.5, 0.99, 3}, {1, 1, 1}}}, 2, 0.02) == 1);
     CHECK(!unit::thrown<std::invalid_argument>([] { file_io::choose_fastest({}, 0, 0.02); }).empty());
@@ -385,6 +388,13 @@ TEST(pairs_are_compared_until_their_side_of_the_bound_is_known) {
     limit.maximum = 0;
     const auto never = [](std::size_t, long) { return 1.0; };
     CHECK(file_io::decide_pairs(times, {{0, 1}}, 0.9, limit, never).size() == 1);
+    CHECK(times[0].size() == 2);
+    // A limit is not exceeded.
+    limit.seconds = 60;
+    limit.maximum = 3;
+    const auto apart = [](std::size_t i, long round) { return i == 1 && round % 2 == 1 ? 0.5 : 1.0; };
+    CHECK(file_io::decide_pairs(times, {{0, 1}}, 0.9, limit, apart).size() == 1);
+    CHECK(times[0].size() == 2 + 3 && times[1].size() == 2 + 3);
 }
 
 TEST(members_of_a_group_stand_beside_each_other_in_every_round) {
