@@ -1,12 +1,12 @@
 """Parser of the output of HPL implementations: netlib's xhpl, NVIDIA's, Intel's, AMD's, and the HPL part of hpcc.
 
 The format is that of netlib's testing/ptest/HPL_pdtest.c and HPL_pdinfo.c (2.0 to 2.3), which the vendors' keep;
-NVIDIA's HPC Benchmarks extend it by the rate of one GPU in brackets. A wrapper may indent all of it; hpcc 1.5 writes
-it between `Begin of HPL section.` and `End of HPL section.` of hpccoutf.txt. A result is two lines:
-`W...  N NB P Q Time Gflops`, then the scaled residual that ends in PASSED or FAILED; after all of them `Finished N
-tests`. HPL-MxP of AMD (src/hplmxp_ptest.cpp) and HPL-AI for CPUs write the same, partly with HPL's title, but name
-their solver: `HPLMXP_pdgesv() start time`. NVIDIA's 25 rounds N down to a multiple of NB and announces it: `[WARNING]
-Change Input N 92800 to 92160`; that of 2021 did not.
+NVIDIA's HPC Benchmarks extend it by the rate of one GPU in brackets, AMD's Zen HPL by the variant of the swap before N
+(column SWP). A wrapper may indent all of it; hpcc 1.5 writes it between `Begin of HPL section.` and `End of HPL
+section.` of hpccoutf.txt. A result is two lines: `W...  N NB P Q Time Gflops`, then the scaled residual that ends in
+PASSED or FAILED; after all of them `Finished N tests`. HPL-MxP of AMD (src/hplmxp_ptest.cpp) and HPL-AI for CPUs write
+the same, partly with HPL's title, but name their solver: `HPLMXP_pdgesv() start time`. NVIDIA's 25 rounds N down to a
+multiple of NB and announces it: `[WARNING] Change Input N 92800 to 92160`; that of 2021 did not.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _ROUNDED_SECONDS, _ROUNDED_RATE = 0.006, 0.02
 _INTEGER = r"[0-9]{1,9}"
 _NUMBER = r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][-+]?[0-9]{1,4})?|inf|nan)"
 _RESULT = re.compile(
-    rf"\s*(W[RC]\w{{0,30}})\s+({_INTEGER})\s+({_INTEGER})\s+({_INTEGER})\s+({_INTEGER})\s+({_NUMBER})\s+({_NUMBER})"
-    rf"(?:\s+\(\s*({_NUMBER})\s*\))?\s*",
+    rf"\s*(W[RC]\w{{0,30}})(?:\s+[0-9]{{3}})?\s+({_INTEGER})\s+({_INTEGER})\s+({_INTEGER})\s+({_INTEGER})"
+    rf"\s+({_NUMBER})\s+({_NUMBER})(?:\s+\(\s*({_NUMBER})\s*\))?\s*",
     re.I | re.A,
 )
 #: A scaled residual is recognised by its division and its verdict; its parts, printed after a failure, have neither.
@@ -38,12 +38,13 @@ _RESULT = re.compile(
 _EXPLAINED = re.compile(r"\s*\|\|Ax-b\|\|_oo\s*/\s*\([^=]*\)\s*")
 _SCALED = re.compile(r"\s*\|\|Ax-b\|\|_oo\s*/")
 _VERDICT = re.compile(rf"=\s*({_NUMBER})\s*\.+\s*([A-Za-z]+)\s*$", re.I)
-_COLUMNS = re.compile(r"^\s*T/V\s+N\s+NB\s+P\s+Q\s+Time\s+(\S+)", re.M)
+_COLUMNS = re.compile(r"^\s*T/V\s+(?:SWP\s+)?N\s+NB\s+P\s+Q\s+Time\s+(\S+)", re.M)
 _FINISHED = re.compile(rf"\s*Finished\s+({_INTEGER})\s+tests")
 _COUNT = re.compile(
     rf"\s*({_INTEGER})\s+tests\s+(completed and passed|completed and failed|completed without checking|skipped)"
 )
-_NVIDIA = re.compile(r"^[ \t]{0,80}(HPL-NVIDIA\s+v?[0-9]\S{0,40})", re.M)
+#: Before the title of the HPL from which it is derived.
+_VENDOR = re.compile(r"^[ \t]{0,80}((?:HPL-NVIDIA|AMD Zen HPL)\s+v?[0-9]\S{0,40})", re.M)
 #: HPL's is HPL_pdgesv. HPL-AI of NVIDIA, before its HPL-MxP, names only itself, before each result.
 OTHER_SOLVER = re.compile(r"^[ \t]{0,80}(HPL[A-Za-z]\w{0,20}gesv(?=\(\))|HPL_AI(?=\s+W[RC]))", re.M)
 #: Without a number it is the first line of an HPL.dat, which a job script may print.
@@ -89,7 +90,7 @@ def parse(text: str) -> Output:
     text = plain(text)
     if solver := OTHER_SOLVER.search(text):
         raise HplFormatError(f"solved by {solver[1]}, in mixed precision: its rate is that of HPL-MxP, not of HPL")
-    title = _NVIDIA.search(text) or _NETLIB.search(text)
+    title = _VENDOR.search(text) or _NETLIB.search(text)
     if title is None:
         words = text.strip().splitlines()
         raise HplFormatError(f"no title 'HPLinpack <version>'; the output begins {(words or [''])[0][:80]!r}")

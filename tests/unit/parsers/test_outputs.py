@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -97,6 +98,22 @@ def test_the_time_and_the_rate_of_hpl_are_not_interchangeable() -> None:
     for wrong in ("50.86       3.311e+04 ( 3.311e+04)", "50.86       3.311e+04 ( 1.656e+03)"):
         with pytest.raises(hpl.HplFormatError, match=r"Gflops of 2 x 1 GPUs and \(.*\) of one are inconsistent"):
             hpl.parse(nvidias.replace("50.86       3.311e+04 ( 1.656e+04)", wrong))
+
+
+def test_amds_zen_hpl_names_the_swap_before_n() -> None:
+    """As the jobs of anuhpc2025/HPC-Xenon-Cluster print it (output/HPL/Ayush)."""
+    netlibs = kept("hpl-netlib")
+    text = netlibs.replace("HPLinpack 2.3", "AMD Zen HPL 2024_10_08\nDerived from:\nHPLinpack 2.3", 1)
+    for old, new in (("T/V       ", "T/V    SWP"), ("WR11C2R4       ", "WRC22C2C4o 002 ")):
+        assert old in text
+        text = text.replace(old, new)
+    assert hpl.parse(text).version == "AMD Zen HPL 2024_10_08"
+    (one,), (same,) = hpl.parse(text).results, hpl.parse(netlibs).results
+    assert one == replace(same, variant="WRC22C2C4o")
+    with pytest.raises(hpl.HplFormatError, match="the last column is 'Tflops'; required: Gflops"):
+        hpl.parse(re.sub(r"(Time +)Gflops", r"\1Tflops", text))
+    with pytest.raises(hpl.HplFormatError, match="belongs to no result line"):
+        hpl.parse(text.replace(" 002 ", " 1.5 "))
 
 
 @pytest.mark.parametrize("solver", ["HPLMXP", "HPLAI"])
