@@ -84,6 +84,12 @@ _OF_WAY, _OF_ITERATIONS = 4, 4
 _ITERATIONS = re.compile(r"^[ \t]{0,80}#.{0,200}\bi_min\b", re.M)
 #: Times of the CPU, on request (-C), which agree with no rate.
 _CPU_TIMES = re.compile(r"^[ \t]{0,80}#.{0,200}\bcputime\b", re.M)
+#: Pieces of a line of results, and a line of NCCL itself (NCCL_DEBUG=INFO) around the name of its host. The tests print
+#: a result in pieces, one for each mode, between which the library writes.
+_PIECES, _LIBRARY = (
+    r"^((?:[ \t]{0,80}[0-9][\w .+/-]{0,200}?)?)(?:\[[\d :-]{19}\] )?",
+    r":\d{1,9}:\d{1,9} \[\d{1,4}\] (?:\S{1,200} )?NCCL [A-Z]{4,5}\b.*\n?",
+)
 #: size, count, type, operation and root; some collectives leave the last two blank.
 _FIRST = (3, 5)
 
@@ -151,7 +157,9 @@ def parse(benchmark: str, text: str) -> Output:
         )
     if _CPU_TIMES.search(text):
         raise NcclTestsFormatError(f"{benchmark}: times of the CPU (-C), from which its rates do not follow")
-    rows = _rows(benchmark, text[asked.end() :])
+    names = "|".join(re.escape(host) for host in {host for _, host in ranks})
+    table = re.sub(f"{_PIECES}(?:{names}){_LIBRARY}", r"\1", text[asked.end() :], flags=re.M)
+    rows = _rows(benchmark, table)
     points = [point for row in rows for point in _points(benchmark, row, len(ranks))]
     reduced = _REDUCED.search(text)
     end = int(reduced[1]) if reduced else int(asked[4])

@@ -606,10 +606,27 @@ def test_a_label_between_the_pieces_of_a_line_is_removed(label: str) -> None:
     assert pieces.count(label) == 36
     labelled = "".join(f"{label}{line}\n" for line in pieces.splitlines())
     assert of_nccl(labelled) == of_nccl(FROM_8)
-    # that of another rank, or a line of the library in a row
-    for piece in (label.replace("0]", "1]"), f"{label}n1:77:77 [0] NCCL INFO 8 Bytes -> Algo 1\n{label}"):
+    # that of another rank, or a line of a host without a rank
+    for piece in (label.replace("0]", "1]"), f"{label}n9:77:77 [0] NCCL INFO 8 Bytes -> Algo 1\n{label}"):
         with pytest.raises(nccl_tests.NcclTestsFormatError, match=r"columns|announces"):
             of_nccl(labelled.replace(f"-1{label}", f"-1{piece}", 1))
+
+
+@pytest.mark.parametrize("host", ["node1", "0fee19abc8ba"])
+@pytest.mark.parametrize("line", [
+    "{}:77:77 [1] NCCL INFO AllReduce: 8 Bytes -> Algo RING proto LL", "{}:77:81 [0] net.cc:52 NCCL WARN slow",
+    "[2026-03-02 10:00:00] {}:77:81 [0] NCCL INFO Connected all rings",
+])  # fmt: skip
+def test_a_result_between_lines_of_the_library_is_read(host: str, line: str) -> None:
+    """As Timez-zx/nccl-tests (nccl.log) prints it: the library writes between the pieces of each result."""
+    said = f"{line.format(host)}\n"
+    whole = FROM_8.replace(" node1 ", f" {host} ")
+    assert host in of_nccl(whole).hosts
+    pieces = re.sub(OF_NCCL, rf"\g<1>{said * 2}\g<2>{said}\g<3>{said}", whole, flags=re.M)
+    assert pieces.count(f"-1{said}{said} ") == 18 and of_nccl(pieces) == of_nccl(whole)
+    for parts in (rf"\g<1>{said}\g<3>{said}", rf"\g<1>{said}\g<2>{said}\g<2>{said}\g<3>{said}"):
+        with pytest.raises(nccl_tests.NcclTestsFormatError, match=r"columns; allowed: 11 to 13"):
+            of_nccl(re.sub(OF_NCCL, parts, whole, count=1, flags=re.M))
 
 
 @pytest.mark.parametrize("program", BARE)
