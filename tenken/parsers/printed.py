@@ -6,8 +6,8 @@ Labels at the beginning of every line: those of Open MPI (`[1,0]<stdout>:`, with
 a program wrote, even within a line; those of kubectl (`[pod/name/part] `), SkyPilot and Ray (`(head, rank=0, pid=7) `)
 and compose (`name  | `), since lines of other nodes between them have other names; also one after the other, where one
 launcher starts another. Any other label (pdsh, the time of a log, a quotation) is what precedes a line known to begin
-with certain words, and has the same form on all lines. Causes of an early end: lines of HPL, CUDA, MPI libraries, the
-kernel and the schedulers.
+with certain words, and has the same form on all lines. Causes of an early end: lines of HPL, gpu-burn, CUDA, MPI
+libraries, the kernel and the schedulers.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ _MEMORY = re.compile(
 _EARLY = re.compile(
     r"HPL ERROR|segmentation fault|\bsignal[: ]+\d|exited on signal|core dumped|MPI_ABORT|\bAbort\(\d|BAD TERMINATION|"
     r"bus error|illegal instruction|\bKilled\b|DUE TO TIME LIMIT|exceeded (?:(?:job )?walltime|per-req )|"
-    r"CUDA (?:runtime )?error|CUDA failure|NCCL failure|srun: error:|command not found|cannot open shared object", re.I,
+    r"CUDA (?:runtime )?error|CUDA failure|NCCL failure|srun: error:|command not found|cannot open shared object|"
+    r"process will now exit|Couldn't init a GPU test|No clients are alive", re.I,
 )  # fmt: skip
 #: What the loader says of a library to preload that does not exist; the program runs.
 _IGNORED = re.compile(r"ERROR: ld\.so: object .{1,300}: ignored\.")

@@ -689,6 +689,8 @@ def test_the_cause_is_told_apart_from_an_output_that_is_cut_short(
     ("srun: error: node7: task 3: Killed", "ended early"),
     ("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", "ended early"),
     ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-02T10:00:00 DUE TO TIME LIMIT ***", "ended early"),
+    (" CHECK_CUBLAS_ERR (0->n1): cublasLtMatmulAlgoInit() = 7 at (matrix.cpp:9), process will now exit", "ended early"),
+    ("Couldn't init a GPU test: Error in \"init\": CUBLAS_STATUS_NOT_INITIALIZED", "ended early"),
     ("%NQSV(INFO): Batch job received signal SIGKILL. (Exceeded per-req elapse time limit)", "ended early"),
 ])  # fmt: skip
 @pytest.mark.parametrize("program", BARE)
