@@ -245,12 +245,16 @@ def hold_sizes(outputs: Sequence[Output], most: int) -> None:
     OsuFormatError."""
     for output in outputs:
         sizes = [point.bytes for point in output.points]
+        # at wrong data the benchmarks stop
+        wrong = next((f"; {point.bytes} B: Fail" for point in output.points if point.valid is False), "")
         gap = next((pair for pair in pairwise(sizes) if pair[1] != 2 * pair[0]), None)
         if gap is not None:
-            raise OsuFormatError(f"{output.benchmark}: the size {gap[1]} follows {gap[0]}: lines between them are lost")
+            raise OsuFormatError(
+                f"{output.benchmark}: the size {gap[1]} follows {gap[0]}: lines between them are lost{wrong}"
+            )
         if sizes and (sizes[0] > _LARGEST_ELEMENT or sizes[-1] != most):
             raise OsuFormatError(
-                f"{output.benchmark}: sizes from {sizes[0]} to {sizes[-1]} B; requested: from one element to {most} B"
+                f"{output.benchmark}: sizes from {sizes[0]} to {sizes[-1]} B; requested: from one element to {most} B{wrong}"
             )
 
 

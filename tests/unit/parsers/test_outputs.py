@@ -414,6 +414,20 @@ def test_lines_of_osu_that_are_lost_are_missed(old: str, new: str, says: str) ->
     osu.hold_sizes([of_osu(REDUCTION, "osu_allreduce")], 4)
 
 
+def test_osu_that_stopped_at_wrong_data_says_so() -> None:
+    """As open-mpi/ompi#12717 shows it of 7.4; the second part starts at the next size."""
+    rows = re.findall(r"^\d.*\n", LATENCY, re.M)
+    failed = LATENCY.replace("".join(rows[5:]), "").replace(rows[4], rows[4].replace("Pass", "Fail"))
+    failed += "DATA VALIDATION ERROR: osu_latency exited with status 1 on message size 16.\n"
+    second = LATENCY.replace("".join(rows[:14]), "")
+    for parts, says in ((failed, r"sizes from 1 to 16 B; .*; 16 B: Fail"),
+                        (f"{failed}TENKEN-OSU-PART\n{second}", r"16384 follows 16: .*; 16 B: Fail")):  # fmt: skip
+        with pytest.raises(osu.OsuFormatError, match=says):
+            osu.hold_sizes(osu.parse_all(f"TENKEN-OSU osu_latency\n{parts}"), 4194304)
+    # later sizes follow: its verification tells
+    osu.hold_sizes([of_osu(LATENCY.replace(rows[4], rows[4].replace("Pass", "Fail")))], 4194304)
+
+
 FROM_8 = kept("nccl-from-8-bytes")
 
 
