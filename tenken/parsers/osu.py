@@ -254,7 +254,8 @@ def hold_sizes(outputs: Sequence[Output], most: int) -> None:
             )
         if sizes and (sizes[0] > _LARGEST_ELEMENT or sizes[-1] != most):
             raise OsuFormatError(
-                f"{output.benchmark}: sizes from {sizes[0]} to {sizes[-1]} B; requested: from one element to {most} B{wrong}"
+                f"{output.benchmark}: sizes from {sizes[0]} to {sizes[-1]} B; requested: from one element to {most} "
+                f"B{wrong}"
             )
 
 

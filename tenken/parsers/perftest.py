@@ -28,7 +28,8 @@ _LAT = re.compile(r"t_min\[usec\]\s+t_max\[usec\]\s+t_typical\[usec\](\s+t_avg\[
 #: Not what it warns of or replaces, and then runs.
 _WRONG = re.compile(
     r"^(?!.*(?:[Ww]arning: |, falling back to |: setting ))"
-    r".*(?:Couldn't|Failed to|Unable to|Completion with error|not supported|Problem|Did not detect).*$", re.M
+    r".*(?:Couldn't|Failed to|Unable to|Completion with error|not supported|Problem|Did not detect|"
+    r"VALIDATION: (?!PASSED)).*$", re.M
 )  # fmt: skip
 #: GB/s of a printed unit. Old versions call 2^20 bytes MB.
 _SCALE = {"MiB/sec": 2**20 / 1e9, "MB/sec": 2**20 / 1e9, "Gb/sec": 0.125}

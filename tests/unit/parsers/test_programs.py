@@ -420,6 +420,17 @@ def test_each_way_in_which_perftest_gives_up_is_told(line: str) -> None:
         writes(PERFTEST.replace(" local address", f"{line}\n local address", 1))
 
 
+@pytest.mark.parametrize("said", [
+    "FAILED (client) - 3 error(s), first at QP 0, Chunk 1, Offset 64 (expected 0x01, got 0x02)",
+    "ERROR - not initialized", "WARNING - no data validated",
+])  # fmt: skip
+def test_data_that_perftest_found_wrong_are_told(said: str) -> None:
+    """With --data_validation (2026), after the results; its exit status may be 0 (src/write_bw.c)."""
+    assert writes(f"{PERFTEST}VALIDATION: PASSED (client) - 24 chunks, 201326592 bytes\n") == writes(PERFTEST)
+    with pytest.raises(TenkenError, match=f"it reports an error: 'VALIDATION: {said[:6]}"):
+        writes(f"{PERFTEST}VALIDATION: {said}\n")
+
+
 @pytest.mark.parametrize("line", [
     " new post send flow is not supported, falling back to ibv_post_send",
     "Warning: Failed to migrate memory to node 1", "Warning: Blueflame is not supported in the system",
