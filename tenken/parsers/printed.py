@@ -72,7 +72,7 @@ _EARLY = re.compile(
     r"HPL ERROR|segmentation fault|\bsignal[: ]+\d|exited on signal|core dumped|MPI_ABORT|\bAbort\(\d|BAD TERMINATION|"
     r"bus error|illegal instruction|\bKilled\b|DUE TO TIME LIMIT|exceeded (?:(?:job )?walltime|per-req )|"
     r"CUDA (?:runtime )?error|CUDA failure|NCCL failure|srun: error:|command not found|cannot open shared object|"
-    r"process will now exit|Couldn't init a GPU test|No clients are alive", re.I,
+    r"process will now exit|Couldn't init |Failure during compute: |No clients are alive", re.I,
 )  # fmt: skip
 #: What the loader says of a library to preload that does not exist; the program runs.
 _IGNORED = re.compile(r"ERROR: ld\.so: object .{1,300}: ignored\.")
