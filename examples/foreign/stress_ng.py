@@ -16,7 +16,7 @@ class StressMatrix(ForeignCheck):
     figures = {
         "rate": Figure("bogus operations", "op/s", "higher", r"\] matrix +(?:[\d.]+ +){4}([\d.]+)"),
     }
-    required_lines = [r"successful run completed"]
+    required_lines = [r"\] successful run completed"]
     forbidden_lines = [r"stress-ng: (fail|error):"]
     version_command = "stress-ng --version"
     tags = {"cpu", "quick", "acceptance", "nightly"}

@@ -183,6 +183,18 @@ def test_a_wrong_table_of_mpi4py_is_refused(line, other, said):
         ping_pong(PING_PONG.replace(line, other))
 
 
+def test_an_unsuccessful_run_of_stress_ng_is_not_a_successful_one():
+    """Newer releases add a column and, below the table, figures of one number."""
+    check = runpy.run_path(str(ROOT / "examples" / "foreign" / "stress_ng.py"))["StressMatrix"]
+    (ended,) = check.required_lines
+    for word, found in (("successful", True), ("unsuccessful", False)):
+        assert (re.search(ended, f"stress-ng: info:  [77] {word} run completed in 1.00 sec") is not None) == found
+    rows = "stress-ng: metrc: [77] matrix   {}\n".format
+    table = rows("692  1.00  3.99  0.01  690.12  173.00  99.96  6200")
+    table += rows("206.08 prod matrix ops per sec (geometic mean of 1 instances)")
+    assert re.findall(check.figures["rate"].pattern, table, re.M) == ["690.12"]
+
+
 @pytest.mark.parametrize("file", sorted((ROOT / "examples" / "foreign").glob("*.py")), ids=lambda file: file.stem)
 def test_an_example_is_one_file_of_30_lines_that_the_page_shows(file):
     assert len(file.read_text().splitlines()) <= 30
