@@ -64,9 +64,11 @@ _LEAST = 4
 _NUMERIC = re.compile(r"[-+]?(?:\d[\d.,]*(?:[eE][-+]?\d{0,4})?[KMGT]?i?B?|\.\d+|nan|inf)\b[\d.]*", re.I)
 _VERDICT = ("Pass", "Fail", "PASSED", "FAILED", "N/A")
 
+_LOCKED = re.compile(r"locked memory|ulimit -l", re.I)
+#: Not where memory cannot be locked: more of it does not help.
 _MEMORY = re.compile(
-    r"out of memory|memory allocation failed|cannot allocate memory|bad_alloc|oom[-_ ]kill|OUT_OF_MEMORY|"
-    r"insufficient (?:device )?memory|failed to allocate", re.I,
+    rf"^(?!.*(?:{_LOCKED.pattern})).*(?:out of memory|memory allocation failed|cannot allocate memory|bad_alloc|"
+    r"oom[-_ ]kill|OUT_OF_MEMORY|insufficient (?:device )?memory|failed to allocate)", re.I,
 )  # fmt: skip
 _EARLY = re.compile(
     r"HPL ERROR|segmentation fault|\bsignal[: ]+\d|exited on signal|core dumped|MPI_ABORT|\bAbort\(\d|BAD TERMINATION|"
@@ -175,7 +177,8 @@ def like_a_row(words: Sequence[str]) -> bool:
 
 def cause(text: str) -> str:
     """Why a program ended early, as a line of its output states; empty if none does."""
-    for what, pattern in (("out of memory", _MEMORY), ("the program ended early", _EARLY)):
+    causes = {"out of memory": _MEMORY, "the program ended early": _EARLY, "the limit of locked memory": _LOCKED}
+    for what, pattern in causes.items():
         for line in text.splitlines():
             if pattern.search(line) and not _IGNORED.search(line):
                 return f"{what}: {' '.join(line.split())[:90]!r}"

@@ -700,6 +700,8 @@ def test_the_cause_is_told_apart_from_an_output_that_is_cut_short(
     ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0.", "out of memory"),
     ("CUDA error: out of memory at hpl.cu:7", "out of memory"),
     ("terminate called after throwing an instance of 'std::bad_alloc'", "out of memory"),
+    ("UCX ERROR ibv_reg_mr() failed: Cannot allocate memory : Please set max locked memory (ulimit -l) to 'unlimited'",
+     "the limit of locked memory"),
     ("srun: error: node7: task 3: Killed", "ended early"),
     ("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", "ended early"),
     ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-02T10:00:00 DUE TO TIME LIMIT ***", "ended early"),
