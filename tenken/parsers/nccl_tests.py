@@ -87,8 +87,8 @@ _CPU_TIMES = re.compile(r"^[ \t]{0,80}#.{0,200}\bcputime\b", re.M)
 #: Pieces of a line of results, and a line of NCCL itself (NCCL_DEBUG=INFO) around the name of its host. The tests print
 #: a result in pieces, one for each mode, between which the library writes.
 _PIECES, _LIBRARY = (
-    r"^((?:[ \t]{0,80}[0-9][\w .+/-]{0,200}?)?)(?:\[[\d :-]{19}\] )?",
-    r":\d{1,9}:\d{1,9} \[\d{1,4}\] (?:\S{1,200} )?NCCL [A-Z]{4,5}\b.*\n?",
+    r"^((?:[ \t]{0,80}[0-9][\w .+/-]{0,200}?)?)(?:\[[\d :.-]{19,29}\] )?",
+    r":\d{1,9}:\d{1,9} \[\d{1,4}\] (?:\S{1,200} ){0,2}NCCL [A-Z]{4,5}\b.*\n?",
 )
 #: size, count, type, operation and root; some collectives leave the last two blank.
 _FIRST = (3, 5)

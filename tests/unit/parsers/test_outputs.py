@@ -629,7 +629,7 @@ def test_a_label_between_the_pieces_of_a_line_is_removed(label: str) -> None:
 @pytest.mark.parametrize("host", ["node1", "0fee19abc8ba"])
 @pytest.mark.parametrize("line", [
     "{}:77:77 [1] NCCL INFO AllReduce: 8 Bytes -> Algo RING proto LL", "{}:77:81 [0] net.cc:52 NCCL WARN slow",
-    "[2026-03-02 10:00:00] {}:77:81 [0] NCCL INFO Connected all rings",
+    "[2026-03-02 10:00:00] {}:77:81 [0] transport/nvls.cc:379 (nvlsAllocateMem) NCCL WARN Failed to bind memory",
 ])  # fmt: skip
 def test_a_result_between_lines_of_the_library_is_read(host: str, line: str) -> None:
     """As Timez-zx/nccl-tests (nccl.log) prints it: the library writes between the pieces of each result."""
