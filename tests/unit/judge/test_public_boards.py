@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from tenken.machines import hardware
 from tenken.model.catalogue import program
 from tenken.model.judgement import Judgement
 from tests.unit.judge.test_healthy import both, gpus, kept_runs
@@ -20,6 +21,7 @@ BOARDS = {
     "NVIDIA RTX A2000 12GB": ("8.6", 26, 2100, 70, 35.99),
     "NVIDIA RTX A4000": ("8.6", 48, 2100, 140, 62.78),
     "NVIDIA RTX A6000": ("8.6", 84, 2100, 300, 120.49),
+    "NVIDIA A40": ("8.6", 84, 1740, 300, 119.18),
     "NVIDIA GeForce RTX 4060": ("8.9", 24, 3105, 115, 31.21),
     "NVIDIA GeForce RTX 4080 Laptop GPU": ("8.9", 58, 3105, 150, 49.11),
     "NVIDIA GeForce RTX 4090": ("8.9", 128, 3105, 450, 158.93),
@@ -44,6 +46,23 @@ def products(name: str, share: float) -> Judgement:
     fast = max(one.value for one in record.result.metrics if one.name == "gemm" and one.at["precision"] == "fp16")
     return sensitivity.judgement(record, board(sensitivity.slowed_at(
         record.result, share * rate / fast, "precision", "fp16")))  # fmt: skip
+
+
+def test_a_t4_is_held_to_the_shares_of_other_boards_with_gddr() -> None:
+    """41.9 TFLOP/s of FP16 in three entries; 22.2, the floor of SXM boards at such a power, would leave little for the
+    lower clock of a warm one."""
+    record, sheet = kept_runs()["Gemm"], hardware.sheet("T4-16GB")
+    assert record.result is not None
+    fast = max(one.value for one in record.result.metrics if one.name == "gemm" and one.at["precision"] == "fp16")
+    board = gpus(name="Tesla T4", compute_capability="7.5", multiprocessors=40, sm_clock_max_mhz=1590, power_limit_w=70,
+                 memory_bytes=int(0.95 * sheet.memory_bytes), l2_bytes=sheet.l2_bytes, memory_bus_bits=256,
+                 memory_clock_max_mhz=5001, memory_clock_mhz=5001)  # fmt: skip
+
+    def at(rate: float) -> set[str]:
+        return of_fp16(sensitivity.judgement(record, board(sensitivity.slowed_at(
+            record.result, rate / fast, "precision", "fp16"))))  # fmt: skip
+
+    assert at(41.9) == at(19) == {"PASS"} and at(18) == {"FAIL"}
 
 
 def of_fp16(judged: Judgement) -> set[str]:

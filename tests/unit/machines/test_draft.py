@@ -337,7 +337,9 @@ def test_a_file_that_is_there_stays(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "sheet"),
     [("h100", "H100-SXM-80GB"), ("a100", "A100-SXM-80GB"), ("nvidia_h200_nvl", "H200-NVL-141GB"), ("l40s", "L40S-48GB"),
-     ("gh200", "GH200-96GB"), ("mi300x", None), (None, None), ("nvidia_gh200_480gb", "GH200-96GB"), ("v100s", None),
+     ("gh200", "GH200-96GB"), ("mi300x", None), (None, None), ("nvidia_gh200_480gb", "GH200-96GB"),
+     ("v100s", "V100S-PCIe-32GB"),
+     ("a2", "A2-16GB"), ("a10", "A10-24GB"), ("a10g", None), ("rtx_a6000", "RTX-A6000-48GB"), ("quadro_rtx_6000", None),
      ("tesla", None), ("80gb", None), ("h100-sxm5-80gb", "H100-SXM-80GB"), ("a100_80", "A100-PCIe-80GB"),
      ("nvidia_a100-sxm4-40gb", "A100-SXM-40GB"), ("rtx_4090", "RTX-4090-24GB"), ("tesla_k40m", "K40"),
      ("hbm3", None), ("pro6000", "RTX-PRO-6000-Server-96GB")],

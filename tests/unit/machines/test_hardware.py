@@ -25,6 +25,19 @@ DEVICES = {
     "NVIDIA Jetson AGX Xavier Developer Kit": "Jetson-AGX-Xavier",
     "quill": "Jetson-TX2",
     "NVIDIA GB300": "GB300-288GB",
+    "Tesla V100S-PCIE-32GB": "V100S-PCIe-32GB",
+    "NVIDIA A800-SXM4-80GB": "A800-SXM-80GB",
+    "NVIDIA A800 80GB PCIe": "A800-PCIe-80GB",
+    "NVIDIA A30": "A30-24GB",
+    "Tesla T4": "T4-16GB",
+    "NVIDIA A2": "A2-16GB",
+    "NVIDIA A10": "A10-24GB",
+    "A40": "A40-48GB",  # a driver before 470
+    "RTX A6000": "RTX-A6000-48GB",
+    "NVIDIA GeForce RTX 3090": "RTX-3090-24GB",
+    "NVIDIA L40": "L40-48GB",
+    "NVIDIA RTX 6000 Ada Generation": "RTX-6000-Ada-48GB",
+    "NVIDIA GeForce RTX 5090": "RTX-5090-32GB",
 }
 
 
@@ -37,7 +50,11 @@ def test_devices_find_their_sheet(device: str) -> None:
 LOOK_ALIKES = [
     "NVIDIA H200 NVL 2",
     "NVIDIA A100-SXM4-60GB",
-    "NVIDIA L40",
+    "NVIDIA L40G",
+    "NVIDIA A10G",
+    "NVIDIA H100",  # two products with this name: 64 and 96 GiB
+    "NVIDIA GeForce RTX 5090 Laptop GPU",
+    "NVIDIA RTX 6000D",
     "NVIDIA GB3000",
     "NVIDIA Jetson Xavier NX",
     "",

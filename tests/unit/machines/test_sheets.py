@@ -23,7 +23,9 @@ from tenken.model import cache
 #: Gbit/s of a lane and lanes of a link in one direction, by generation.
 NVLINK = {"NVLink1": (20, 8), "NVLink2": (25, 8), "NVLink3": (50, 4), "NVLink4": (100, 2), "NVLink5": (200, 2)}
 #: Generation of the PCIe of chips.
-PCIE_OF = {"3.5": 3, "6.0": 3, "7.0": 3, "8.0": 4, "8.9": 4, "9.0": 5, "10.0": 5, "10.3": 6, "12.0": 5}
+PCIE_OF = {
+    "3.5": 3, "6.0": 3, "7.0": 3, "7.5": 3, "8.0": 4, "8.6": 4, "8.9": 4, "9.0": 5, "10.0": 5, "10.3": 6, "12.0": 5,
+}  # fmt: skip
 #: GT/s of a lane and the share of its bits that carry data: 128b/130b, and 242 of the 256 bytes of a flit in Gen6.
 PCIE = {3: (8, 128 / 130), 4: (16, 128 / 130), 5: (32, 128 / 130), 6: (64, 242 / 256)}
 
@@ -32,7 +34,9 @@ CORES = {
     "3.5": {"fp32": 192, "fp64": 64},
     "6.0": {"fp32": 64, "fp64": 32},
     "7.0": {"fp32": 64, "fp64": 32, "fp16": 512},
+    "7.5": {"fp32": 64, "fp16": 512, "int8": 1024},
     "8.0": {"fp32": 64, "fp64": 32, "fp64_tensor": 64, "tf32": 512, "fp16": 1024, "bf16": 1024, "int8": 2048},
+    "8.6": {"fp32": 128, "tf32": 256, "fp16": 512, "bf16": 512, "int8": 1024},
     "8.7": {"fp32": 128},
     "8.9": {"fp32": 128, "tf32": 256, "fp16": 512, "bf16": 512, "fp8": 1024, "int8": 1024},
     "9.0": {"fp32": 128, "fp64": 64, "fp64_tensor": 128, "tf32": 1024, "fp16": 2048, "bf16": 2048, "fp8": 4096,
@@ -41,13 +45,14 @@ CORES = {
     "10.3": {"fp32": 128},
     "12.0": {"fp32": 128},
 }  # fmt: skip
-#: GeForce GPUs accumulate in FP32 at half the rate.
+#: GeForce GPUs, and L40, accumulate in FP32 at half the rate.
 GEFORCE = {"fp32": 128, "tf32": 128, "fp16": 256, "bf16": 256, "fp8": 512}
 
 
 @dataclass(frozen=True)
 class Chip:
-    """The components of a GPU. `printed`: the last printed digit of a figure, if it is not 1."""
+    """The components of a GPU. `printed`: the last printed digit of a figure, if it is not 1. `lanes`: of its PCIe;
+    `nvlink_gbit`: of a lane, where its NVLinks are slower than others of their generation."""
 
     bits: int
     mega_transfers: float  # per pin of the memory, per second
@@ -58,6 +63,8 @@ class Chip:
     #: Figures that vendors print for several GPUs together, or with sparsity: the dense figure of one, in T/s.
     shares: dict[str, float] = field(default_factory=dict)
     printed: dict[str, float] = field(default_factory=dict)
+    lanes: int = 16
+    nvlink_gbit: float | None = None
 
 
 HOPPER = {"sms": 132, "ghz": 1.98, "tensor_ghz": 1.83, "printed": {"gbs": 50}}
@@ -82,11 +89,14 @@ CHIPS = {
     "A100-PCIe-80GB": Chip(5120, 2 * 1512, **A100),
     "A100-SXM-40GB": Chip(5120, 2 * 1215, **A100),
     "A100-PCIe-40GB": Chip(5120, 2 * 1215, **A100),
+    "A800-SXM-80GB": Chip(5120, 2 * 1593, **A100),
+    "A800-PCIe-80GB": Chip(5120, 2 * 1512, **A100),
     "A30-24GB": Chip(3072, 2 * 1215, 56, 1.44),
     "V100-SXM2-16GB": Chip(4096, 2 * 877, 80, 1.53, printed={"gbs": 10}),
     "V100-SXM2-32GB": Chip(4096, 2 * 877, 80, 1.53, printed={"gbs": 10}),
     "V100-PCIe-16GB": Chip(4096, 2 * 877, 80, 1.37, printed={"gbs": 10}),
     "V100-PCIe-32GB": Chip(4096, 2 * 877, 80, 1.37, printed={"gbs": 10}),
+    "V100S-PCIe-32GB": Chip(4096, 2 * 1107, 80, 1.597),
     "P100-SXM2-16GB": Chip(4096, 2 * 715, 56, 1.48),
     "P100-PCIe-16GB": Chip(4096, 2 * 715, 56, 1.303),
     "K40": Chip(384, 6000, 15, 0.745),
@@ -112,10 +122,19 @@ CHIPS = {
     ),
     "L40S-48GB": Chip(384, 18000, 142, 2.52),
     "L4-24GB": Chip(192, 12500, 58, 2.04),
+    "L40-48GB": Chip(384, 18000, 142, 2.49, cores={**GEFORCE, "int8": 512}),
+    "RTX-6000-Ada-48GB": Chip(384, 20000, 142, 2.505),
+    "T4-16GB": Chip(256, 2 * 5001, 40, 1.59),
+    "A2-16GB": Chip(128, 2 * 6251, 10, 1.77, lanes=8),
+    "A10-24GB": Chip(384, 2 * 6251, 72, 1.695),
+    "A40-48GB": Chip(384, 2 * 7251, 84, 1.74, nvlink_gbit=28.125),
+    "RTX-A6000-48GB": Chip(384, 2 * 8001, 84, 1.8, nvlink_gbit=28.125),
+    "RTX-3090-24GB": Chip(384, 2 * 9751, 82, 1.695, cores=GEFORCE, nvlink_gbit=28.125),
     "RTX-PRO-6000-Server-96GB": Chip(512, 24960, shares={"fp4": 4000 / 2}),
     "RTX-PRO-6000-Workstation-96GB": Chip(512, 28000, 188, 2.617, shares={"fp4": 4000 / 2}),
     "RTX-PRO-6000-Max-Q-96GB": Chip(512, 28000, shares={"fp4": 3511 / 2}),
     "RTX-4090-24GB": Chip(384, 21000, 128, 2.52, cores=GEFORCE),
+    "RTX-5090-32GB": Chip(512, 2 * 14001, 170, 2.407, cores=GEFORCE, shares={"fp4": 3352 / 2}),
     "Jetson-AGX-Orin": Chip(256, 6400, 16, 1.3),
     "Jetson-AGX-Thor": Chip(256, 8533, shares={"fp4": 2070 / 2}),
     "GB10-128GB": Chip(256, 8533, shares={"fp4": 1000 / 2}),
@@ -214,6 +233,9 @@ HOST_FP64 = {"Xeon-E5-2695v4": (18, 2.1, 16), "Xeon-E5-2680v4": (14, 2.4, 16)}
 CAPS = {
     "A100-SXM-80GB": {400, 500},  # some systems are delivered at 500
     "A100-SXM-40GB": {400}, "A100-PCIe-80GB": {300}, "A100-PCIe-40GB": {250}, "A30-24GB": {165},
+    "A800-SXM-80GB": {400}, "A800-PCIe-80GB": {300}, "V100S-PCIe-32GB": {250}, "T4-16GB": {70}, "A2-16GB": {60},
+    "A10-24GB": {150}, "A40-48GB": {300}, "RTX-A6000-48GB": {300}, "RTX-3090-24GB": {350}, "L40-48GB": {300},
+    "RTX-6000-Ada-48GB": {300}, "RTX-5090-32GB": {575},
     "H100-SXM-80GB": {700},
     "H200-SXM-141GB": {700},
     "H100-NVL-94GB": {400}, "B200-SXM-180GB": {1000},
@@ -237,13 +259,17 @@ POWER_ALONE = {
 #: also in tests/data; GB200 has the chip of B200).
 L2_MIB = {
     "K40": 1.5, "P100": 4, "V100": 6, "A100": 40, "H100": 50, "H800": 50, "H200": 60, "L4": 48, "L40S": 96,
-    "RTX-4090": 72,
+    "RTX-4090": 72, "T4": 4, "A10": 6, "A40": 6, "RTX-A6000": 6, "RTX-3090": 6, "RTX-6000-Ada": 96, "RTX-5090": 96,
+    "A30": 24,
     "Jetson-TX2": 0.5, "Jetson-AGX-Xavier": 0.5, "Jetson-AGX-Orin": 4, "B200": 126, "GB200": 126, "RTX-PRO-6000": 128,
 }  # fmt: skip
-L2_ALONE = {"H20"}
+L2_ALONE = {"H20", "A800", "V100S", "A2", "L40"}
 #: GB/s of all NVLinks of a GPU in both directions, as printed: by kind, and for GPUs with fewer.
 LINKS_GBS = {"NVLink1": 160, "NVLink2": 300, "NVLink3": 600, "NVLink4": 900, "NVLink5": 1800}
-FEWER_GBS = {"A30-24GB": 200, "H800-SXM-80GB": 400, "H800-PCIe-80GB": 400, "H100-PCIe-80GB": 600, "H100-NVL-94GB": 600}
+FEWER_GBS = {
+    "A30-24GB": 200, "H800-SXM-80GB": 400, "H800-PCIe-80GB": 400, "H100-PCIe-80GB": 600, "H100-NVL-94GB": 600,
+    "A800-SXM-80GB": 400, "A800-PCIe-80GB": 400, "A40-48GB": 112.5, "RTX-A6000-48GB": 112.5, "RTX-3090-24GB": 112.5,
+}  # fmt: skip
 #: MiB that a driver or the kernel reports, where the name of the sheet has no size: some is kept for ECC or the
 #: firmware.
 MEMORY_MIB = {"K40": 11519, "Jetson-TX2": 7846, "Jetson-AGX-Orin": 62841}
@@ -285,7 +311,7 @@ def wrong(sheet: hardware.GpuSheet, chip: Chip) -> list[str]:
         hold(kind, value, rate(kind))
     if sheet.gpu_links is not None:
         gbit, lanes = NVLINK[sheet.gpu_links.kind]
-        hold("gpu_links", sheet.gpu_links.gbs, gbit * lanes / 8, 0.01)
+        hold("gpu_links", sheet.gpu_links.gbs, (chip.nvlink_gbit or gbit) * lanes / 8, 0.01)
     return found
 
 
@@ -311,7 +337,7 @@ def disagreeing(sheet: hardware.GpuSheet) -> list[str]:
             found.append("host_link")
     elif link is not None:
         gigatransfers, share = PCIE[PCIE_OF[sheet.compute_capability]]
-        if link.gbs != pytest.approx(gigatransfers * 16 * share / 8, rel=1e-3):
+        if link.gbs != pytest.approx(gigatransfers * CHIPS[name].lanes * share / 8, rel=1e-3):
             found.append("host_link")
     return found
 

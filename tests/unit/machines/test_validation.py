@@ -35,7 +35,7 @@ BAD = {
         ["duplicate key 'sockets'"],
     ),
     "wrong unit": ("unit: GB/s", "unit: MB/s", "unit: MB/s", ["wrong unit 'MB/s'", "stream.triad", "allowed: GB/s"]),
-    "unknown GPU sheet": ("H100-SXM-80GB", "H100-SMX-80GB", "H100-SMX", ["unknown data sheet 'H100-SMX-80GB'", "did you", "A100-PCIe-40GB, A100-PCIe-80GB, A100-SXM-40GB, A100-SXM-80GB, A30-24GB, B200"]),
+    "unknown GPU sheet": ("H100-SXM-80GB", "H100-SMX-80GB", "H100-SMX", ["unknown data sheet 'H100-SMX-80GB'", "did you", "A100-PCIe-40GB, A100-PCIe-80GB, A100-SXM-40GB, A100-SXM-80GB, A2-16GB"]),
     "unknown host sheet": ("Xeon-8468", "Xeon-9999", "Xeon-9999", ["unknown data sheet 'Xeon-9999'", "Grace-72, Grace-72-480GB, Tegra-Orin, Tegra-X2, Tegra-Xavier, Xeon-6148"]),
     "unknown metric": ("stream.triad", "stream.triade", "stream.triade", ["unknown metric 'triade'", "'triad'? allowed: add, copy, scale, triad\n"]),
     "unknown program": ("stream.triad", "strom.triad", "strom", ["unknown program 'strom'", "allowed: stream"]),
