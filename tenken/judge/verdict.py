@@ -14,7 +14,7 @@ from tenken.counters import Change
 from tenken.judge import attempt, bounds, completeness, conditions, relations, waivers
 from tenken.judge.bounds import HOST_LINK, LIMITED_BY_OPERATOR, NOTE, UNSTEADY, say
 from tenken.model import engine
-from tenken.model.catalogue import Program
+from tenken.model.catalogue import RATE, Program
 from tenken.model.job import JobAccount
 from tenken.model.judgement import REFERENCE, Criterion, Finding, JudgedMetric, Judgement
 from tenken.model.machine import Machine
@@ -105,9 +105,10 @@ def _judge(
         if finding.metric in judged and finding.verdict == FAIL:
             judged[finding.metric] = replace(judged[finding.metric], verdict=FAIL)
     unmatched = _unmatched(result, machine, judged)
-    # where the link to the host is not what is measured (files), it may fail a run and passes none
-    links = {name for name, one in program.metrics.items() if one.data_sheet == HOST_LINK} - {*program.key}
-    own = {name: one for name, one in judged.items() if name.partition(".")[0] not in links}
+    # where the link to the host or a plain product is not what is measured (files, training), it may fail a run and
+    # passes none
+    beside = {name for name, one in program.metrics.items() if one.data_sheet in (HOST_LINK, RATE)} - {*program.key}
+    own = {name: one for name, one in judged.items() if name.partition(".")[0] not in beside}
     return Judgement(_verdict(found, misses, own), (*found, *misses, *unmatched), (), judged)
 
 

@@ -6,22 +6,29 @@ from tenken.model.numbers import quantiles
 UNITS = {"bf16": "bf16", "fp8": "fp8_e4m3"}
 
 
-def _peak(run, index):
-    """TFLOP/s of a GPU by its attributes; None: not known."""
-    device = run.result.device(index)
+def _peak(run, one, precision):
+    """TFLOP/s by attributes of its GPU, or of the first one, as ranks are of one kind; None: not known."""
+    first = run.result.devices[0].index if run.result.devices else 0
+    device = run.result.device(one.subject.first if one.subject.kind == "gpu" else first)
     operations = run.program.tables["operations_per_cycle"].get(device.chip, {}) if device else {}
-    rate = operations.get(UNITS.get(str(run.parameters.get("precision")), ""))
+    rate = operations.get(UNITS.get(precision, ""))
     if rate is None or not device.sm_clock_max_mhz or not device.multiprocessors:
         return None
     return device.multiprocessors * device.sm_clock_max_mhz * 1e-6 * rate
 
 
 def limit_rate(run, one):
-    """For one GPU, or for all ranks together, which are of one kind."""
-    first = run.result.devices[0].index if run.result.devices else 0
-    peak = _peak(run, one.subject.first if one.subject.kind == "gpu" else first)
+    """For one GPU, or for all ranks together."""
+    peak = _peak(run, one, str(run.parameters.get("precision")))
     if peak is not None:
         yield peak * (one.subject.first if one.subject.kind == "ranks" else 1)
+
+
+def limit_product(run, one):
+    """Each rank has its own value."""
+    peak = _peak(run, one, "bf16")
+    if peak is not None:
+        yield peak
 
 
 def mfu(run):

@@ -264,6 +264,34 @@ def test_data_parallel_training_in_a_node_has_the_floor_of_one_gpu(archive: str)
     assert sensitivity.judgement(record, result).verdict == "PASS"
 
 
+@pytest.mark.parametrize("archive", ["h100-four-quick", "h100-one-acceptance", "h200-two-whole", "h200-burn-training"])
+def test_a_training_step_is_held_to_the_products_of_its_job_and_these_to_the_peak(archive: str) -> None:
+    found = kept._of(ROOT / "tests" / "data" / f"{archive}.tar.xz")
+    record = next(one for one in found if one.check == "TrainingStep %precision=bf16" and one.result.status == "ok")
+    result = longer(record.result, 300)
+
+    def judged(*changes: Change) -> Judgement:
+        return sensitivity.judgement(record, both(*changes)(result))
+
+    assert judged().verdict == "PASS"
+    step = judged(slower_metrics(0.72, "step", "deterministic", "plain", "phase"))
+    assert step.verdict == "FAIL" and "of_product.gpu0" in step.message(), step.message()
+    product = judged(slower_metrics(0.72, "product"))
+    assert product.verdict == "FAIL" and " product.gpu0" in product.message()
+    # less power slows products, which are not held to the peak then, more than the whole step
+    capped = judged(gpus(power_limit_w=600), slower_metrics(0.8, "product"), slower_metrics(0.85, "step"))
+    assert capped.verdict == "RECORDED", capped.message()
+
+
+@pytest.mark.parametrize("check", ["TrainingFlips", "TrainingStep %precision=fp8", "TrainingParallel %divided=tensor"])
+def test_products_beside_a_training_step_fail_it_and_pass_none(check: str) -> None:
+    found = kept._of(ROOT / "tests" / "data" / "h200-burn-training.tar.xz")
+    record = next(one for one in found if one.check == check)
+    assert sensitivity.judged(record, record.result) == "RECORDED"
+    slow = sensitivity.judgement(record, slower_metrics(0.72, "product")(longer(record.result, 300)))
+    assert slow.verdict == "FAIL" and "product." in slow.message(), slow.message()
+
+
 @pytest.mark.parametrize("model", HELD_DOWN)
 def test_what_their_fp64_bounds_has_no_floor_by_the_memory(model: str) -> None:
     judged = found("StencilGpus", HELD_DOWN[model][0], slower_metrics(0.06, "alone", "fused", "cells"))
