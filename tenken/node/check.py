@@ -156,7 +156,8 @@ def occupied(
     gpus: Sequence[Mapping[str, Any]], mine: frozenset[int] | None, host_read: Mapping[str, Any], job: str
 ) -> str:
     """Why nothing may be measured: another job or user is active. Empty: none was found."""
-    others = [one for one in host_read.get("jobs") or [] if one != job]
+    # PBS's groups of version 2 leave out the server's name
+    others = [one for one in host_read.get("jobs") or [] if one != job and not job.startswith(f"{one}.")]
     if others:
         return f"job {others[0]} is on the node"
     for gpu in gpus:

@@ -232,8 +232,9 @@ def bus_errors(addresses: list[str], root: Path = ROOT) -> dict[str, dict[str, i
 _JOBS = (
     "sys/fs/cgroup/system.slice/*slurmstepd.scope/job_*",
     "sys/fs/cgroup/*/slurm*/uid_*/job_*",
-    "sys/fs/cgroup/*/pbs_jobs.service/jobid/*",
-    "sys/fs/cgroup/pbs_jobs.service/jobid/*",
+    # only folders: next to the groups lie the files of their parent; version 2 has `jobs`, or `jobid` as version 1
+    "sys/fs/cgroup/*/pbs_jobs.service/jobid/*/",
+    "sys/fs/cgroup/pbs_jobs.service/job*/*/",
     "var/spool/pbs/mom_priv/jobs/*.JB",
 )
 #: Names and titles of the job processes of Slurm and Grid Engine, for nodes without such groups.
@@ -243,8 +244,10 @@ _TITLE = re.compile(r"slurmstepd: \[(\d+)\.|sge_shepherd-(\d+)")
 
 def jobs(root: Path = ROOT) -> list[str]:
     """Ids of the jobs on this node."""
-    names = {Path(p).name for pattern in _JOBS for p in glob.glob(str(root / pattern))}
+    names = {Path(p).name for pattern in _JOBS for p in glob.glob(f"{root}/{pattern}")}
     found = {name.removeprefix("job_").removesuffix(".JB") for name in names}
+    # PBS's groups of version 2 leave out the server, and write part 3 of array 12[] as 12.3
+    found = {re.sub(r"^(\d+)\.(\d+)$", r"\1[\2]", name) for name in found}
     for file in map(Path, glob.glob(str(root / "proc/[0-9]*/comm"))):
         # only of these, since reading the arguments of a hanging process may hang
         if text(file) in _STARTERS and (title := _TITLE.match(text(file.with_name("cmdline")) or "")):

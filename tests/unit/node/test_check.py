@@ -219,8 +219,10 @@ def test_jobs_are_seen_with_and_without_control_groups(tmp_path: Path) -> None:
     for folder in (
         "system.slice/slurmstepd.scope/job_12", "memory/slurm/uid_1000/job_13", "cpuset/slurm_n1/uid_5/job_14",
         "memory/pbs_jobs.service/jobid/15.server", "system.slice/n1_slurmstepd.scope/job_16",
+        "pbs_jobs.service/jobs/21", "pbs_jobs.service/jobs/22.3",
     ):  # fmt: skip
         (tmp_path / "sys/fs/cgroup" / folder).mkdir(parents=True)
+        (tmp_path / "sys/fs/cgroup" / folder).with_name("cgroup.procs").touch()
     # without control groups: processes by name and title, and PBS's job files
     for pid, name, title in ((7, "slurmstepd", "slurmstepd: [17.batch]"), (8, "sge_shepherd", "sge_shepherd-18 -bg"),
                              (9, "bash", "slurmstepd: [19.0]")):  # fmt: skip
@@ -228,7 +230,15 @@ def test_jobs_are_seen_with_and_without_control_groups(tmp_path: Path) -> None:
         (tmp_path / f"proc/{pid}/comm").write_text(f"{name}\n")
         (tmp_path / f"proc/{pid}/cmdline").write_text(f"{title}\0\0\0")
     (tmp_path / "var/spool/pbs/mom_priv/jobs/20.server.JB").mkdir(parents=True)
-    assert host.jobs(tmp_path) == ["12", "13", "14", "15.server", "16", "17", "18", "20.server"]
+    found = ["12", "13", "14", "15.server", "16", "17", "18", "20.server", "21", "22[3]"]
+    assert host.jobs(tmp_path) == found
+
+
+def test_the_own_job_is_known_without_the_name_of_its_server() -> None:
+    for job, one in (("21.server", "21"), ("22[3].server", "22[3]"), ("15.server", "15.server"), ("12", "12")):
+        assert not checks.occupied([], None, {"jobs": [one]}, job)
+    for job, one in (("21.server", "2"), ("22[3].server", "22[2]"), ("", "12"), ("121", "12")):
+        assert checks.occupied([], None, {"jobs": [one]}, job) == f"job {one} is on the node"
 
 
 def test_a_storm_in_the_kernel_log_is_cut_and_counted(tmp_path: Path) -> None:
