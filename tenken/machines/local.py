@@ -76,8 +76,8 @@ _SMI_SECONDS = 20.0
 
 def run_command(command: Sequence[str]) -> str | None:
     """stdout of a command that ends within 10 s, otherwise None. The output of one that fails is used: nvidia-smi ends
-    with 14 because of one GPU's infoROM, and still lists all GPUs (nvidia-smi(1), return value). In English: lscpu
-    translates its labels.
+    with 14 because of one GPU's infoROM, and still lists all GPUs (nvidia-smi(1), return value). Newer ones list them,
+    end with 0, and name a GPU without a handle only on stderr. In English: lscpu translates its labels.
     """
     english = {**os.environ, "LC_ALL": "C"}
     try:
@@ -86,7 +86,9 @@ def run_command(command: Sequence[str]) -> str | None:
         )
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    return done.stdout if done.returncode == 0 or done.stdout.strip() else None
+    lost = "".join(line for line in done.stderr.splitlines(keepends=True) if _NO_HANDLE.search(line))
+    said = done.stdout + lost
+    return said if done.returncode == 0 or said.strip() else None
 
 
 @dataclass

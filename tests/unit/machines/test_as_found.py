@@ -152,6 +152,8 @@ def test_what_a_command_printed_before_it_failed_is_used() -> None:
     """nvidia-smi ends with 14 because of an infoROM, and has listed all GPUs."""
     assert local.run_command(["sh", "-c", "echo 0, GPU-1; exit 14"]) == "0, GPU-1\n"
     assert local.run_command(["sh", "-c", "echo no >&2; exit 9"]) is None
+    lost = "Unable to determine the device handle for GPU1: 0000:44:00.0: Unknown Error"
+    assert local.run_command(["sh", "-c", f"echo 0, GPU-1; echo no >&2; echo {lost!r} >&2"]) == f"0, GPU-1\n{lost}\n"
     assert local.run_command(["sh", "-c", 'echo "$LC_ALL"']) == "C\n", "lscpu translates its labels"
 
 
