@@ -49,7 +49,7 @@ def leaves(source: str, folder: Path, expand: Expand) -> dict[str, str]:
 
 def parse(text: str, expand: Expand) -> dict[str, str]:
     """Leaf by node from any of the three formats; empty for anything else."""
-    if re.search(r"^\s*(SwitchName|BlockName)=", text, re.M):
+    if re.search(r"^\s*(SwitchName|BlockName)=", text, re.M | re.I):
         return _slurm(text, expand)
     if re.search(r'^(Switch|Ca)\s+\d+\s+"', text, re.M):
         return _ibnetdiscover(text)
@@ -70,12 +70,13 @@ def _asked(words: list[str]) -> str:
 
 def _slurm(text: str, expand: Expand) -> dict[str, str]:
     found: dict[str, str] = {}
-    for line in text.splitlines():
-        pairs = dict(re.findall(r"(\w+)=(\S*)", line))
-        name = pairs.get("SwitchName") or pairs.get("BlockName")
-        if name is None or pairs.get("Level", "0") != "0" or not pairs.get("Nodes"):
+    # topology.conf has the same words, in any case, with comments and continued lines
+    for line in text.replace("\\\n", " ").splitlines():
+        pairs = {key.lower(): value for key, value in re.findall(r"(\w+)=(\S*)", line.partition("#")[0])}
+        name = pairs.get("switchname") or pairs.get("blockname")
+        if name is None or pairs.get("level", "0") != "0" or not pairs.get("nodes"):
             continue
-        for node in expand(pairs["Nodes"]):
+        for node in expand(pairs["nodes"]):
             found.setdefault(node, name)
     return found
 

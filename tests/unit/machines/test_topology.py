@@ -35,6 +35,15 @@ Switch\t65 "S-b83fd20300aaaaab"\t\t# "leaf2" enhanced port 0 lid 2 lmc 0
 Ca\t1 "H-946dae0300a1b2c0"\t\t# "n1 mlx5_0"
 [1](946dae0300a1b2c0) \t"S-b83fd20300f29dea"[1]\t\t# lid 45 lmc 0 "MF0;leaf1:MQM9700/U1" lid 1 4xNDR
 """
+#: topology.conf of a site, which a file of the site may be.
+CONF = """\
+# SwitchName=old Nodes=n[1-4]
+#SwitchName=old Nodes=n4
+SwitchName=leaf1 Nodes=n[1-2] # SwitchName=rack7
+switchname=leaf2 \\
+  nodes=n3
+SwitchName=spine Switches=leaf[1-2]
+"""
 #: Switches without a name, and two boards of one chassis.
 UNNAMED = """\
 Switch\t36 "S-aa"\t\t# "SwitchIB Mellanox Technologies" base port 0 lid 48 lmc 0
@@ -54,6 +63,7 @@ Switch\t40 "S-dd"\t\t# "MF0;core:CS7500/L02/U1" enhanced port 0 lid 25 lmc 0
     [
         (TREE, {"n1": "leaf1", "n2": "leaf1", "n4": "leaf1", "n3": "leaf2"}),
         (BLOCKS, {"n1": "b1", "n2": "b1", "n3": "b2", "n4": "b2"}),
+        (CONF, {"n1": "leaf1", "n2": "leaf1", "n3": "leaf2"}),
         (FABRIC, {"n1": "leaf1", "n2": "leaf1", "n3": "leaf2"}),
         (UNNAMED, {"n1": "SwitchIB Mellanox Technologies aa", "n2": "SwitchIB Mellanox Technologies bb",
                    "n3": "MF0;core:CS7500/L01/U1", "n4": "MF0;core:CS7500/L02/U1"}),
