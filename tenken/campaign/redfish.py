@@ -39,12 +39,15 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _SHORT_SECONDS = 20.0
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _ROOT = "/redfish/v1"
-#: Parts by label: their place below a chassis since 2020, and the list that has them on older BMCs.
-_PARTS = {
+#: Places below a chassis, of which the first that has any part counts: since 2020, since 2025, and on older BMCs.
+_PARTS: Mapping[str, Sequence[Sequence[str]]] = {
     "power supply": (("PowerSubsystem", "PowerSupplies"), ("Power", "PowerSupplies")),
     "fan": (("ThermalSubsystem", "Fans"), ("Thermal", "Fans")),
-    "coolant connector": (("ThermalSubsystem", "CoolantConnectors"), None),
-    "leak detector": (("ThermalSubsystem", "LeakDetection", "LeakDetectors"), None),
+    "coolant connector": (("ThermalSubsystem", "CoolantConnectors"),),
+    "leak detector": (
+        ("ThermalSubsystem", "LeakDetection", "LeakDetectors"), ("LeakDetectors",),
+        ("ThermalSubsystem", "LeakDetection", "LeakDetectorGroups", "Detectors"),
+    ),
 }  # fmt: skip
 _PLURAL = {"power supply": "power supplies"}
 
@@ -320,27 +323,32 @@ def _number(reading: Any) -> float | None:
 
 
 def _parts(bmc: Bmc, chassis: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """By label; for a BMC with both kinds of resources, the newer ones."""
+    """By label; for a BMC with several kinds of resources, the newer ones."""
     fetched: dict[str, dict[str, Any] | None] = {}
-    for label, (path, older) in _PARTS.items():
-        at: dict[str, Any] | None = dict(chassis)
-        for step in path:
-            if at is None or step not in at:
-                at = None
-                break
-            key = f"{step} of {at.get('@odata.id')}"
+    for label, places in _PARTS.items():
+        yield label, next(filter(None, (_at(bmc, chassis, place, fetched) for place in places)), [])
+
+
+def _at(
+    bmc: Bmc, chassis: Mapping[str, Any], place: Sequence[str], fetched: dict[str, dict[str, Any] | None]
+) -> list[dict[str, Any]]:
+    """The parts at a place: the members of a collection, or the lists that resources there have."""
+    at: list[dict[str, Any]] = [dict(chassis)]
+    for step in place:
+        found: list[dict[str, Any]] = []
+        for one in at:
+            told = one.get(step)
+            if isinstance(told, list):
+                found += _list(told)
+                continue
+            key = f"{step} of {one.get('@odata.id')}"
             if key not in fetched:
-                fetched[key] = bmc.follow(at[step])
-            at = fetched[key]
-        found = list(bmc.members(at))
-        if not found and older is not None:
-            resource, kept = older
-            if resource in chassis:
-                key = f"{resource} of {chassis.get('@odata.id')}"
-                if key not in fetched:
-                    fetched[key] = bmc.follow(chassis[resource])
-                found = _list((fetched[key] or {}).get(kept))
-        yield label, found
+                fetched[key] = bmc.follow(told)
+            resource = fetched[key]
+            if resource is not None:
+                found += bmc.members(resource) if step == place[-1] else [resource]
+        at = found
+    return at
 
 
 def _list(value: Any) -> list[dict[str, Any]]:
@@ -354,7 +362,8 @@ def _state(part: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _name(part: Mapping[str, Any]) -> str:
-    return _word(part.get("Name") or part.get("FanName") or part.get("MemberId") or part.get("Id") or "without name")
+    keys = ("Name", "FanName", "DeviceName", "MemberId", "Id")
+    return _word(next(filter(None, map(part.get, keys)), "without name"))
 
 
 def _word(value: Any) -> str:

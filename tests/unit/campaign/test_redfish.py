@@ -366,6 +366,25 @@ def test_a_member_that_cannot_be_read_voids_itself_alone(server, how, says, bad)
     )
 
 
+@pytest.mark.parametrize(
+    ("chassis", "detection"),
+    [
+        ({"LeakDetectors": member("/Ls")}, {}),
+        ({}, {"LeakDetectorGroups": [{"Detectors": [{"DeviceName": "Rope", "DetectorState": "Critical"}]},
+                                     {"GroupName": "empty"}, {"Detectors": [{"DetectorState": "OK"}]}]}),
+        ({"LeakDetectors": member("/Ls")}, {"LeakDetectors": member("/Ls")}),
+    ],
+)  # fmt: skip
+def test_a_leak_is_found_where_a_bmc_has_its_detectors(server, chassis, detection):
+    server.of = chassis_tree(1, ThermalSubsystem=member("/S"), **chassis)
+    server.of["/S"] = member("/S", LeakDetection=member("/L"))
+    server.of["/L"] = member("/L", **detection)
+    server.of["/Ls"] = {"Members": [ok(Name="Rope", DetectorState="Critical"), ok(Name="dry", DetectorState="OK")]}
+    found = server.read()
+    assert found.faults == ["leak detector Rope: detector state Critical"]
+    assert found.readings == {"leaks": 1.0} and not found.error
+
+
 def test_text_that_is_not_quite_json_voids_nothing(server):
     server.of = chassis_tree(2)
     text = b'\xef\xbb\xbf{"Fans": [{"Name": "L\xffter\n1", "Status": {"Health": "Critical"}}]}'
