@@ -148,3 +148,24 @@ def test_threads_are_spread_over_the_cpus_of_the_run(change: dict[str, Any], tol
 def test_few_times_of_a_short_kernel_may_be_alike(us: float, count: int, clock: str, alike: bool) -> None:
     metric: Any = SimpleNamespace(unit="us", samples=(us,) * count, clock=clock)
     assert conditions._may_be_alike(metric) is alike
+
+
+@pytest.mark.parametrize(
+    ("worst", "after", "lost"), [(18, 18, False), (17, 18, True), (18, 17, True), (None, None, False)]
+)
+def test_a_link_that_fails_during_a_run_is_lost(worst: int | None, after: int | None, lost: bool) -> None:
+    device: Any = SimpleNamespace(nvlinks_active=18, integrated=True)
+    entry = changed("worst", changed("after", nvlinks_active=after), nvlinks_active=worst)
+    assert [found for found, _ in conditions._pcie(entry, device, False, None)] == ["FAIL"] * lost
+
+
+@pytest.mark.parametrize(
+    ("name", "used", "others", "told"),
+    [("x", 2.0, 2.0, True), ("x", 1.9, 2.0, False), ("x", 2.0, 1.9, False), ("UVM GPU1 BH", 2.0, 2.0, False)],
+)
+def test_a_process_is_named_that_used_a_fifth_of_a_cpu(name: str, used: float, others: float, told: bool) -> None:
+    load = SimpleNamespace(seconds=10.0, others_cpu_seconds=others, steal_cpu_seconds=0.0, others=[(1, name, used)],
+                           text=lambda: name)  # fmt: skip
+    metric = SimpleNamespace(id="m", subject=SimpleNamespace(kind="host"))
+    result: Any = SimpleNamespace(load=load, metrics=[metric], node="n")
+    assert [found.verdict for found in conditions.named(result, [])] == ["RECORDED"] * told

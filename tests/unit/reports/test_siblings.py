@@ -93,11 +93,30 @@ def test_a_drift_is_as_large_as_its_last_nights_are_off_its_first_ones(direction
     assert ended.recovered_night == ended.ended_night == 135 and ended.found_night == 110
 
 
+def test_levels_that_wander_are_apart_by_more_than_their_noise() -> None:
+    off = np.array([0.0, 0.01, -0.01, 0.02, -0.02])
+    own = np.zeros((5, 60))
+    own[:, 50:] = off[:, None]
+    behind, error = siblings._behind(own)
+    assert behind[:, -1] == pytest.approx(off)
+    assert error[:, -1] == pytest.approx(np.full(5, 1.4826 * 0.01))
+
+
+def test_a_sibling_moved_by_its_thirty_nights_before_and_ten_since() -> None:
+    """Ten nights before the change are up already, or ten after it down again."""
+    off = np.array([[0.0] * 20 + [1.0] * 30, [0.0] * 30 + [1.0] * 10 + [0.0] * 10, [0.0] * 50])
+    event: Any = SimpleNamespace(size=np.e - 1, change_night=30)
+    assert siblings._moved(off, (0, 1, 2), event) == (0, 1)
+
+
 @pytest.mark.parametrize(("nodes", "found"), [(4, []), (5, [0])])
 def test_a_drift_is_told_among_five_siblings(nodes: int, found: list[int]) -> None:
     h = made(nodes, slice(0, 0), 0.0)
     h.values[0] *= np.exp(-np.clip((np.arange(NIGHTS) - 60) / 400, 0, 0.1))
-    assert [event.series for event in siblings.drifts(h)] == found
+    events = siblings.drifts(h)
+    assert [event.series for event in events] == found
+    # on the first night on which it is sure
+    assert all(event.found_night < 100 for event in events)
 
 
 @pytest.mark.parametrize(
