@@ -58,10 +58,10 @@ def test_the_time_of_an_energy_pass_is_that_of_its_work(
     blas: str,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    """Each parallel region takes 10 s, like a kernel in the test of this name in tests/programs/test_protocol.py."""
+    """Each parallel region takes 1 s, like a kernel in the test of this name in tests/programs/test_protocol.py."""
     works, arguments = RUNS[name]
     more = {"TENKEN_BLAS": blas, "TENKEN_TEST_SLOW": "host", **sensors(tmp_path)}
-    case = protocol.Case(name, f"{arguments} --energy-seconds 60")
+    case = protocol.Case(name, f"{arguments} --energy-seconds 6", step=protocol.STEP // 10)
     run = protocol.recorded(case, build_dir / "bin", clock_log, tmp_path, **more)
     of_pass, of_work = protocol.energy_and_work(run, works)
     assert of_pass == pytest.approx(of_work, rel=0.1)

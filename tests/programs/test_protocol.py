@@ -622,15 +622,15 @@ def test_an_energy_pass_of_ranks_takes_as_long_as_the_slowest(
 ) -> None:
     works, arguments = RUNS[name]
     # made-up hours are no lack of progress
-    case = Case(name, f"{arguments} --energy-seconds 60 --patience-seconds 36000", ranks=2)
+    more = "--energy-seconds 6 --patience-seconds 36000"
+    case = Case(name, f"{arguments} {more}", step=protocol.STEP // 10, ranks=2)
     env = {**mpi, "TENKEN_BLAS": blas, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_TEST_SLOW": "host"}
     for slow in (0, 1):
         folder = tmp_path / str(slow)
         folder.mkdir()
-        more = {"TENKEN_TEST_SLOW_RANK": str(slow), **sensors(folder)}
-        of_pass, of_work = protocol.energy_and_work(
-            protocol.recorded(case, mpi_build / "bin", mpi_recorder, folder, **env, **more), works
-        )
+        env |= {"TENKEN_TEST_SLOW_RANK": str(slow), **sensors(folder)}
+        run = protocol.recorded(case, mpi_build / "bin", mpi_recorder, folder, **env)
+        of_pass, of_work = protocol.energy_and_work(run, works)
         assert of_pass == pytest.approx(of_work, rel=0.1)
 
 
