@@ -23,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tenken.counters import GUESTS
 from tenken.machines import hardware, nvml
@@ -265,16 +265,29 @@ class Looker:
         return self._indices
 
     def _quota(self, cpus: Cpus) -> None:
-        """A container's share of CPU time: additional threads would only wait."""
-        quota, _, period = (self.text("sys/fs/cgroup/cpu.max") or "").partition(" ")
-        if not quota:  # version 1, whose -1 is no limit
-            quota, period = (self.text(f"sys/fs/cgroup/cpu/cpu.cfs_{name}_us") or "" for name in ("quota", "period"))
-        if not quota.isdigit() or not period.isdigit() or int(period) == 0:
-            return
-        share = max(1, int(quota) // int(period))
-        if cpus.cores is not None and share < cpus.cores:
-            self.notes.append(f"the control group allows {int(quota) / int(period):.3g} of {cpus.cores} cores")
-            cpus.cores = share
+        """A control group's share of CPU time: additional threads would only wait."""
+        shares = []
+        for folder in self._groups("cpu"):
+            quota, _, period = (self.text(f"{folder}/cpu.max") or "").partition(" ")
+            if not quota:  # version 1, whose -1 is no limit
+                quota, period = (self.text(f"{folder}/cpu.cfs_{name}_us") or "" for name in ("quota", "period"))
+            if quota.isdigit() and period.isdigit() and int(period):
+                shares.append(int(quota) / int(period))
+        if shares and cpus.cores is not None and (cores := max(1, int(min(shares)))) < cpus.cores:
+            self.notes.append(f"the control group allows {min(shares):.3g} of {cpus.cores} cores")
+            cpus.cores = cores
+
+    def _groups(self, controller: str) -> list[str]:
+        """Folders of the control groups whose limits hold for this process, in both versions: its own and those above,
+        since a scheduler limits the job and not its steps. Of a container, only the top may be there.
+        """
+        own = {"": {""}, f"/{controller}": {""}}  # version 2 names no controller
+        groups = re.findall(r"^\d+:([\w,=]*):(/[^\0\n]*)$", self.text("proc/self/cgroup") or "", re.MULTILINE)
+        for controllers, path in groups:
+            key = f"/{controller}" if controller in controllers.split(",") else controllers
+            if key in own and ".." not in path:
+                own[key] |= {str(one).rstrip("/") for one in (PurePosixPath(path), *PurePosixPath(path).parents)}
+        return [f"sys/fs/cgroup{key}{path}" for key, paths in own.items() for path in sorted(paths)]
 
     def memory_bytes_of_machine(self) -> int | None:
         """Memory of the NUMA nodes with CPUs: the kernel also counts that of a coherent GPU (GH200, GB200, POWER9). On
@@ -322,10 +335,11 @@ class Looker:
             self.notes.append(
                 f"{more:.1f} GiB of NUMA nodes without CPUs (of GPUs, for example) are not counted as host memory"
             )
-        limit = self.text("sys/fs/cgroup/memory.max") or self.text("sys/fs/cgroup/memory/memory.limit_in_bytes") or ""
-        if limit.isdigit() and total is not None and int(limit) < total:
-            self.notes.append(f"the control group allows {int(limit) / 2**30:.1f} of {total / 2**30:.1f} GiB memory")
-            return int(limit)
+        files = (f"{at}/{name}" for at in self._groups("memory") for name in ("memory.max", "memory.limit_in_bytes"))
+        limit = min((int(said) for said in map(self.text, files) if said and said.isdigit()), default=None)
+        if limit is not None and total is not None and limit < total:
+            self.notes.append(f"the control group allows {limit / 2**30:.1f} of {total / 2**30:.1f} GiB memory")
+            return limit
         return total
 
     def numa_nodes(self) -> int | None:

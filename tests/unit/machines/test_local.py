@@ -263,6 +263,41 @@ def test_a_container_with_a_share_of_the_machine(
     assert list(system.notes) == [f"the control group allows {note}" for note in notes]
 
 
+@pytest.mark.parametrize(
+    ("own", "limits", "cores", "gib"),
+    [
+        # as a job with --mem=4G has it: the limit is the job's, and the step's own is none
+        ("0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_0",
+         {"system.slice/slurmstepd.scope/job_7/memory.max": 2**32,
+          "system.slice/slurmstepd.scope/job_7/step_0/user/task_0/memory.max": "max",
+          "system.slice/slurmstepd.scope/job_8/memory.max": 2**30}, 16, 4),
+        ("12:memory:/slurm/uid_5/job_7/step_batch\n3:cpu,cpuacct:/slurm/uid_5\n0::/system.slice/slurmd.service",
+         {"memory/memory.limit_in_bytes": 2**63 - 4096, "memory/slurm/uid_5/job_7/memory.limit_in_bytes": 2**32,
+          "memory/slurm/uid_5/job_7/step_batch/memory.limit_in_bytes": 2**33,
+          "cpu/slurm/uid_5/cpu.cfs_quota_us": 450000, "cpu/slurm/uid_5/cpu.cfs_period_us": 100000}, 4, 4),
+        ("0::/pbs_jobs.service/jobs/7",
+         {"pbs_jobs.service/jobs/7/memory.max": 2**32, "pbs_jobs.service/jobs/7/cpu.max": "max 100000",
+          "pbs_jobs.service/cpu.max": "800000 100000", "cpu.max": "900000 100000"}, 8, 4),
+        # a container: the group of the host is named, and its files are at the top
+        ("9:memory:/docker/1f", {"memory/memory.limit_in_bytes": 2**32}, 16, 4),
+        ("0::/../../x", {"memory.max": 2**32}, 16, 4), ("0::x", {"memory.max": 2**32}, 16, 4),
+        ("", {"memory.max": 2**32}, 16, 4),
+    ],
+)  # fmt: skip
+def test_a_job_has_the_limits_of_its_groups(
+    machine: Machine, own: str, limits: dict[str, object], cores: int, gib: int
+) -> None:
+    machine.cpus(1, 16, 1)
+    machine.file("proc/meminfo", f"MemTotal: {2**24} kB\n")
+    machine.file("proc/self/cgroup", f"{own}\n")
+    for name, value in limits.items():
+        machine.file(f"sys/fs/cgroup/{name}", f"{value}\n")
+    system = machine.describe()
+    node = system.partition("node").node
+    assert (node.cores, node.memory_bytes) == (cores, gib * 2**30)
+    assert len(system.notes) == (2 if cores < 16 else 1)
+
+
 def test_a_virtual_machine_without_topology(machine: Machine) -> None:
     machine.file("proc/cpuinfo", "model name : X\ncache size\t: 4096 KB\nflags : hypervisor\n")
     machine.file("sys/devices/system/cpu/cpu0/x", "")
