@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tenken.judge import conditions
+from tenken.judge import bounds, conditions
 from tenken.model.result import DeviceHealth, HealthSample
 from tenken.model.subject import Subject
 
@@ -169,3 +169,22 @@ def test_a_process_is_named_that_used_a_fifth_of_a_cpu(name: str, used: float, o
     metric = SimpleNamespace(id="m", subject=SimpleNamespace(kind="host"))
     result: Any = SimpleNamespace(load=load, metrics=[metric], node="n")
     assert [found.verdict for found in conditions.named(result, [])] == ["RECORDED"] * told
+
+
+@pytest.mark.parametrize(
+    ("clocks", "locked"),
+    [
+        # alike to 2 %, and as far below the highest
+        ((900.0, 882.0, 900.0), 882.0), ((900.0, 881.0, 900.0), None), ((979.0, 979.0, 979.0), 979.0),
+        ((980.0, 980.0, 980.0), None), ((301.0, 301.0, 301.0), 301.0), ((300.0, 300.0, 300.0), None),
+        ((900.0, 900.0, None), None),
+    ],
+)  # fmt: skip
+def test_a_clock_is_locked_that_is_the_same_before_during_and_after(
+    clocks: tuple[float | None, ...], locked: float | None
+) -> None:
+    entry = IDLE
+    for part, clock in zip(("before", "worst", "after"), clocks, strict=True):
+        entry = changed(part, entry, sm_clock_mhz=clock)
+    device: Any = SimpleNamespace(sm_clock_max_mhz=1000.0)
+    assert bounds.locked(entry, device) == locked

@@ -222,13 +222,18 @@ def test_rows_are_stored_as_they_are(kind: str, values: list[Any], none: bool, a
 
 
 def test_a_history_is_what_the_store_has_by_night(tmp_path: Path, store: Path) -> None:
-    """Two nodes and three nights: on the second one of them did not run, on the third the other one's run is void."""
+    """Two nodes and three nights: on the second one of them did not run, and one of the other one's two runs is void, as
+    is its run on the third."""
     archive = tmp_path / "perflogs"
     for day, node, value, more in (
         (1, "n00", 100.0, {}), (1, "n01", 200.0, {}), (2, "n00", 110.0, {}), (3, "n00", 120.0, {"verdict": "INVALID"}),
-        (3, "n01", 220.0, {}), (3, "n01", 240.0, {"session": "20250903T190000Z-b"}),
+        (2, "n00", 115.0, {"verdict": "INVALID", "session": "20250902T190000Z-b"}), (3, "n01", 220.0, {}),
+        (3, "n01", 240.0, {"session": "20250903T190000Z-b", "time": "2025-09-03T19:00:00Z"}),
     ):  # fmt: skip
-        synthetic.write(archive, entry(day, node, value, **more), int(value))
+        made = entry(day, node, value, **more)
+        for device in made["document"]["devices"] if "time" in more else ():
+            device["driver"] = "590.1"
+        synthetic.write(archive, made, int(value))
     synthetic.write(archive, entry(1) | {"system": "other"}, 1)
     take(archive, store)
     with open_store(store, archive) as opened:
@@ -244,9 +249,11 @@ def test_a_history_is_what_the_store_has_by_night(tmp_path: Path, store: Path) -
     # the median of three samples, and of the night's runs
     values = [[101, 111, none], [102, 112, none], [201, none, 231], [202, none, 232]]
     assert np.array_equal(found.values, values, equal_nan=True)
-    assert found.invalid.tolist() == [[False, False, True]] * 2 + [[False] * 3] * 2
+    assert found.invalid.tolist() == [[False, True, True]] * 2 + [[False] * 3] * 2
     assert (found.fingerprints >= 0).tolist() == [[True] * 3] * 2 + [[True, False, True]] * 2
     assert (found.fingerprints[2:, 1] == -1).all() and found.fingerprint(2, 1) == {}
+    # of the night's last run
+    assert found.fingerprint(2, 2)["driver"] == "590.1"
     assert found.fingerprint(0, 0)["driver"] and set(found.fingerprint(0, 0)) == set(reading.FINGERPRINT)
     assert found.errors is not None and np.array_equal(np.isnan(found.errors), np.isnan(found.values))
     assert (early.values.shape, len(early.nights)) == ((4, 2), 2)
