@@ -222,8 +222,8 @@ def test_rows_are_stored_as_they_are(kind: str, values: list[Any], none: bool, a
 
 
 def test_a_history_is_what_the_store_has_by_night(tmp_path: Path, store: Path) -> None:
-    """Two nodes and three nights: on the second one of them did not run, and one of the other one's two runs is void, as
-    is its run on the third."""
+    """Two nodes and three nights: on the second one of them did not run, and one of two runs of the other one is void,
+    as is its run on the third."""
     archive = tmp_path / "perflogs"
     for day, node, value, more in (
         (1, "n00", 100.0, {}), (1, "n01", 200.0, {}), (2, "n00", 110.0, {}), (3, "n00", 120.0, {"verdict": "INVALID"}),
