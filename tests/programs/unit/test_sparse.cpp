@@ -16,12 +16,12 @@ const std::vector<std::string> specs = {"poisson7:9",   "poisson27:9",   "fem:5"
                                         "banded:200:7", "random:500:12", "rmat:9:16", "poisson27:1",
                                         "fem:1",        "tridiagonal:1", "rmat:1:1",  "rmat:11:40"};
 
-sparse::MarketMatrix read(const std::string& text, std::uint64_t maximum = std::uint64_t{1} << 30) {
+sparse::MarketMatrix market(const std::string& text, std::uint64_t maximum = std::uint64_t{1} << 30) {
     return sparse::read_market([&] { return sparse::open_memory(text.data(), text.size()); }, "m", maximum);
 }
 
 std::string complaint(const std::string& text, std::uint64_t maximum = std::uint64_t{1} << 30) {
-    return unit::thrown<sparse::MarketError>([&] { read(text, maximum); });
+    return unit::thrown<sparse::MarketError>([&] { market(text, maximum); });
 }
 
 const std::string real_general = "%%MatrixMarket matrix coordinate real general\n";
@@ -273,26 +273,26 @@ TEST(balanced_rows_begin_and_end_with_the_matrix) {
 }
 
 TEST(matrix_market_files_of_every_kind_are_read) {
-    const sparse::MarketMatrix a = read(
+    const sparse::MarketMatrix a = market(
         "%%matrixmarket MATRIX Coordinate Real General\n%\n\n 2 3 3 \n2 3 -1.5e1\n\n"
         "% odd\n1 2 .25\n1\t1 3.\n");
     CHECK(a.matrix.rows == 2 && a.matrix.columns == 3 && a.matrix.entries() == 3);
     CHECK(a.matrix.value[0] == 3 && a.matrix.value[1] == 0.25 && a.matrix.value[2] == -15);
     CHECK(a.matrix.column[0] == 0 && a.matrix.column[1] == 1 && a.matrix.column[2] == 2);
     const sparse::MarketMatrix skew =
-        read("%%MatrixMarket matrix coordinate real skew-symmetric\r\n2 2 1\r\n2 1 4\r\n");
+        market("%%MatrixMarket matrix coordinate real skew-symmetric\r\n2 2 1\r\n2 1 4\r\n");
     CHECK(skew.matrix.entries() == 2 && skew.matrix.value[0] == -4 && skew.matrix.value[1] == 4);
     const sparse::MarketMatrix symmetric =
-        read("%%MatrixMarket matrix array integer symmetric\n2 2\n1\n2\n3\n");
+        market("%%MatrixMarket matrix array integer symmetric\n2 2\n1\n2\n3\n");
     CHECK(symmetric.matrix.entries() == 4 && symmetric.matrix.value[1] == 2 &&
           symmetric.matrix.value[2] == 2);
-    const sparse::MarketMatrix pattern = read("%%MatrixMarket matrix coordinate pattern general\n1 1 1\n1 1");
+    const sparse::MarketMatrix pattern = market("%%MatrixMarket matrix coordinate pattern general\n1 1 1\n1 1");
     CHECK(pattern.matrix.entries() == 1 && pattern.matrix.value[0] == 1);
     const sparse::MarketMatrix counts =
-        read("%%MatrixMarket matrix coordinate unsigned-integer general\n%\n3 3 2\n2 1 88\n3 3 33\n");
+        market("%%MatrixMarket matrix coordinate unsigned-integer general\n%\n3 3 2\n2 1 88\n3 3 33\n");
     CHECK(counts.matrix.entries() == 2 && counts.matrix.value[0] == 88 && counts.matrix.value[1] == 33);
-    CHECK(read("%%MatrixMarket matrix array unsigned-integer general\n1 2\n0\n7\n").matrix.value[1] == 7);
-    CHECK(read("%%MatrixMarket matrix coordinate real general\n2 2 0\n").matrix.entries() == 0);
+    CHECK(market("%%MatrixMarket matrix array unsigned-integer general\n1 2\n0\n7\n").matrix.value[1] == 7);
+    CHECK(market("%%MatrixMarket matrix coordinate real general\n2 2 0\n").matrix.entries() == 0);
     CHECK_EQUAL(skew.header.text(), "coordinate real skew-symmetric");
 }
 
@@ -300,7 +300,7 @@ TEST(numbers_of_a_file_are_read_to_the_last_bit) {
     for (const char* text : {"0.1", "123456789012345678", "1.7976931348623157e308", "4.9e-324", "-0.0",
                              "1e22", "1e-22", "3.14159265358979323846264338327950288", "9007199254740993",
                              "000000000000000000000.5", "0.00000000000000000000000000000123", "1e23"}) {
-        const sparse::MarketMatrix one = read(real_general + "1 1 1\n1 1 " + text + "\n");
+        const sparse::MarketMatrix one = market(real_general + "1 1 1\n1 1 " + text + "\n");
         CHECK(one.matrix.value[0] == std::strtod(text, nullptr));
     }
 }
