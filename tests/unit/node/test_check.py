@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -411,6 +412,22 @@ def test_pbs_counts_offline_nodes_with_our_comment() -> None:
     assert brake.holds(known, "c", 1.0, 5000.0) == "it is out for another reason, which is kept"
     assert brake.holds(known, "a", 1.0, 5000.0) is None
     assert brake.pbs("", lambda _: "no JSON") is None and brake.pbs("", lambda _: None) is None
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "pbs"])
+def test_of_drained_nodes_the_oldest_comes_first_whatever_its_name(scheduler: str) -> None:
+    since = {"a": 2000, "b": 1000, "c": 1500}
+    when = {node: datetime.fromtimestamp(at).isoformat() for node, at in since.items()}
+    drained = {"state": "offline", "comment": "tenken: bad"}
+    nodes = {node: {**drained, "last_state_change_time": at} for node, at in since.items()}
+    rows = "".join(f"{node:256}{when[node]:32}tenken: bad\n" for node in since)
+    answers = {"sinfo -o": "a\nb\nc\n", "sinfo -O": rows, "pbsnodes -F": json.dumps({"nodes": nodes})}
+
+    def run(command: Sequence[str]) -> str:
+        return next(text for words, text in answers.items() if set(words.split()) <= set(command))
+
+    found = brake.READERS[scheduler]("", run)
+    assert found is not None and [node for _, node in found.ours] == ["b", "c", "a"]
 
 
 # -- measuring -------------------------------------------------------------------------------------------------------
