@@ -286,7 +286,8 @@ TEST(matrix_market_files_of_every_kind_are_read) {
         market("%%MatrixMarket matrix array integer symmetric\n2 2\n1\n2\n3\n");
     CHECK(symmetric.matrix.entries() == 4 && symmetric.matrix.value[1] == 2 &&
           symmetric.matrix.value[2] == 2);
-    const sparse::MarketMatrix pattern = market("%%MatrixMarket matrix coordinate pattern general\n1 1 1\n1 1");
+    const sparse::MarketMatrix pattern =
+        market("%%MatrixMarket matrix coordinate pattern general\n1 1 1\n1 1");
     CHECK(pattern.matrix.entries() == 1 && pattern.matrix.value[0] == 1);
     const sparse::MarketMatrix counts =
         market("%%MatrixMarket matrix coordinate unsigned-integer general\n%\n3 3 2\n2 1 88\n3 3 33\n");
