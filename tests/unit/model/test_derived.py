@@ -333,6 +333,24 @@ def test_hpcg_has_a_limit_where_its_matrix_is_four_times_the_cache(
         assert found == ([pytest.approx(limit)] if limited else [])
 
 
+@pytest.mark.parametrize("subject", [GPU, TWO_RANKS])
+@pytest.mark.parametrize(("precision", "operations"), [("bf16", 4096), ("fp8", 8192), ("fp4", None)])
+def test_the_peak_of_a_step_is_that_of_all_ranks_and_of_a_product_that_of_one(
+    subject: Any, precision: str, operations: int | None
+) -> None:
+    """By multiprocessors x clock x operations of the precision; products are BF16 beside a step of any precision."""
+    gpu = SimpleNamespace(index=0, chip="9.0", multiprocessors=100, sm_clock_max_mhz=2000.0)
+    run = Run(parameters={"precision": precision}, devices=[gpu], device={0: gpu}.get)
+    run.program = SimpleNamespace(tables={"operations_per_cycle": {"9.0": {"bf16": 4096, "fp8_e4m3": 8192}}})
+    ranks = subject.first if subject.kind == "ranks" else 1
+    step, product = value("rate", 1.0, subject=subject), value("product", 1.0, subject=subject)
+    rates = [pytest.approx(0.2 * operations * ranks)] if operations else []
+    assert list(of("training").limit_rate(run, step)) == rates
+    assert list(of("training").limit_product(run, product)) == [pytest.approx(0.2 * 4096)]
+    gpu.sm_clock_max_mhz = None
+    assert not [*of("training").limit_rate(run, step), *of("training").limit_product(run, product)]
+
+
 def test_what_goes_to_the_disk_is_slower_than_in_memory() -> None:
     memory = [value("best_write", 30.0, bytes=1, subject=TWO_RANKS), value("best_write", 20.0, bytes=2),
               value("best_write", 10.0, bytes=1)]  # fmt: skip
@@ -345,8 +363,7 @@ def test_what_goes_to_the_disk_is_slower_than_in_memory() -> None:
 #: Functions whose numbers are written by hand elsewhere.
 BY_HAND_ELSEWHERE = {
     "gemm.limit_gemm": "tests/unit/model/test_derived.py: _traffic", "spmv.limit_best": "limit_spmv",
-    "training.limit_rate": "tests/programs/test_training.py", "storage_map.of_times": "its callers",
-    "migration.by_trial": "its callers",
+    "storage_map.of_times": "its callers", "migration.by_trial": "its callers",
     **dict.fromkeys(["access_patterns.pages", "migration.pages"], "tenken/model/pages.py"),
     **dict.fromkeys(["hpl.of_dgemm", "hpl.limit_dgemm", "hpl_mxp.of_product", "hpl_mxp.limit_product"],
                     "tenken/model/lu.py"),
