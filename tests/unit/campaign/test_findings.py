@@ -18,9 +18,11 @@ from tenken.campaign.configuration import Mixed, Odd
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import State, Unit
 from tenken.campaign.screening import Effect, Suspect
+from tenken.model.catalogue import load_catalogue
 from tenken.model.judgement import Finding, Judgement
 from tenken.model.result import typed
 from tenken.report import campaign as report
+from tests.support import kept
 from tools.campaign import standin
 
 NODES = tuple(f"n{i:03d}" for i in range(60))
@@ -206,6 +208,18 @@ def test_a_figure_of_the_second_run_stands_for_that_of_a_void_first_one(first, s
     findings.judge(found, result, replace(CAMPAIGN, nodes=nodes))
     suspects = {"named": {s.name for s in result.named}, "not_again": {s.name for s in result.not_again}}
     assert suspects == {"named": set(), "not_again": set()} | ({told: {f"{one} GPU 0"}} if told else {})
+
+
+@pytest.mark.parametrize(
+    ("metric", "spread"),
+    [("triad", findings.MEMORY), ("gemm", findings.POWER), ("htod_pinned", findings.OTHER), ("dtod", findings.MEMORY)],
+)
+def test_how_far_healthy_devices_spread_follows_from_what_limits_a_figure(metric, spread):
+    """A link has a data sheet as well, and is no memory."""
+    table = findings.Table(load_catalogue())
+    for record in kept.two_clean():
+        table.take(record, Unit("n1"))
+    assert {many for name, many in table.spread.items() if name.split()[1].partition(".")[0] == metric} == {spread}
 
 
 def test_what_explains_a_figure_is_the_mean_of_its_rounds_and_its_time_their_median():

@@ -230,6 +230,16 @@ def test_the_node_of_most_slow_pairs_is_named_before_one_whose_pairs_all_are_slo
     assert set(found.nodes) == {"bad"} and not found.pairs
 
 
+@pytest.mark.parametrize(("slow_ones", "named"), [(3, {"bad", "e"}), (2, {"bad"})])
+def test_pairs_with_a_node_that_is_named_speak_neither_for_nor_against_another(slow_ones: int, named: set[str]) -> None:
+    """`e` met the worse node four times: of its three others, all or two are slow."""
+    of_bad = [("bad", f"b{at}") for at in range(8)] + [("bad", "e"), ("e", "bad")] * 2
+    own = [("e", f"c{at}") for at in range(3)]
+    pairs = [*of_bad, *own, *((f"c{at}", f"d{at}") for at in range(20))]
+    found = accuse(answered({*of_bad, *own[:slow_ones]}, pairs), {node: "x" for pair in pairs for node in pair})
+    assert set(found.nodes) == named and set(found.pairs) == (set() if "e" in named else set(own[:2]))
+
+
 def test_of_two_nodes_with_the_same_evidence_the_same_is_named_whatever_the_order() -> None:
     pairs = [("a", "b"), ("b", "a"), *((f"c{at}", f"d{at}") for at in range(8))]
     told = answered({("a", "b"), ("b", "a")}, pairs)

@@ -102,19 +102,22 @@ def test_a_gpu_without_links_may_be_without_a_bridge(gpu: str, links: tuple[int,
 
 
 @pytest.mark.parametrize(
-    ("reasons", "count", "last", "falls"),
+    ("reasons", "samples", "falls"),
     [
-        ((), 12, 92.0, False), ((), 12, 91.9, True), ((), 11, 1.0, False), (("sw_power_cap",), 12, 70.0, False),
-        (("sw_power_cap",), 12, 69.9, True), (None, 12, 91.9, True),
+        ((), (100.0,) * 9 + (92.0,) * 3, False), ((), (100.0,) * 9 + (91.9,) * 3, True),
+        ((), (100.0,) * 8 + (1.0,) * 3, False), (("sw_power_cap",), (100.0,) * 9 + (70.0,) * 3, False),
+        (("sw_power_cap",), (100.0,) * 9 + (69.9,) * 3, True), (None, (100.0,) * 9 + (91.9,) * 3, True),
+        # one sample of a quarter is none of its level, at either end
+        ((), (100.0,) * 9 + (100.0, 1.0, 100.0), False), ((), (100.0, 900.0, 100.0) + (100.0,) * 9, False),
+        ((), (100.0, 1.0, 100.0) + (100.0,) * 6 + (91.9, 900.0, 91.9), True),
     ],
 )  # fmt: skip
 def test_a_rate_falls_by_its_first_and_last_quarter(
-    reasons: tuple[str, ...] | None, count: int, last: float, falls: bool
+    reasons: tuple[str, ...] | None, samples: tuple[float, ...], falls: bool
 ) -> None:
     entry = changed("worst", reasons=reasons)
     metric = SimpleNamespace(name="m", id="m.gpu0", place="GPU 0", kind="gpu", subject=Subject.of({"gpu": 0}),
-                             clock="device", derived=False, unit="GB/s",
-                             samples=(100.0,) * (count - 3) + (last,) * 3)  # fmt: skip
+                             clock="device", derived=False, unit="GB/s", samples=samples)  # fmt: skip
     device = SimpleNamespace(sm_clock_max_mhz=None)
     result: Any = SimpleNamespace(health=SimpleNamespace(devices=[entry]), metrics=[metric], node="n",
                                   device=lambda index: device)  # fmt: skip

@@ -103,9 +103,10 @@ def test_levels_that_wander_are_apart_by_more_than_their_noise() -> None:
 
 
 def test_a_sibling_moved_by_its_thirty_nights_before_and_ten_since() -> None:
-    """Ten nights before the change are up already, or ten after it down again."""
+    """Ten nights before the change are up already, or ten after it down again; what was earlier does not count."""
     off = np.array([[0.0] * 20 + [1.0] * 30, [0.0] * 30 + [1.0] * 10 + [0.0] * 10, [0.0] * 50])
-    event: Any = SimpleNamespace(size=np.e - 1, change_night=30)
+    off = np.hstack([[[1.0] * 40, [1.0] * 40, [-1.0] * 40], off])
+    event: Any = SimpleNamespace(size=np.e - 1, change_night=70)
     assert siblings._moved(off, (0, 1, 2), event) == (0, 1)
 
 
