@@ -85,6 +85,15 @@ def test_a_tail_that_extends_farther_than_its_half_moves_the_limit_as_far(half: 
         assert found == pytest.approx(2 / (1 + 0.7 / wide**0.5) if wide >= 20 else 1)
 
 
+@pytest.mark.parametrize(("devices", "factor"), [(39, 1), (40, 2), (4000, 2)])
+def test_the_limit_moves_with_the_tail_where_only_the_worse_half_counts(devices, factor, monkeypatch):
+    losses = np.random.default_rng(devices).standard_normal(devices)
+    monkeypatch.setattr(extreme_value, "_beyond", lambda *_: 1.0)
+    as_fitted = extreme_value.limit(losses, 1e-6)
+    monkeypatch.setattr(extreme_value, "_beyond", lambda *_: 2.0)
+    assert extreme_value.limit(losses, 1e-6) == factor * as_fitted
+
+
 def test_the_odd_one_out_is_named_with_what_differs_and_two_kinds_accuse_nobody():
     names = [f"n{i}" for i in range(20)]
     settings = [{"VBIOS": "96", "serial": i, "kernel": f"6.{i % 2}"} for i in range(20)]
