@@ -315,7 +315,7 @@ void __cudaRegisterVar(void** handle, char* variable, char* address, const char*
     (void)handle, (void)variable, (void)address, (void)name, (void)ext, (void)size, (void)constant,
         (void)global;
 }
-static struct {
+static _Thread_local struct {
     dim3 grid, block;
     size_t shared;
     void* stream;
