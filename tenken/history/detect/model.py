@@ -11,7 +11,7 @@ from tenken.history.detect import order
 from tenken.history.detect.dating import SCATTER_CLIP
 from tenken.history.detect.order import MAD, RECENT
 from tenken.history.detect.settings import Settings
-from tenken.history.detect.windows import KEPT, LONG, SETTLED, SLOW_KEPT, STRIDE, clipped
+from tenken.history.detect.windows import KEPT, LONG, SETTLED, SLOW_KEPT, STRIDE
 
 _LEAST_MEMORY = 0.1  # autocorrelation that may be chance; from twice this value on it counts in full
 _MOST_MEMORY = 1 - _LEAST_MEMORY
@@ -81,9 +81,9 @@ class Model:
         # if modes are far apart, most values are in one of them, but neighbours often are not
         apart = np.quantile(np.abs(np.diff(cost, axis=1)), _MOST, axis=1) / _OF_MOST
         reach = SCATTER_CLIP * np.maximum(np.maximum(near, apart), floor)[:, None]
-        drawn = clipped(cost - level[:, None], reach)
+        drawn = np.clip(cost - level[:, None], -reach, reach)
         level = level + drawn.mean(axis=1)
-        drawn = clipped(cost - level[:, None], reach)
+        drawn = np.clip(cost - level[:, None], -reach, reach)
         self._level[rows] = level
         self._deviation[rows] = np.maximum(np.sqrt((drawn**2).sum(axis=1) / (drawn.shape[1] - 1)), floor)
         self._product[rows] = (drawn[:, 1:] * drawn[:, :-1]).mean(axis=1)
@@ -154,15 +154,15 @@ class Model:
         for way, fastest in enumerate(settings.level_weights):
             level, deviation = self._tracks[way, at], self._track_deviation[way, at]
             reach = settings.clip * deviation
-            drawn = clipped(own[:, -1] - level, reach)
-            before = clipped(own[:, -2] - self._track_levels[way, at, -2], reach)
+            drawn = np.clip(own[:, -1] - level, -reach, reach)
+            before = np.clip(own[:, -2] - self._track_levels[way, at, -2], -reach, reach)
             square = np.where(settled, drawn**2 / _CLIPPED, deviation**2)
             variance = deviation**2 + weight * (square - deviation**2)
             self._track_deviation[way, at] = np.maximum(np.sqrt(variance), self.settings.relative_floor)
             product = np.where(settled, drawn * before, self._track_product[way, at])
             self._track_product[way, at] += weight * (product - self._track_product[way, at])
             error = own[:, -SETTLED:].mean(axis=1) - self._track_levels[way, at, -SETTLED - 1]
-            error = np.where(self._since[at] > SETTLED, clipped(error, reach) ** 2, np.nan)
+            error = np.where(self._since[at] > SETTLED, np.clip(error, -reach, reach) ** 2, np.nan)
             old = self._track_error[way, at]
             self._track_error[way, at] = np.where(np.isnan(error), old, old + weight * (error - old))
             self._tracks[way, at] = level + drawn * np.maximum(1 / self._anchor[at], fastest)

@@ -95,11 +95,6 @@ def spread_of_mean(memory: np.ndarray) -> np.ndarray:
     return np.sqrt(total) / np.arange(1, LONGEST + 1)
 
 
-def clipped(values: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    """Between -reach and reach, as np.clip; that takes twice as long for a night's few values."""
-    return np.minimum(np.maximum(values, -reach), reach)
-
-
 def distances(
     values: np.ndarray,
     levels: np.ndarray,
@@ -129,8 +124,7 @@ def distances(
     low = [np.full(series, np.inf), np.full(series, np.inf)]
     doubt = (1 + memory) / (1 - memory)  # the mean of autocorrelated values is less certain
     columns, known = np.ascontiguousarray(values.T), np.ascontiguousarray(levels.T)
-    # the median; np.median takes several times as long for so few values
-    halfway = np.sort(values[:, kept - RECENT :], axis=1)[:, RECENT // 2]
+    halfway = np.median(values[:, kept - RECENT :], axis=1)
     ends = {}
     for length in range(1, LONGEST + 1):
         one = columns[kept - length]
@@ -147,7 +141,7 @@ def distances(
         else:
             level = known[kept - length - 1]
             reach = Settings.clip * deviation
-            before = clipped(columns[kept - length - 1] - level, reach)
+            before = np.clip(columns[kept - length - 1] - level, -reach, reach)
             echo = before * memory * (1 - memory**length) / (1 - memory) / length
             own = unit * spread[:, length - 1] * np.sqrt(length)
             sum_, first, second, least, next_least = ends[length]
@@ -156,7 +150,7 @@ def distances(
             up = (sum_ - first + np.minimum(first, second + REACH * deviation)) / length
             down = (sum_ - least + np.maximum(least, next_least - REACH * deviation)) / length
         up, down, middle = up - level - echo, down - level - echo, middle - level - echo
-        anchor = np.minimum(np.maximum(held - length, 1), anchors)
+        anchor = np.clip(held - length, 1, anchors)
         # a level set from the few values that revealed it is less certain than one from as many other values
         scale = deviation * np.sqrt(own**2 + np.minimum(doubt / anchor * (1 + _CHOSEN / anchor), 1))
         fits = (usable >= span(index)) & (held - length >= SETTLED)
