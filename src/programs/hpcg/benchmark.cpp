@@ -63,8 +63,14 @@ SymmetryTest test_symmetry(Engine& engine) {
 NormsTest test_norms(const std::vector<double>& scaled) {
     NormsTest test;
     const auto count = static_cast<double>(scaled.size());
-    for (double value : scaled) test.mean += value / count;
-    for (double value : scaled) test.variance += (value - test.mean) * (value - test.mean) / count;
+    // From the first on: the mean of equal values, summed as they are, may differ from them by a rounding.
+    double shift = 0;
+    for (double value : scaled) shift += (value - scaled[0]) / count;
+    for (double value : scaled) {
+        const double deviation = value - scaled[0] - shift;
+        test.variance += deviation * deviation / count;
+    }
+    test.mean = scaled[0] + shift;
     return test;
 }
 

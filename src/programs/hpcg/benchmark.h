@@ -47,7 +47,7 @@ struct SymmetryTest {
 };
 SymmetryTest test_symmetry(Engine& engine);
 
-/// Mean and variance of the scaled residuals of all sets; a variance below 10^-6 passes.
+/// Mean and variance of the scaled residuals of all sets (at least one); a variance below 10^-6 passes.
 struct NormsTest {
     double mean = 0;
     double variance = 0;
