@@ -183,7 +183,8 @@ TEST(oracle_hpcg_departs_from_symmetry_by_roundings) {
     CHECK(near(found.cycle, -engine.cycle_apart / unit));
     const hpcg::NormsTest norms = hpcg::test_norms({1, 2, 6});
     CHECK(near(norms.mean, 3) && near(norms.variance, 14.0 / 3));
-    // a solver that repeats its bits has variance 0 for any number of sets, which a fast machine has other ones of
+    // a solver that repeats its bits has variance 0 for any number of sets, which a fast machine has other
+    // ones of
     for (std::size_t sets = 1; sets <= 99; ++sets)
         CHECK(hpcg::test_norms(std::vector<double>(sets, 1.51974e-41)).variance == 0);
 }
