@@ -77,6 +77,12 @@ std::string format_bytes(std::uint64_t bytes) {
     return text;
 }
 
+std::vector<std::string> backends(bool cuda) {
+    std::vector<std::string> found(1, "host");
+    if (cuda) found.push_back("cuda");
+    return found;
+}
+
 Arguments::Arguments(std::string program, std::string purpose)
     : program_(std::move(program)), purpose_(std::move(purpose)) {}
 

@@ -13,6 +13,9 @@
 
 namespace tenken {
 
+/// The back ends of a program: "host", and "cuda" where it was built with CUDA.
+std::vector<std::string> backends(bool cuda);
+
 /// An invalid argument. The text is one line with the argument, its value and the allowed values.
 class ArgumentError : public std::runtime_error {
   public:

@@ -9,9 +9,8 @@
 namespace tenken {
 
 void CopyProgram::options(Arguments& arguments) {
-    std::vector<std::string> backends = {"host"};
-    if (gpus_) backends.push_back("cuda");
-    arguments.choice("backend", backend_, backends, "host: the CPU alone; cuda: with every GPU in turn");
+    arguments.choice("backend", backend_, backends(gpus_ != nullptr),
+                     "host: the CPU alone; cuda: with every GPU in turn");
     arguments.bytes(
         "bytes", bytes_, 8, std::uint64_t{1} << 50,
         "bytes of each of the two arrays, rounded down to whole elements of 8; the two together at "
@@ -47,8 +46,7 @@ void CopyProgram::prepare(const Arguments& arguments) {
 
 void CopyProgram::measure(Run& run) {
     Document& document = run.document;
-    document.build.backends = {"host"};
-    if (gpus_) document.build.backends.push_back("cuda");
+    document.build.backends = backends(gpus_ != nullptr);
     document.path("backend", backend_);
     describe_pages(document);
     if (on_host()) {

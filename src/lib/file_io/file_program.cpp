@@ -18,9 +18,7 @@ bool goes_direct(const std::string& method) {
 
 void FileProgram::backend_options(tenken::Arguments& arguments, const std::string& backend_help,
                                   const std::string& path_help) {
-    std::vector<std::string> backends = {"host"};
-    if (gpus_) backends.push_back("cuda");
-    arguments.choice("backend", backend_, backends, backend_help);
+    arguments.choice("backend", backend_, tenken::backends(gpus_ != nullptr), backend_help);
     arguments.text("path", path_, "DIR", path_help);
 }
 
@@ -71,8 +69,7 @@ void FileProgram::waive(const std::string& method, const std::string& why) const
 
 void FileProgram::begin(tenken::Run& run) {
     run_ = &run;
-    run.document.build.backends = {"host"};
-    if (gpus_) run.document.build.backends.push_back("cuda");
+    run.document.build.backends = tenken::backends(gpus_ != nullptr);
     run.document.path("backend", backend_);
     place_.describe(run.document);
 }

@@ -95,9 +95,8 @@ class Himeno : public tenken::Program {
     std::int64_t default_repetitions() const override { return 3000; }
 
     void options(tenken::Arguments& arguments) override {
-        std::vector<std::string> backends = {"host"};
-        if (gpu_) backends.push_back("cuda");
-        arguments.choice("backend", backend_, backends, "host: OpenMP; cuda: every GPU in turn");
+        arguments.choice("backend", backend_, tenken::backends(gpu_ != nullptr),
+                         "host: OpenMP; cuda: every GPU in turn");
         arguments.choice("size", size_, sizes,
                          "XS 32x32x64, S 64x64x128, M 128x128x256, L 256x256x512, XL 512x512x1024, XXL "
                          "1024x1024x2048 cells");
@@ -143,8 +142,7 @@ class Himeno : public tenken::Program {
 
     void measure(tenken::Run& run) override {
         tenken::Document& document = run.document;
-        document.build.backends = {"host"};
-        if (gpu_) document.build.backends.push_back("cuda");
+        document.build.backends = tenken::backends(gpu_ != nullptr);
         document.path("backend", backend_);
         document.path("arrays_bytes", static_cast<std::uint64_t>(arrays * grid_.bytes_of_one()));
         tenken::describe_pages(document);

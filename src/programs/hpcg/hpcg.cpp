@@ -66,9 +66,8 @@ class Hpcg : public tenken::Program {
     }
 
     void options(tenken::Arguments& arguments) override {
-        std::vector<std::string> backends = {"host"};
-        if (cuda_) backends.push_back("cuda");
-        arguments.choice("backend", backend_name_, backends, "host: OpenMP; cuda: a GPU for each rank");
+        arguments.choice("backend", backend_name_, tenken::backends(cuda_ != nullptr),
+                         "host: OpenMP; cuda: a GPU for each rank");
         const char* const sides = "points of each rank along this axis, a multiple of 8; 0: same as --nx";
         arguments.integer("nx", local_[0], 16, 1024, "points of each rank along x, a multiple of 8");
         arguments.integer("ny", local_[1], 0, 1024, sides);

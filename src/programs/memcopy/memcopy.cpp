@@ -51,9 +51,7 @@ class Memcopy : public tenken::Program {
     std::int64_t default_repetitions() const override { return 200; }
 
     void options(tenken::Arguments& arguments) override {
-        std::vector<std::string> backends = {"host"};
-        if (gpu_) backends.push_back("cuda");
-        arguments.choice("backend", backend_, backends,
+        arguments.choice("backend", backend_, tenken::backends(gpu_ != nullptr),
                          "host: copies in pageable host memory; cuda: on the GPUs, and on the host in pinned "
                          "and pageable memory");
         arguments.bytes(
@@ -100,8 +98,7 @@ class Memcopy : public tenken::Program {
         }
 
         tenken::Document& document = run.document;
-        document.build.backends = {"host"};
-        if (gpu_) document.build.backends.push_back("cuda");
+        document.build.backends = tenken::backends(gpu_ != nullptr);
         document.placement = tenken::find_placement();
         document.placement.numa_nodes_of_memory = numa_nodes_;
         document.path("backend", backend_);

@@ -114,9 +114,7 @@ class Overlap : public tenken::Program {
     std::int64_t default_repetitions() const override { return 10; }
 
     void options(tenken::Arguments& arguments) override {
-        std::vector<std::string> backends = {"host"};
-        if (gpus_) backends.push_back("cuda");
-        arguments.choice("backend", backend_, backends,
+        arguments.choice("backend", backend_, tenken::backends(gpus_ != nullptr),
                          "host: computed by the CPUs; cuda: by every GPU in turn");
         arguments.text("path", path_, "DIR", "the folder to write in");
         arguments.bytes("bytes", bytes_, 4096, std::uint64_t{1} << 50,
@@ -178,8 +176,7 @@ class Overlap : public tenken::Program {
     void measure(tenken::Run& run) override {
         run_ = &run;
         tenken::Document& document = run.document;
-        document.build.backends = {"host"};
-        if (gpus_) document.build.backends.push_back("cuda");
+        document.build.backends = tenken::backends(gpus_ != nullptr);
         document.path("backend", backend_);
         place_.describe(document);
         if (backend_ == "host") {

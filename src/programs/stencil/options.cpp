@@ -26,9 +26,8 @@ std::string Stencil::purpose() const {
 }
 
 void Stencil::options(tenken::Arguments& arguments) {
-    std::vector<std::string> backends = {"host"};
-    if (gpu_) backends.push_back("cuda");
-    arguments.choice("backend", backend_, backends, "host: OpenMP; cuda: a slab on every GPU");
+    arguments.choice("backend", backend_, tenken::backends(gpu_ != nullptr),
+                     "host: OpenMP; cuda: a slab on every GPU");
     arguments.text("exchange", exchanges_text_, "LIST",
                    "methods of halo exchange, one after the other: some of " +
                        tenken::joined(exchange_names) +

@@ -87,8 +87,7 @@ class StencilForms : public tenken::Program {
 
     void measure(tenken::Run& run) override {
         tenken::Document& document = run.document;
-        document.build.backends = {"host"};
-        if (gpus_) document.build.backends.push_back("cuda");
+        document.build.backends = tenken::backends(gpus_ != nullptr);
         document.path("form", form_);
 #ifdef TENKEN_HAVE_OPENACC
         if (form_ == "openacc") describe_openacc(document);

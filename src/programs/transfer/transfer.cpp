@@ -43,10 +43,8 @@ class Transfer : public tenken::Program {
     }
 
     void options(tenken::Arguments& arguments) override {
-        std::vector<std::string> backends = {"host"};
-        if (gpu_) backends.push_back("cuda");
         arguments.choice(
-            "backend", backend_, backends,
+            "backend", backend_, tenken::backends(gpu_ != nullptr),
             "host: memcpy within host memory by one thread, by size; cuda: with every GPU in turn");
         arguments.bytes(
             "bytes", bytes_, 4096, std::uint64_t{1} << 50,
@@ -93,8 +91,7 @@ class Transfer : public tenken::Program {
         plan_.repetitions = static_cast<long>(run.repetitions);
         plan_.warmup_seconds = run.warmup_seconds;
         tenken::Document& document = run.document;
-        document.build.backends = {"host"};
-        if (gpu_) document.build.backends.push_back("cuda");
+        document.build.backends = tenken::backends(gpu_ != nullptr);
         document.path("backend", backend_);
         for (std::size_t i = 0; i < chosen_.size(); ++i) {
             plan_.fault = i == 0 ? run.fault : tenken::Fault::none;

@@ -93,9 +93,7 @@ class Transpose : public tenken::Program {
     std::int64_t default_repetitions() const override { return 20; }
 
     void options(tenken::Arguments& arguments) override {
-        Words backends = {"host"};
-        if (gpu_) backends.push_back("cuda");
-        arguments.choice("backend", backend_, backends,
+        arguments.choice("backend", backend_, tenken::backends(gpu_ != nullptr),
                          "host: the transpose on the host; cuda: on every GPU in turn");
         arguments.text("sizes", sizes_, "LIST", "sides of squares, or ROWSxCOLUMNS, each from 1 to 262144");
         arguments.text("kernels", kernels_text_, "LIST",
@@ -149,8 +147,7 @@ class Transpose : public tenken::Program {
 
     void measure(tenken::Run& run) override {
         tenken::Document& document = run.document;
-        document.build.backends = {"host"};
-        if (gpu_) document.build.backends.push_back("cuda");
+        document.build.backends = tenken::backends(gpu_ != nullptr);
         document.path("backend", backend_);
         tenken::describe_pages(document);
         if (on_host()) {
