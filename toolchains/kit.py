@@ -23,9 +23,9 @@ from toolchains import cuda_home, debian, mpi, processes, wheels
 from toolchains.processes import ToolchainError
 from toolchains.wheels import Pin, Target
 
-try:
+if sys.version_info >= (3, 11):
     import tomllib
-except ImportError:  # Python 3.10
+else:
     from pip._vendor import tomli as tomllib
 
 HERE = Path(__file__).resolve().parent
