@@ -7,6 +7,7 @@ import signal
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,10 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
 # Tests run concurrently and would wait for each other's measurements: each worker has its own locks.
 os.environ["TENKEN_LOCKS"] = tempfile.mkdtemp(prefix="tenken-locks-")
 atexit.register(shutil.rmtree, os.environ["TENKEN_LOCKS"], ignore_errors=True)
+
+# On a machine with GPUs, systems that take the count found here (systems/h200.yaml) would be other ones in each test.
+if any(Path("/dev").glob("nvidia[0-9]*")):
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 # There are more threads than cores: a spinning thread would take the core that it waits for.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

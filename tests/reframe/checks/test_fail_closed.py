@@ -132,7 +132,7 @@ SPOILED |= {
     "on another node": (edit(lambda d: d["host"].update(name="node2")), "true", "host.name is 'node2'; the job ran on"),
     "of yesterday": (edit(lambda d: d.update(started="2026-01-01T00:00:00Z")), "true", "before the job began"),
     "a link": (good(), "mv result.json other.json; ln -s other.json result.json", "link"),
-    "nested deep": ('{"a":' + "[" * 5000 + "]" * 5000 + "}", "true", "cannot be read"),
+    "nested deep": ('{"a":' + "[" * 100_000 + "]" * 100_000 + "}", "true", "cannot be read"),
 }  # fmt: skip
 #: Commands that a site has after the check's own.
 BEHIND = {

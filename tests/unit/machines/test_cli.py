@@ -29,7 +29,7 @@ def tenken() -> Callable[..., int]:
 def test_describe_this_machine(tenken: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert tenken("describe") == 0
     out = capsys.readouterr().out
-    assert out.startswith("local: ") and "partition node" in out and "cores" in out
+    assert "\nlocal: " in f"\n{out}" and "partition node" in out and "cores" in out
 
 
 def test_describe_names_unset_variables(
