@@ -24,6 +24,7 @@ from tenken.parsers import foreign, osu
 from tenken.paths import ROOT
 from tenken.report import published
 from tests.support import kept
+from tests.support.reframe import all_checks
 
 KNOWN = publications.load()
 #: The groups of the five publications.
@@ -186,8 +187,10 @@ def test_every_row_is_selected_by_a_dry_run_with_sizes_and_layout_as_printed(sys
 
 
 @pytest.mark.slow
-def test_a_check_that_the_machine_cannot_start_is_not_selectable() -> None:
+@pytest.mark.xdist_group("described")  # one worker asks ReFrame for all checks
+def test_a_check_that_the_machine_cannot_start_is_not_selectable(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same rows on a machine with one GPU and no MPI."""
+    monkeypatch.setattr(command.plan, "describe_checks", {"published": (all_checks("published"), [])}.__getitem__)
     rows = [row for row in KNOWN.rows if row.row in ("R4", "R7", "R10", "J1") and row.run]
     moved = [Row(**{**vars(row), "system": "v100"}) for row in rows]
     found = {one.row.row: one for one in command.by_features(moved)}

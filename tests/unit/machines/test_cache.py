@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -9,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tenken.machines import loader
+from tenken.machines import hardware, loader
 from tenken.machines.errors import SystemFileError
 from tenken.model import cache
-from tenken.paths import ROOT
+from tenken.paths import CACHE, ROOT
 from tests.unit.machines.conftest import CATALOGUE, GOOD
 
 
@@ -23,16 +24,24 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_hit_gives_the_same_system(file: Path, src: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A cache that has the data sheets, which take longer to read than a system."""
+    hardware.load()
     folder = tmp_path / "cache"
+    folder.mkdir()
+    shutil.copy(CACHE / "systems" / "hardware.json", folder)
+    return folder
+
+
+def test_a_hit_gives_the_same_system(file: Path, src: Path, folder: Path) -> None:
     first = loader.load_file(file, src=src, cache_folder=folder)
     assert (folder / "system-machine.json").is_file()
     assert loader.load_file(file, src=src, cache_folder=folder) == first
     assert loader.load_file(file, src=src, cache_folder=None) == first
 
 
-def test_a_changed_file_is_read_again(file: Path, src: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "cache"
+def test_a_changed_file_is_read_again(file: Path, src: Path, folder: Path) -> None:
     loader.load_file(file, src=src, cache_folder=folder)
     file.write_text(GOOD.replace("A machine", "Another"))
     assert loader.load_file(file, src=src, cache_folder=folder).title == "Another"
@@ -41,8 +50,7 @@ def test_a_changed_file_is_read_again(file: Path, src: Path, tmp_path: Path) -> 
         loader.load_file(file, src=src, cache_folder=folder)
 
 
-def test_a_changed_metric_is_noticed(file: Path, src: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "cache"
+def test_a_changed_metric_is_noticed(file: Path, src: Path, folder: Path, tmp_path: Path) -> None:
     loader.load_file(file, src=src, cache_folder=folder)
     other = tmp_path / "other" / "stream"
     other.mkdir(parents=True)
@@ -62,8 +70,7 @@ def test_a_changed_metric_is_noticed(file: Path, src: Path, tmp_path: Path) -> N
     ],
     ids=["empty", "truncated", "changed", "binary", "other payload"],
 )
-def test_a_damaged_cache_is_ignored(damage, file: Path, src: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "cache"
+def test_a_damaged_cache_is_ignored(damage, file: Path, src: Path, folder: Path) -> None:
     good = loader.load_file(file, src=src, cache_folder=folder)
     entry = folder / "system-machine.json"
     entry.write_bytes(damage(entry.read_bytes()))

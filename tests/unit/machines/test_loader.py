@@ -23,8 +23,13 @@ RETIRED = {"reedbush-h", "reedbush-l", "tsubame3"}
 
 
 @pytest.fixture(scope="module")
-def systems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, System]:
-    return loader.load_all(src=PROGRAMS, cache_folder=tmp_path_factory.mktemp("cache"))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def systems(folder: Path) -> dict[str, System]:
+    return loader.load_all(src=PROGRAMS, cache_folder=folder)
 
 
 def test_all_machines_are_there_and_right(systems: dict[str, System]) -> None:
@@ -170,11 +175,9 @@ def test_all_faulty_files_are_told(tmp_path: Path, src: Path) -> None:
     assert {problem.file.split("/")[-1] for problem in caught.value.problems} == {"one.yaml", "two.yaml"}
 
 
-def test_loading_again_reads_no_yaml(src: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = PROGRAMS if (PROGRAMS / "stream" / "metrics.yaml").is_file() else src
-    first = loader.load_all(src=real, cache_folder=tmp_path)
+def test_loading_again_reads_no_yaml(systems: dict[str, System], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yamlfile, "parse", lambda *_: pytest.fail("a file was parsed again"))
-    assert loader.load_all(src=real, cache_folder=tmp_path) == first
+    assert loader.load_all(src=PROGRAMS, cache_folder=folder) == systems
 
 
 @pytest.mark.parametrize(("scheduler", "written", "expected"), [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 import sys
@@ -25,14 +26,16 @@ pytestmark = pytest.mark.xdist_group("budget")  # one worker creates all checks
 NODE = {"+cuda", "+mpi", "+gpus2", "+host_mpi", "+for_host", "+one_openacc", "*"}
 
 
-def classes() -> Iterator[type[Any]]:
+@functools.cache
+def classes() -> list[type[Any]]:
+    found: list[type[Any]] = []
     for path in sorted((ROOT / "checks").glob("*.py")):
         spec = importlib.util.spec_from_file_location(f"budgeted_{path.stem}", path)
         assert spec is not None and spec.loader is not None
         module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        tests = module._rfm_test_registry  # what @simple_test noted
-        yield from tests._tests
+        found += module._rfm_test_registry._tests  # what @simple_test noted
+    return found
 
 
 @pytest.fixture(scope="module")
