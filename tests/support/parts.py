@@ -61,13 +61,12 @@ PARTS = {
         "training steps on the host: fingerprints, and bits flipped in them", ("pytorch",)),
 }  # fmt: skip
 
+_OF_FIXTURE = {fixture: name for name, part in PARTS.items() for fixture in part.fixtures}
+
 
 def of(marks: Iterable[str], fixtures: Iterable[str]) -> set[str]:
     """The parts of a test with these marks and fixtures; empty: it belongs to `make test`."""
-    used = set(fixtures)
-    return {name for name in marks if name in PARTS} | {
-        name for name, part in PARTS.items() if used.intersection(part.fixtures)
-    }
+    return {name for name in marks if name in PARTS} | {_OF_FIXTURE[name] for name in fixtures if name in _OF_FIXTURE}
 
 
 def files() -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,21 +14,26 @@ from tenken.machines import loader
 from tenken.machines.facts import facts
 from tenken.model.catalogue import program as catalogue
 from tenken.model.judgement import Finding
+from tenken.model.record import Record
 from tenken.model.result import MetricValue, Result
 from tenken.model.verdicts import FAIL, PASS, RECORDED
 from tests.support import kept
 from tests.support.judging import related
 from tools.criteria import slower
 
-SESSIONS = [
-    *kept.all_records(), *kept.first_runs(), *kept.user_run(), *kept.two_cards(), *kept.quick_run(),
-    *kept.acceptance(), *kept.two_quick(), *kept.one_card(), *kept.two_clean(),
-]  # fmt: skip
+
+def sessions() -> Iterator[Record]:
+    """Read when a test is run, not by each process that lists the tests."""
+    for read in (
+        kept.all_records, kept.first_runs, kept.user_run, kept.two_cards, kept.quick_run, kept.acceptance,
+        kept.two_quick, kept.one_card, kept.two_clean,
+    ):  # fmt: skip
+        yield from read()
 
 
 def one_of(program: str, name: str, session: str = "") -> Result:
     return next(
-        r.result for r in SESSIONS
+        r.result for r in sessions()
         if r.program == program and r.result is not None and session in r.session
         and any(m.name == name and m.kind != "host" for m in r.result.metrics)
     )  # fmt: skip
@@ -48,7 +54,7 @@ def held(result: Result, name: str) -> list[MetricValue]:
 
 def test_no_value_of_a_healthy_run_misses_its_model() -> None:
     """Of 1,000 values of file benchmarks one is undecided."""
-    runs = [r.result for r in SESSIONS if r.result is not None and r.verdict in (PASS, RECORDED)]
+    runs = [r.result for r in sessions() if r.result is not None and r.verdict in (PASS, RECORDED)]
     both = [related(result, "quick") for result in runs]
     assert sum(len(bounds) for _, bounds in both) >= 400
     assert not [f.message for found, _ in both for f in found if f.verdict == FAIL]
@@ -113,7 +119,7 @@ def test_overlapping_that_is_slower_than_waiting_fails_on_a_gpu(gain: float, nam
     metric = next(m for m in result.metrics if m.name == "gain" and m.kind == "gpu")
     found = of(with_one(result, replace(metric, value=gain, samples=(gain,))))
     assert [f.metric for f in found] == ([metric.id] if named else [])
-    host = next(r.result for r in SESSIONS if r.check == "OverlapHost" and r.result is not None)
+    host = next(r.result for r in sessions() if r.check == "OverlapHost" and r.result is not None)
     slow = replace(next(m for m in host.metrics if m.name == "gain"), value=0.5)
     assert not of(with_one(host, slow))  # those of a host depend on its load
 
@@ -135,7 +141,7 @@ def test_overlapping_that_some_rounds_prove_fast_enough_is_undecided(
 
 
 def test_the_judgement_shows_the_model_as_criterion_and_fails_by_it() -> None:
-    record = next(r for r in SESSIONS if r.check == "OverlapCuda" and r.mode == "quick" and r.request is not None)
+    record = next(r for r in sessions() if r.check == "OverlapCuda" and r.mode == "quick" and r.request is not None)
     assert rejudge.of_record(record, machine_of(None, record)).verdict == RECORDED
     system = loader.load("h200").expand({}, strict=False)
     machine = facts(system, system.partitions["gpu"], system.environments["cuda"])
