@@ -170,7 +170,7 @@ from tenken.reframe.base import TenkenCheck
 class OurDaxpy(TenkenCheck):
     descr = "a site's own check"
     program = "daxpy"
-    arguments = {"repetitions": 20}
+    arguments = {"repetitions": 100}
 """
 
 
