@@ -14,16 +14,17 @@ from tenken.paths import ROOT
 from tests.cluster.checkout import Checkout
 from tests.cluster.minislurm import MiniSlurm
 from tests.programs.conftest import mpi, mpi_build  # noqa: F401 -- fixtures
+from tests.support.builds import in_venv
 
 pytestmark = [pytest.mark.slurm, pytest.mark.build, pytest.mark.xdist_group("slurm builds")]
 
 
 @pytest.fixture
 def site(slurm: MiniSlurm, mpi: dict[str, str], mpi_build: Path) -> Iterator[Checkout]:  # noqa: F811
-    """Below the checkout, at the same depth as `mpi_build`, so that ccache has its objects."""
+    """Below the checkout, with the folders of `mpi_build`, so that ccache has its objects."""
     root = ROOT / ".cache" / f"tests-described-{os.getpid()}"
     root.mkdir(parents=True)
-    checkout = Checkout(root, slurm.environment, mpi)
+    checkout = Checkout(root, slurm.environment, in_venv(root, mpi))
     # more ranks than cores, next to other tests: a waiting rank must not hold a core
     checkout.environment |= {"OMPI_MCA_pml": "ob1", "OMPI_MCA_mpi_yield_when_idle": "1"}
     yield checkout

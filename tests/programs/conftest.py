@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tenken.paths import ROOT
-from tests.support.builds import after_host_build, build, checked, configure, host_build
+from tests.support.builds import after_host_build, build, checked, configure, host_build, in_venv, locked
 from tests.support.documents import completed
 from tests.support.oracles import Clocked, compiled, small_caches
 
@@ -109,22 +109,21 @@ def mpi() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def mpi_build(mpi: dict[str, str]) -> Iterator[Path]:
+def mpi_build(mpi: dict[str, str]) -> Path:
     """A build with only that MPI; the lock keeps parallel workers apart."""
     after_host_build()
-    folder = ROOT / ".cache" / "tests-mpi-build"
-    folder.mkdir(parents=True, exist_ok=True)
-    before = dict(os.environ)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        os.environ.update(mpi)
-        try:
-            configure(folder, "-DTENKEN_WERROR=ON", "-DTENKEN_MPI=ON", "-DTENKEN_TESTS=OFF")
-            build(folder, *os.environ.get("TENKEN_TEST_TARGETS", "").split())
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
-    yield folder
+    # the folders of a checkout, so that ccache has its objects for a checkout with that MPI
+    root = ROOT / ".cache" / "tests-mpi-build"
+    folder = root / ".build" / "host"
+    with locked(root), pytest.MonkeyPatch.context() as patch:
+        for name, value in in_venv(root, mpi).items():
+            patch.setenv(name, value)
+        (root / "src").unlink(missing_ok=True)
+        (root / "src").symlink_to(ROOT / "src")
+        options = ("-DTENKEN_WERROR=ON", "-DTENKEN_MPI=ON", "-DTENKEN_TESTS=OFF")
+        configure(folder, *options, source=root / "src")
+        build(folder, *os.environ.get("TENKEN_TEST_TARGETS", "").split())
+    return folder
 
 
 @pytest.fixture

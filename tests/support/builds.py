@@ -57,6 +57,20 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def in_venv(root: Path, mpi: dict[str, str]) -> dict[str, str]:
+    """The environment of a copy of the MPI of wheels in `root`/.venv, where `make run` installs it: ccache keeps
+    objects of other include folders apart, and the compiler names the folder that it is in."""
+    folder, installed = root / ".venv" / "mpi", mpi.get("OPAL_PREFIX")
+    if installed is None:
+        return mpi
+    if not folder.exists():
+        part = folder.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(installed, part, symlinks=True)
+        part.rename(folder)
+    return {name: value.replace(installed, str(folder)) for name, value in mpi.items()}
+
+
 def configure(folder: Path, *options: str, source: Path = ROOT / "src") -> None:
     command = [tool("cmake"), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"]
     # named as in a system file: ccache keeps objects of compilers with different names apart
@@ -67,9 +81,9 @@ def configure(folder: Path, *options: str, source: Path = ROOT / "src") -> None:
         # CMake would start over, and forget the other options
         cache.unlink()
         shutil.rmtree(folder / "CMakeFiles", ignore_errors=True)
-    if source == ROOT / "src":
+    if source.resolve() == ROOT / "src":
         # next to the build folder, as in `make run`: ccache keeps objects of other include folders apart
-        entries = ROOT / ".cache" / "catalogue"
+        entries = (ROOT / ".cache" if source == ROOT / "src" else folder.parent) / "catalogue"
         with locked(entries):
             headers.write(PROGRAMS, entries)
         command.append(f"-DTENKEN_CATALOGUE={entries}")
