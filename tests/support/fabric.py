@@ -26,6 +26,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.support.oracles import compiled
+
 #: A healthy link: Mbit/s, and the delay of its relay in ms.
 HEALTHY, DELAY_MS = 8, 3.0
 #: Nice value of everything on the fabric, where root may set it.
@@ -142,7 +144,7 @@ class Fabric:
             by = "--mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include eth0"
         # within a job of Slurm, too
         options = f"--prtemca plm ssh --prtemca ras ^slurm --prtemca plm_ssh_agent {agent} {by}"
-        options += " --prtemca prte_if_include eth0 --bind-to none"
+        options += f" --prtemca prte_if_include eth0 --bind-to none -x LD_PRELOAD={compiled(self.folder, 'patient.c')}"
         options += " --map-by ppr:1:node"
         first = next(iter(self.leaf_of))
         hosts = ",".join(self.address.values())
