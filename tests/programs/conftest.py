@@ -126,8 +126,14 @@ def mpi_build(mpi: dict[str, str]) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library with which a rank that waits sleeps."""
+    return compiled(tmp_path_factory.mktemp("patient"), "patient.c")
+
+
 @pytest.fixture
-def run_ranks(mpi_build: Path, mpi: dict[str, str], tmp_path: Path) -> Callable[..., Outcome]:
+def run_ranks(mpi_build: Path, mpi: dict[str, str], patient: Path, tmp_path: Path) -> Callable[..., Outcome]:
     """run_ranks("mpi_p2p", 4, "--tests", "latency") runs a program on 4 ranks."""
 
     def run_program(program: str, ranks: int, *arguments: str, **more: str) -> Outcome:
@@ -137,7 +143,9 @@ def run_ranks(mpi_build: Path, mpi: dict[str, str], tmp_path: Path) -> Callable[
         env |= {
             "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_mpi_yield_when_idle": "1",
             **more,
+            "LD_PRELOAD": f"{more.get('LD_PRELOAD', '')} {patient}",
         }
         command = ["mpirun", "-n", str(ranks), str(mpi_build / "bin" / program), "--json", str(file), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)

@@ -47,8 +47,7 @@ def hpl(run: Run, blas: str) -> Run:
 
 @pytest.fixture
 def ranks(run_ranks: Run, blas: str) -> Run:
-    more = {"TENKEN_BLAS": blas, "OMPI_MCA_mpi_yield_when_idle": "1"}
-    return lambda count, *arguments: run_ranks("hpl", count, *arguments, **more)
+    return lambda count, *arguments: run_ranks("hpl", count, *arguments, TENKEN_BLAS=blas)
 
 
 def metrics(outcome: Outcome, name: str) -> list[dict]:

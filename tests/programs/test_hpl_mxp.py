@@ -27,7 +27,7 @@ def mxp(run: Run) -> Run:
 
 @pytest.fixture
 def ranks(run_ranks: Run) -> Run:
-    return lambda count, *arguments: run_ranks("hpl_mxp", count, *arguments, OMPI_MCA_mpi_yield_when_idle="1")
+    return lambda count, *arguments: run_ranks("hpl_mxp", count, *arguments)
 
 
 def check(outcome: Outcome, words: str) -> dict:
@@ -151,7 +151,7 @@ def sensors(folder: Path) -> dict[str, str]:
 def test_the_energy_of_a_solution_on_the_host(run_ranks: Run, tmp_path: Path) -> None:
     """Two ranks share the sensors of their node: 300 W, not 600, times the seconds of one solution."""
     quick = (*QUICK, "--energy-seconds", "0.2")
-    outcome = run_ranks("hpl_mxp", 2, *quick, OMPI_MCA_mpi_yield_when_idle="1", **sensors(tmp_path))
+    outcome = run_ranks("hpl_mxp", 2, *quick, **sensors(tmp_path))
     assert outcome.code == 0, outcome.stdout + outcome.stderr
     watts, joules, per_watt = (value(outcome, name) for name in ("power", "energy", "per_watt"))
     assert watts == pytest.approx(300)
