@@ -13,8 +13,8 @@ ask:g++* | ask:clang++* | ask:c++)
     # a cache in a read-only or full home would make each compilation fail
     echo 'int tenken_tried;' > "$1/.tried.cpp"
     if ccache "$2" -c "$1/.tried.cpp" -o "$1/.tried.o" > /dev/null 2>&1; then
+        # not for nvcc: ccache compares what the GPU's compiler sees, and takes an object with older code for the host
         tenken_launcher=$(command -v ccache)
-        tenken_cuda_launcher=${CMAKE_CUDA_COMPILER_LAUNCHER-$tenken_launcher}
     fi
     rm -f "$1/.tried.cpp" "$1/.tried.o"
     ;;
