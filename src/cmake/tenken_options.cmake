@@ -44,6 +44,7 @@ if(TENKEN_CUDA)
 endif()
 
 if(TENKEN_MPI)
+  include(tenken_mpi)
   find_package(MPI REQUIRED COMPONENTS CXX)
   # All programs are linked with Threads: apart from this option, a source without MPI gives the same object in both
   # builds.

@@ -125,3 +125,25 @@ def test_ccache_is_left_out_where_it_is_not_there_or_not_wanted(tmp_path, ccache
     else:
         found = launchers(tmp_path, ccache, cxx, **env)
         assert found[:2] == chosen and (found[3] == "" or ccache == "exit 1")
+
+
+def test_another_mpi_is_looked_for_again(tmp_path: Path) -> None:
+    """After `module switch` the programs stayed linked with the former MPI: each rank started alone."""
+    (tmp_path / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.18)\nproject(x NONE)\nlist(APPEND CMAKE_MODULE_PATH {ROOT}/src/cmake)\n"
+        'include(tenken_mpi)\nset(MPI_X $ENV{FOUND} CACHE STRING "")\nmessage("found ${MPI_X} ${OTHER}")\n'
+    )
+    mpicxx = tmp_path / "bin" / "mpicxx"
+    mpicxx.parent.mkdir()
+
+    def found(shown: str, now: str) -> str:
+        mpicxx.write_text(f"#!/bin/sh\necho {shown}\n")
+        mpicxx.chmod(0o755)
+        env = {**os.environ, "PATH": f"{mpicxx.parent}:{os.environ['PATH']}", "FOUND": now}
+        command = ["cmake", "-S", tmp_path, "-B", tmp_path / "tree", "-DOTHER=kept"]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        return done.stderr.strip()
+
+    assert found("g++ -lmpi", "openmpi") == "found openmpi kept"
+    assert found("g++ -lmpi", "newer") == "found openmpi kept", "the same one stays"
+    assert found("g++ -lmpich", "mpich") == "found mpich kept"
