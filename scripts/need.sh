@@ -19,7 +19,8 @@ venv)
   $python has no venv: install the package python3-venv"
     fi ;;
 build)
-    need "${CXX:-g++}" g++
+    # what `local` builds with, whatever CXX names
+    command -v clang++ >/dev/null 2>&1 || need g++ g++
     need flock util-linux
     # the virtual environment's tools will do
     [ -x .venv/bin/cmake ] || need cmake cmake

@@ -93,3 +93,16 @@ def test_what_a_machine_lacks_is_named_with_its_package(tmp_path, lacking, packa
     )  # fmt: skip
     assert done.returncode == 2
     assert f"{lacking}: install the package {package}" in done.stderr
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_a_compiler_that_cxx_names_is_not_required(tmp_path, compiler):
+    """A module sets CXX to `icpx` or `ccache g++`; the description of this machine takes g++, else clang++."""
+    for tool in ("sh", "env", "git", "flock", "printf"):
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    (tmp_path / compiler).symlink_to("/bin/true")
+    done = subprocess.run(
+        [str(tmp_path / "sh"), "scripts/need.sh", "no-python", "build"], cwd=ROOT, capture_output=True, text=True,
+        env={"PATH": str(tmp_path), "CXX": "ccache g++"}, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
