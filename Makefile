@@ -83,7 +83,7 @@ pictures: $(VENV)/.stamp-dev ## draw the pictures of the documentation and docs/
 dist: $(VENV)/.stamp-dev ## write sdist, wheel and SBOM of a release to dist/ (docs/versions.md)
 	@. $(VENV)/bin/activate && sh scripts/dist.sh dist
 
-kit: ## KIT_PYTHON=3.12 KIT_CUDA=13 ...: write kit/, from which the suite installs and runs without a network (docs/kit.md)
+kit: $(VENV)/.stamp ## KIT_PYTHON=3.12 KIT_CUDA=13 ...: write kit/, from which the suite installs and runs without a network (docs/kit.md)
 	$(PYTHON) -m toolchains.kit
 
 image-source: ## write the committed sources for an image of the suite and its toolchain (docs/containers.md)

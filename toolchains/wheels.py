@@ -115,13 +115,15 @@ def select(pins: Iterable[Pin], names: Iterable[str], target: Target) -> list[Pi
 
 
 def find_pip() -> list[str]:
-    """Command of a working pip: of this Python, else of another on PATH (a venv made by uv has none)."""
-    for command in ([sys.executable, "-m", "pip"], ["python3", "-m", "pip"], ["pip3"], ["pip"]):
+    """Command of a working pip: of this Python, else of the checkout's environment (Debian's python3 has none), else of
+    another on PATH (a venv made by uv has none)."""
+    ours = str(Path(__file__).resolve().parents[1] / ".venv/bin/python")
+    for command in ([sys.executable, "-m", "pip"], [ours, "-m", "pip"], ["python3", "-m", "pip"], ["pip3"], ["pip"]):
         if shutil.which(command[0]) is None:
             continue
         if processes.run([*command, "--version"]).returncode == 0:
             return command
-    raise ToolchainError(f"no pip found (tried {sys.executable} -m pip, python3 -m pip, pip3); install python3-pip")
+    raise ToolchainError(f"no pip ({sys.executable}, {ours}, python3, pip3): make venv, or install python3-pip")
 
 
 def fetch(pins: Sequence[Pin], target: Target, directory: Path, at_once: int = 1) -> list[Path]:

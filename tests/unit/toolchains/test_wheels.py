@@ -2,6 +2,7 @@
 
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -94,3 +95,18 @@ def test_what_is_unpacked_at_once_is_not_packed_again(tmp_path, small, packed):
     with zipfile.ZipFile(tmp_path / "a.zip") as copy:
         assert [(one.filename, one.compress_type) for one in copy.infolist()] == [("wanted", packed)]
         assert copy.read("wanted") == b"x" * 1000
+
+
+def test_pip_of_the_checkout_is_used_where_the_system_has_none(monkeypatch):
+    """Debian's python3 with python3-venv, which `make run` needs, has no pip: `make kit` ended there."""
+    ours = str(Path(wheels.__file__).resolve().parents[1] / ".venv/bin/python")
+    monkeypatch.setattr(wheels.sys, "executable", "/usr/bin/python3")
+    monkeypatch.setattr(wheels.shutil, "which", lambda command: command)
+    works = {ours}
+    monkeypatch.setattr(
+        wheels.processes, "run", lambda command: SimpleNamespace(returncode=0 if command[0] in works else 1)
+    )
+    assert wheels.find_pip() == [ours, "-m", "pip"]
+    works.clear()
+    with pytest.raises(wheels.ToolchainError, match="make venv"):
+        wheels.find_pip()
