@@ -14,6 +14,7 @@ import tenken.reframe.orphans
 import tenken.reframe.setup_failures
 import tenken.reframe.stages
 import tenken.reframe.terminal
+import tenken.reframe.variables
 from tenken.errors import TenkenError
 from tenken.reframe.configuration import site_configuration as _assemble
 
@@ -27,6 +28,7 @@ tenken.reframe.orphans.register()
 tenken.reframe.leftovers.register()
 tenken.reframe.stages.register()
 tenken.reframe.terminal.register()
+tenken.reframe.variables.register()
 tenken.reframe.again.register()
 try:
     site_configuration = _assemble()

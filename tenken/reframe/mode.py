@@ -6,6 +6,8 @@ import reframe as rfm
 from reframe.core.builtins import variable
 from reframe.core.meta import RegressionTestMeta
 
+from tenken.reframe.variables import Minutes
+
 
 class HasMode(rfm.RegressionTestPlugin):
     """`--mode NAME` sets it for all tests of a run, the build included."""
@@ -18,7 +20,7 @@ class HasMode(rfm.RegressionTestPlugin):
     #: Minutes that all checks of a run may take together, the build included; 0: those of the mode.
     #:
     #: :default: ``0``
-    tenken_minutes = variable(float, value=0.0)
+    tenken_minutes = variable(Minutes, value=Minutes(0))
 
     @classmethod
     def loggable_attrs(cls) -> list[tuple[str, str | None]]:

@@ -58,6 +58,20 @@ def test_what_a_user_must_mend_is_one_line_before_anything_starts(site, argument
     assert said.startswith(line), said
 
 
+@pytest.mark.parametrize(
+    ("given", "allowed"),
+    [
+        *((f"tenken_minutes={value}", "a number of minutes, 0 or above") for value in ("abc", "nan", "-3")),
+        ("Burn.burn_seconds=soon", "a whole number"),
+    ],
+)
+def test_a_variable_refuses_a_value_in_one_line(site, given, allowed):
+    """ReFrame printed a traceback of 40 lines; with nan the archive could not be read."""
+    done = reframe(site, "-l", "-S", given)
+    name, value = given.rpartition(".")[2].split("=")
+    assert done.returncode != 0 and done.stderr == f"tenken: -S {name}={value}: allowed: {allowed}\n"
+
+
 def test_a_file_that_is_wrong_is_told_where_it_is_asked_for(site):
     wrong = site / "systems" / "wrong.yaml"
     wrong.write_text("title: x\n")
