@@ -23,7 +23,7 @@ from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, WAIVED
 from tenken.report import drill
 from tenken.report.contracts import BEST, ESSENTIAL, INTERVAL, Clause, Contract, Exclusion, excluded
 from tenken.report.intervals import median_interval
-from tenken.report.session import ABORTED, Case
+from tenken.report.session import Case
 
 ACCEPTED, EXCEPTIONS, REJECTED, INCONCLUSIVE = "ACCEPTED", "ACCEPTED WITH EXCEPTIONS", "REJECTED", "INCONCLUSIVE"
 MET, NOT_MET, NOT_TESTED = "MET", "NOT MET", "NOT TESTED"
@@ -252,9 +252,9 @@ def accept(
             elsewhere[clause.id] |= dict.fromkeys(_at_other_points(clause, record))
     for case in lost:
         why = "; ".join(f.message for f in case.findings) or "left no record"
-        # a session that somebody ended says nothing about the machine: its runs are repeated, like INVALID ones
-        ended = (case.testcase or {}).get("result") == ABORTED
-        (found.invalid if ended else found.failed).append(Counted(case.check, case.where, "", "", "", why))
+        # an INVALID run is repeated, as one with a record
+        kind = found.invalid if case.verdict == INVALID else found.failed
+        kind.append(Counted(case.check, case.where, "", "", "", why))
     for clause in contract.clauses:
         for requirement in groups[clause.id].values():
             decide_requirement(requirement, contract.confidence)

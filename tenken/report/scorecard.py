@@ -184,9 +184,11 @@ def _outcome(session: Session, found: Iterable[Score]) -> str:
         reach = f"; bounds met by {met} of {_many(len(judged), 'key figure')}" if judged else ""
         return f"{failed} of {_many(len(session.told), 'check')} failed{reach}"
     if void:
-        return (
-            f"No fault found, but {void} of {_many(len(tests), 'check')} ran under conditions that void a measurement"
-        )
+        ended = sum(case.ended for case in session.told)
+        how = [word for word, applies in (
+            ("ran under conditions that void a measurement", void > ended), ("ended with the session", ended),
+        ) if applies]  # fmt: skip
+        return f"No fault found, but {void} of {_many(len(session.told), 'check')} {' or '.join(how)}"
     if session.incomplete or session.damaged:
         return "The run or its archive is incomplete"
     if all(case.verdict == WAIVED for case in tests):

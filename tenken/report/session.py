@@ -61,6 +61,11 @@ class Case:
         return [finding for finding in self.findings if finding.verdict == self.verdict] or self.findings
 
     @property
+    def ended(self) -> bool:
+        """Whether the session was ended before its result."""
+        return (self.testcase or {}).get("result") == ABORTED
+
+    @property
     def superseded(self) -> bool:
         return self.attempt < self.attempts
 
@@ -378,10 +383,10 @@ def _aborted(reason: str) -> str:
 def _hold_against_reframe(case: Case, testcase: Mapping[str, Any]) -> None:
     """A record with PASS does not override a failure that ReFrame reports afterwards."""
     result = testcase.get("result")
-    if result not in ("fail", "abort") or case.verdict in (FAIL, INVALID):
+    if result not in ("fail", ABORTED) or case.verdict in (FAIL, INVALID):
         return
     reason = reason_of(testcase)
-    case.verdict = _verdict_of(reason)
+    case.verdict = INVALID if result == ABORTED else _verdict_of(reason)
     case.findings.insert(0, Finding(case.verdict, f"ReFrame failed this case after its record was written: {reason}"))
 
 
@@ -408,7 +413,8 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
         elif result == "skip":
             message = "skipped by ReFrame before anything was archived; a waiver would have left a record"
         elif result == ABORTED:
-            message = _aborted(reason_of(testcase))
+            # nothing follows for the machine from a session that was ended
+            message, verdict = _aborted(reason_of(testcase)), INVALID
         elif result in ("pass", "xfail", "xpass"):
             message = "ReFrame passed it, but the archive contains no record of a measurement"
         else:

@@ -259,10 +259,15 @@ def test_a_bar_has_a_mark_for_each_tenth(share, bar):
     ({"tests": ["WAIVED", "PASS"]}, "No fault found; 1 of 2 checks met bounds"),
     ({"tests": ["INVALID", "PASS"]}, "No fault found, but 1 of 2 checks ran under conditions that void a measurement"),
     ({"tests": ["INVALID", "FAIL", "PASS"]}, "1 of 3 checks failed"),
+    ({"tests": ["ENDED", "PASS"]}, "No fault found, but 1 of 2 checks ended with the session"),
+    ({"tests": ["INVALID", "ENDED"]}, "No fault found, but 2 of 2 checks ran under conditions that void a"),
 ])  # fmt: skip
 def test_the_most_serious_is_told_in_words(changes, says):
     result = SimpleNamespace(devices=[])
-    cases = [SimpleNamespace(verdict=v, result=result, late=False) for v in changes.get("tests", ["PASS"])]
+    cases = [
+        SimpleNamespace(verdict=v.replace("ENDED", "INVALID"), ended=v == "ENDED", result=result, late=False)
+        for v in changes.get("tests", ["PASS"])
+    ]
     said = {"nothing_was_run": False, "load_errors": [], "damaged": [], "incomplete": []} | changes
     run = SimpleNamespace(**said | {"tests": cases, "counted": cases, "told": cases})
     assert scorecard._outcome(run, []).startswith(says)
