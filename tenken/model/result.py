@@ -598,7 +598,12 @@ _ANY = msgspec.json.Decoder()
 
 def schema() -> dict[str, Any]:
     """The JSON schema of version 2, from the types."""
-    return msgspec.json.schema(_Second)
+    found = msgspec.json.schema(_Second)
+    for one in found["$defs"].values():
+        # Python 3.13 takes the indentation out of docstrings
+        if "description" in one:
+            one["description"] = " ".join(one["description"].split())
+    return found
 
 
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")

@@ -764,7 +764,7 @@ def test_a_sample_may_be_one_of_several_operations() -> None:
         ("void tenken::scan<stream::Backend::compare(stream::Array, double)::{lambda(unsigned long)#1}>(int, "
          "stream::Backend::compare(stream::Array, double)::{lambda(unsigned long)#1})", "scan<Backend::compare>"),
         ("void tenken::in_shares<double, Daxpy::measure(tenken::Run&)::{lambda()#2}::operator()() const::"
-         "{lambda(int)#1}>(int)", "in_shares<double,Daxpy::measure#2>"),
+         "{lambda(int)#1}>(int)", "in_shares<double,Daxpy::measure>"),
     ],
     ids=["region", "kernel", "method", "lambda", "lambda in a lambda"],
 )  # fmt: skip

@@ -153,8 +153,8 @@ def short(name: str) -> str:
     name = re.sub(r" \[clone [^]]*\]", "", name)
     while (less := re.sub(r"\([^()]*\)(?: const)?", "", name)) != name:
         name = less
-    name = re.sub(r"::\{lambda#1\}|::call", "", name)
-    name = re.sub(r"::\{lambda(#\d+)\}", r"\1", name)
+    # compilers number the lambdas of a function differently
+    name = re.sub(r"::\{lambda#\d+\}|::call", "", name)
     name = re.sub(r"\b[a-z]\w*::(?=\w)", "", name).replace("&", "")
     # template numbers depend on tuning
     name = re.sub(r"(?<=[<,])\s*(?:\(\w+\))?(?:\d+|true|false)[ul]*(?=[,> ])", "", name)
