@@ -38,10 +38,11 @@ class BetweenTwo(NamedProgram):
 
     def command_named(self):
         program, options = self.program_named(), f"-a -F {self.perftest_options}".strip()
-        # every rank runs this: the first one to create the folder is the server, and prints nothing
+        # every rank runs this: the first one to create the folder is the server, which prints what it validated alone
         return (
             f"{program} --version > /dev/null 2>&1; if mkdir tenken-server 2> /dev/null; "
             f"then uname -n > tenken-server/name; {program} {options} > tenken-server/output 2>&1; "
+            'code=$?; grep "VALIDATION:" tenken-server/output; (exit $code); '
             f'else sleep 5; {program} {options} "$(cat tenken-server/name)"; fi'
         )
 

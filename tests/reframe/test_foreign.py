@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -247,3 +248,17 @@ def test_what_is_wrong_is_told(session, check, verdict, said):
     one = record(session, check)
     assert one.verdict == verdict and said in one.judgement.message(), one.judgement.message()
     assert "truncated or not JSON" not in one.judgement.message()
+
+
+@pytest.mark.parametrize(("said", "code"), [("PASSED", 0), ("FAILED", 0), ("FAILED", 1)])
+def test_what_the_server_of_perftest_validated_is_printed(said, code, tmp_path):
+    """It has the data that a client wrote; its figures are those of the client."""
+    program = tmp_path / "ib_write_bw"
+    program.write_text(
+        f"#!/bin/sh\n[ $1 = --version ] && exit\necho '#bytes'; echo 'VALIDATION: {said}'; exit {code}\n"
+    )
+    program.chmod(0o755)
+    check = SimpleNamespace(program_named=lambda: str(program), perftest_options="")
+    command = runpy.run_path(str(ROOT / "checks/perftest.py"))["BetweenTwo"].command_named(check)
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == (f"VALIDATION: {said}\n", code)

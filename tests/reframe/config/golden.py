@@ -200,12 +200,17 @@ def write(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = files(scripts(name, Path(folder).resolve()))
     (FOLDER / name).mkdir(parents=True, exist_ok=True)
-    if name == OF_MODES:
-        with tempfile.TemporaryDirectory() as folder:
-            found["modes.txt"] = modes(name, Path(folder).resolve())
     for file, text in found.items():
-        (FOLDER / name / file).write_text(text, encoding="utf-8")
-        print(FOLDER / name / file)
+        _write(name, file, text)
+    if name == OF_MODES:
+        # compared with the commands that were just written
+        with tempfile.TemporaryDirectory() as folder:
+            _write(name, "modes.txt", modes(name, Path(folder).resolve()))
+
+
+def _write(name: str, file: str, text: str) -> None:
+    (FOLDER / name / file).write_text(text, encoding="utf-8")
+    print(FOLDER / name / file)
 
 
 def show(name: str) -> None:
