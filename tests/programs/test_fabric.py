@@ -25,7 +25,7 @@ from tests.cluster.conftest import slurm, started  # noqa: F401
 from tests.cluster.minislurm import MiniSlurm
 from tests.support.fabric import Fabric
 
-pytestmark = pytest.mark.build
+pytestmark = [pytest.mark.build, pytest.mark.slow]
 
 LEAVES = {"n1": "leaf1", "n2": "leaf1", "n3": "leaf2", "n4": "leaf2"}
 PORT = "sys/class/infiniband/mlx5_0/ports/1"

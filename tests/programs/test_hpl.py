@@ -300,7 +300,7 @@ def start(mpi_build: Path, mpi: dict[str, str], blas: str) -> Start:
         command = ["mpirun", "-n", "3", str(mpi_build / "bin" / "hpl"), *QUICK, "--n", "3000", "--nb", "8"]
         command += ["--repetitions", "50", "--patience-seconds", "10", *arguments]
         run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while len(ranks := children_of(run.pid)) < 3 or min(map(cpu_seconds, ranks)) < 1.5:
             assert run.poll() is None and time.monotonic() < deadline
             time.sleep(0.2)

@@ -23,8 +23,9 @@ std::string node_name() {
 }
 
 /// How long a failed rank waits for others that know more: for the printing rank to fail as well and write
-/// its document, and for the launcher to report which rank a signal ended.
-constexpr unsigned grace_seconds = 2;
+/// its document, and for the launcher to report which rank a signal ended. A launcher on a host whose cores
+/// wait in MPI has needed more than 1.5 s.
+constexpr unsigned grace_seconds = 2, launcher_seconds = 6;
 
 }  // namespace
 
@@ -37,7 +38,7 @@ void fail(int code, const char* expression, const char* file, int line) {
     // Errors that transports return for a dead peer. They may detect it before the launcher does. But only
     // the launcher knows which rank it was, and it would report only the end of this rank if that came first.
     const bool peer_lost = kind == MPI_ERR_INTERN || kind == MPI_ERR_OTHER || kind == MPI_ERR_UNKNOWN;
-    if (peer_lost) sleep(grace_seconds);
+    if (peer_lost) sleep(launcher_seconds);
     const std::string path = file;
     const std::size_t root = path.rfind("/src/");
     throw MpiError(std::string(expression) + " failed: " + text +
