@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -70,9 +71,33 @@ exec g++ "$@"
 """
 #: A compiler that offloads, without and with the ptxas of CUDA 13.
 OFFLOADING = {"offloads": MKOFFLOAD + COMPILE, "CUDA 13": MKOFFLOAD + PTXAS + COMPILE}
+#: A gcc that was moved.
+MOVED = """#!/bin/sh
+case " $* " in *" -c "*) ;; *-fopenacc*) echo "ld: error: could not run lto-wrapper" >&2; exit 1 ;; esac
+"""
 WITHOUT_OPENMP = "-fno-openmp;-Wno-unknown-pragmas;-fno-stack-protector"
 #: Ubuntu's gcc enables this protection, which the back end's compiler refuses.
 CF = "-fcf-protection=none"
+
+
+def openacc(folder: Path, script: str, kind: str = "GNU") -> list[str]:
+    """A command that prints the flags of OpenACC, of g++ or of this script in its place."""
+    compiler = folder / "offloading-g++"
+    compiler.write_text(script)
+    compiler.chmod(0o755)
+    (folder / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.21)\nproject(mini CXX)\nset(CMAKE_CXX_COMPILER_ID {kind})\n"
+        f'include("{ROOT}/src/cmake/tenken_openacc.cmake")\n'
+        'message(STATUS "flags=${TENKEN_OPENACC_FLAGS}|${TENKEN_OPENACC_COMPILE}|${TENKEN_OPENACC_LINK}|")\n'
+    )
+    options = [f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", f"-DCMAKE_CXX_COMPILER={compiler if script else 'g++'}"]
+    return [tool("cmake"), "-S", str(folder), "-B", str(folder / "build"), "-G", "Ninja", *options]
+
+
+def test_a_compiler_that_does_not_link_openacc_is_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(openacc(tmp_path, MOVED + COMPILE), capture_output=True, text=True)
+    said = " ".join(done.stderr.split())
+    assert done.returncode != 0 and f"{tmp_path}/offloading-g++ does not link with -fopenacc, with and without" in said
 
 
 @pytest.mark.parametrize(
@@ -88,18 +113,9 @@ def test_openacc_sources_leave_openmp_out_where_the_compiler_offloads(
     tmp_path: Path, kind: str, offloads: str, expected: str
 ) -> None:
     """With it the program could not be linked; without an offload back end OpenMP divides the loops among the cores."""
-    compiler = tmp_path / "offloading-g++"
-    compiler.write_text(OFFLOADING.get(offloads, COMPILE))
-    compiler.chmod(0o755)
-    project = tmp_path / "CMakeLists.txt"
-    project.write_text(
-        f"cmake_minimum_required(VERSION 3.21)\nproject(mini CXX)\nset(CMAKE_CXX_COMPILER_ID {kind})\n"
-        f'include("{ROOT}/src/cmake/tenken_openacc.cmake")\n'
-        'message(STATUS "flags=${TENKEN_OPENACC_FLAGS}|${TENKEN_OPENACC_COMPILE}|${TENKEN_OPENACC_LINK}|")\n'
+    assert f"flags={expected}\n" in checked(
+        openacc(tmp_path, OFFLOADING.get(offloads, COMPILE) if offloads else "", kind)
     )
-    options = [f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", f"-DCMAKE_CXX_COMPILER={compiler if offloads else 'g++'}"]
-    said = checked([tool("cmake"), "-S", str(tmp_path), "-B", str(tmp_path / "build"), "-G", "Ninja", *options])
-    assert f"flags={expected}\n" in said
 
 
 #: A stand-in for nvc++ 25.11: the options of its reference manual that a build uses, mapped to gcc's; other options of
