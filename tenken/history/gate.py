@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tenken.history.ingest import Ingested, NoArchive, ingest, require, store_of
-from tenken.history.store import open_store
+from tenken.history.store import NIGHT, open_store
 from tenken.model import node_groups
 from tenken.paths import archive_root
 
@@ -38,6 +38,11 @@ WEEK = 7
 JUDGED = 0.5
 #: The sensitivity is computed from about this many evenly spaced series, and reported for half and for 95 % of them.
 POWER_OF = 1000
+#: Values that were refused, by system and reason, with the last night on which some were.
+_REFUSED = (
+    f"SELECT system, why, count(*), max(night) FROM (SELECT run, reason AS why, {NIGHT} AS night FROM refused) "
+    "JOIN runs USING (run) WHERE night <= ? GROUP BY ALL ORDER BY 1, 3 DESC"
+)
 
 
 @dataclass
@@ -157,7 +162,7 @@ def judge(arguments: argparse.Namespace) -> Gate:
         histories = [
             nights.load(store, name, arguments.night) for name in ([arguments.system] if arguments.system else names)
         ]
-        refused = store.rows("SELECT reason, count(*), max(time) FROM refused GROUP BY reason ORDER BY 2 DESC")
+        refused = store.rows(_REFUSED, [arguments.night or date.max])
     groups = {} if arguments.groups is None else node_groups.read(arguments.groups)
     gate = Gate(archive, [], ingested, settings.judged_from)
     decisions = acknowledged.read_all(arguments.acknowledged or acknowledged.FILE)
@@ -177,10 +182,10 @@ def judge(arguments: argparse.Namespace) -> Gate:
         gate.incomplete += _incomplete(one, settings.judged_from, 0 if arguments.night else arguments.max_age)
     if not gate.systems:
         gate.incomplete.append(f"the archive {archive} contains no values yet: no series was judged")
-    newest = max((one.night for one in gate.systems), default=None)
-    for reason, count, last in refused:
-        if newest is None or last.date() >= newest - timedelta(days=1):
-            gate.incomplete.append(f"{count} values were refused, the last on {last:%Y-%m-%d}: {reason}")
+    newest = {one.history.system: one.night for one in gate.systems}
+    for name, reason, count, last in refused:
+        if arguments.system in (None, name) and last >= newest.get(name, last):
+            gate.incomplete.append(f"{name}: {count} values were refused, the last on {last}: {reason}")
     if ingested.bad:
         gate.incomplete.append(
             f"{len(ingested.bad)} new files or lines cannot be read, the first: {': '.join(ingested.bad[0])}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -119,6 +120,27 @@ def test_quiet_missing_void_old_and_refused(tmp_path: Path) -> None:
     assert "1 values were refused" in text and "unit is 'GiB/s'" in text
     assert "1 new files or lines cannot be read, the first: m/gpu/2025-10-11/x/x.json" in text
     assert found["systems"][0]["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [([], {"m", "z"}), (["--system", "m"], {"m"}), (["--night", "2025-09-06"], {"x", "z"}),
+     (["--night", "2025-09-05"], set())],
+)  # fmt: skip
+def test_values_refused_on_the_last_night_of_a_system_are_told(
+    tmp_path: Path, options: list[str], told: set[str]
+) -> None:
+    """On the last of m's seven nights and of z's six, and on the last but one of x; each ends before noon."""
+    archive = tmp_path / "a"
+    for system, nights, wrong in (("m", 7, 6), ("x", 7, 5), ("z", 6, 5)):
+        for night, node in itertools.product(range(nights), range(2)):
+            metric = synthetic.metric("triad", {"host": 0}, [400.0])
+            metric["unit"] = "GiB/s" if (night, node) == (wrong, 0) else "GB/s"
+            when = synthetic.FIRST + timedelta(days=night, hours=17, minutes=59)
+            record = synthetic.record(system, synthetic.node_name(node), when, "Stream", "stream", [metric], [])
+            synthetic.write(archive, record, node)
+    lines = run(archive, *options)[1]["incomplete"]
+    assert {line.partition(":")[0] for line in lines if "1 values were refused, the last on 2025-09-0" in line} == told
 
 
 def test_a_node_whose_first_night_is_invalid_has_run(tmp_path: Path) -> None:
