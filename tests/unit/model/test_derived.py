@@ -311,8 +311,8 @@ def test_what_follows_from_a_run(
 @pytest.mark.parametrize(
     ("nodes", "matrix", "sides", "limited"),
     [
-        # two ranks on each of two nodes share a cache of 100 bytes
-        (["a", "a", "b", "b"], 200, {}, True), (["a", "a", "b", "b"], 199, {}, False), ([], 400, {}, True),
+        # three ranks on each of two nodes share a cache of 100 bytes
+        (["a", "b"] * 3, 132, {}, True), (["a", "b"] * 3, 131, {}, False), ([], 400, {}, True),
         ([], 399, {}, False), ([], 400, dict.fromkeys(["nx", "ny", "nz"], 192), True),
         ([], 399, dict.fromkeys(["nx", "ny", "nz"], 192), False),
         ([], 400, {"nx": 192, "ny": 192, "nz": 184}, False),
@@ -351,6 +351,63 @@ def test_the_peak_of_a_step_is_that_of_all_ranks_and_of_a_product_that_of_one(
     assert not [*of("training").limit_rate(run, step), *of("training").limit_product(run, product)]
 
 
+def test_all_ranks_are_as_fast_as_the_slowest_of_their_gpus() -> None:
+    """Three ranks; the result lists the two GPUs of the first node."""
+    kind = {"chip": "9.0", "compute_capability": "9.0", "multiprocessors": 100}
+    gpus = [SimpleNamespace(**kind, sm_clock_max_mhz=mhz) for mhz in (2000.0, 1000.0)]
+    run, three = Run(parameters={"low": "fp16"}, devices=gpus), value("product", 1.0, subject=Subject.of({"ranks": 3}))
+    tables = {"fp64_operations_per_cycle": {"9.0": 256}, "operations_per_cycle": {"9.0": {"fp16": 4096}}}
+    run.program = SimpleNamespace(tables=tables)
+    assert list(of("hpl").limit_dgemm(run, three)) == [pytest.approx(3 * 0.1 * 256)]
+    assert list(of("hpl_mxp").limit_product(run, three)) == [pytest.approx(3 * 0.1 * 4096)]
+    gpus[0].multiprocessors = None
+    assert list(of("hpl").limit_dgemm(run, three)) == [None]
+
+
+@pytest.mark.parametrize(
+    ("subject", "nodes", "parts", "rate"),
+    [
+        (TWO_RANKS, ["a", "a"], {}, 10.0), (TWO_RANKS, ["a", "b"], {}, None), (GPU, [], {}, 10.0),
+        # rates that the parts permit: the slowest counts, between ranks also that of broadcasts and swaps
+        (GPU, ["a"], {"panel": 9.0, "swap": 8.0}, 9.0), (TWO_RANKS, ["a", "a"], {"panel": 9.0, "swap": 8.0}, 8.0),
+        (TWO_RANKS, ["a", "a"], {"panel": 6.9}, None),
+        # at 20 the conversion takes half as long as the LU at 10, which counts up to 0.3
+        (GPU, ["a"], {"convert": 100.0}, 10.0 / 1.1), (GPU, ["a"], {"refine": 20.0}, 10.0 / 1.3),
+    ],
+)  # fmt: skip
+def test_an_lu_reaches_a_share_of_its_products_within_a_node(
+    subject: Any, nodes: list[str], parts: dict[str, float], rate: float | None
+) -> None:
+    operations = 2 / 3 * 1000**3 + 1.5 * 1000**2
+    at: dict[str, Any] = {"subject": subject, "n": 1000}
+    phases = [value("phase", operations / tera / 1e12, part=part, **at) for part, tera in parts.items()]
+    products = [value(name, 10.0, **at) for name in ("dgemm", "product")]
+    run, one = Run(*products, *phases, placement=SimpleNamespace(nodes=nodes)), value("lu", 9.0, **at)
+    for found in (of("hpl").of_dgemm(run, one), of("hpl_mxp").of_product(run, one)):
+        assert found == (None if rate is None else (pytest.approx(0.6 * rate), None))
+
+
+@pytest.mark.parametrize(
+    ("program", "place"), [("access_patterns", "gpu0.pattern=7.trial=2"), ("migration", "gpu0.trial=2")]
+)
+@pytest.mark.parametrize(
+    ("source", "destination", "generation", "most"),
+    [("host", "host", 5, 1.2 * 2 * 63.015), ("host", "host", None, None), ("device", "host", 5, None),
+     ("host", "device", 5, None)],
+)  # fmt: skip
+def test_pages_that_stay_on_the_host_are_read_over_the_link(
+    program: str, place: str, source: str, destination: str, generation: int | None, most: float | None
+) -> None:
+    gpu = SimpleNamespace(pageable_uses_host_page_tables=False, pcie_generation_max=generation, pcie_width_max=16)
+    run = Run(device={0: gpu}.get)
+    ends = {"host": "device 100 % -> host 100 %, device 0 %", "device": "host 100 % -> host 0 %, device 100 %"}
+    run.result.path = {f"pages.{place}.source": ends[source], f"pages.{place}.destination": ends[destination]}
+    found = of(program).pages(run, value("gpu_last", 1.0, trial=2, pattern=7))
+    assert found == (None if most is None else (None, pytest.approx(most, rel=1e-4)))
+    gpu.pageable_uses_host_page_tables = True
+    assert of(program).pages(run, value("gpu_last", 1.0, trial=2, pattern=7)) is None
+
+
 def test_what_goes_to_the_disk_is_slower_than_in_memory() -> None:
     memory = [value("best_write", 30.0, bytes=1, subject=TWO_RANKS), value("best_write", 20.0, bytes=2),
               value("best_write", 10.0, bytes=1)]  # fmt: skip
@@ -360,13 +417,10 @@ def test_what_goes_to_the_disk_is_slower_than_in_memory() -> None:
     assert from_disk(Run(*memory), value("best_read_cold", 1.0, bytes=1)) is None
 
 
-#: Functions whose numbers are written by hand elsewhere.
+#: Functions whose numbers are those of others.
 BY_HAND_ELSEWHERE = {
-    "gemm.limit_gemm": "tests/unit/model/test_derived.py: _traffic", "spmv.limit_best": "limit_spmv",
-    "storage_map.of_times": "its callers", "migration.by_trial": "its callers",
-    **dict.fromkeys(["access_patterns.pages", "migration.pages"], "tenken/model/pages.py"),
-    **dict.fromkeys(["hpl.of_dgemm", "hpl.limit_dgemm", "hpl_mxp.of_product", "hpl_mxp.limit_product"],
-                    "tenken/model/lu.py"),
+    "gemm.limit_gemm": "_traffic", "spmv.limit_best": "limit_spmv", "storage_map.of_times": "its callers",
+    "migration.by_trial": "its callers",
 }  # fmt: skip
 
 
@@ -375,6 +429,7 @@ def test_every_function_of_a_program_has_numbers_by_hand() -> None:
     here = Path(__file__).read_text()
     tested = {f"{program}.{name}" for program, name, *_ in FOLLOWS}
     tested |= {f"hpcg.limit_{name}" for name in ("raw", "spmv", "mg", "set", "rating")}
+    tested |= {"access_patterns.pages", "migration.pages"}
     functions = {
         f"{file.parent.name}.{name}"
         for file in PROGRAMS.glob("*/derived.py")
