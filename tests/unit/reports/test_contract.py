@@ -151,6 +151,18 @@ def test_the_nodes_of_a_partition_or_of_all(partition, nodes):
     assert contracts._nodes_of(SimpleNamespace(partitions=parts), partition) == unknown
 
 
+@pytest.mark.parametrize(("partition", "limit"), [(None, 4800), ("a", 3350), ("b", 4800), ("c", 2039)])
+def test_the_limit_of_a_clause_is_the_highest_of_its_partitions_if_each_is_known(partition, limit):
+    (one,) = loader.load("h200").expand({}, strict=False).partitions.values()
+    sheets = {name: replace(one.node.gpu, memory_gbs=gbs) for name, gbs in {"a": 3350, "b": 4800, "c": 2039}.items()}
+    parts = {name: replace(one, name=name, node=replace(one.node, gpu=sheets.get(name))) for name in "abcd"}
+    triad, clause = load_catalogue()["stream"].metrics["triad"], {"subject": "gpu"}
+    system = SimpleNamespace(partitions={name: parts[name] for name in "abc"})
+    assert contracts.physical(system, partition, triad, clause).value == limit
+    found = contracts.physical(SimpleNamespace(partitions=parts), partition, triad, clause)
+    assert (found and found.value) == (limit if partition else None)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
