@@ -574,7 +574,7 @@ def test_the_gpu_of_every_rank_is_watched(
     case = protocol.Case(name, f"--gpus all {arguments}", ranks=2)
     env = {**mpi, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_NVML": str(library), "TENKEN_NCCL": str(library)}
     env |= {"TENKEN_TEST_OWN_GPU": "1"} if visible == "its own" else {}
-    env |= {"TENKEN_TEST_OWN_NODE": "1"} if nodes == 2 else {}
+    env |= {"TENKEN_TEST_NODE_RANKS": "1"} if nodes == 2 else {}
     document = protocol.recorded(case, programs, library, tmp_path, **env).document
     health = document["health"]
     assert [device["index"] for device in document["devices"]] == [0, 1][: 2 // nodes]
@@ -633,6 +633,20 @@ def test_an_energy_pass_of_ranks_takes_as_long_as_the_slowest(
         run = protocol.recorded(case, mpi_build / "bin", mpi_recorder, folder, **env)
         of_pass, of_work = protocol.energy_and_work(run, works)
         assert of_pass == pytest.approx(of_work, rel=0.1)
+
+
+def test_what_a_node_sends_is_what_mpi_is_asked_to_send(
+    mpi_build: Path, mpi: dict[str, str], mpi_recorder: Path, tmp_path: Path
+) -> None:
+    """Of two ranks on each of two nodes, one of which sends less; 4 bytes are the answer to a window."""
+    case = protocol.Case("mpi_p2p", "--tests latency,bandwidth,bidirectional,message_rate --window 3 --min-bytes 512 "
+        "--max-bytes 1Ki --factor 2", ranks=4)  # fmt: skip
+    env = {**mpi, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_TEST_NODE_RANKS": "2"}
+    run = protocol.recorded(case, mpi_build / "bin", mpi_recorder, tmp_path, **env)
+    for node, ranks in enumerate((run.processes[:2], run.processes[2:])):
+        sizes = [size for one in ranks for to in range(4) for size, _ in one.sizes.get(f"send {to}", ()) if size > 4]
+        told = [run.document["provenance"][f"sent_{what}.node{node}"] for what in ("bytes", "messages")]
+        assert told == [sum(sizes), len(sizes)]
 
 
 def test_planes_that_are_not_exchanged_end_the_run(

@@ -433,12 +433,6 @@ static int hidden(void) {
     const char* rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
     return getenv("TENKEN_TEST_OWN_GPU") && rank ? atoi(rank) : 0;
 }
-/* With TENKEN_TEST_OWN_NODE, each rank is on a node of its own. */
-int gethostname(char* name, size_t size) {
-    const char* rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-    if (getenv("TENKEN_TEST_OWN_NODE") && rank) return snprintf(name, size, "node%s", rank), 0;
-    return ((int (*)(char*, size_t))dlsym(RTLD_NEXT, "gethostname"))(name, size);
-}
 /* What the second rank lacks: its GPU or its NCCL. */
 static int lacks(const char* what) {
     const char *rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK"), *lacking = getenv("TENKEN_TEST_LACKS");

@@ -1,13 +1,22 @@
 /* What recorder.c writes down, and each call of MPI that moves data or waits: with the rank that is the other end, or
  * -1 where all take part, and its bytes. With $TENKEN_TEST_LOST=exchange neighbours do not exchange the last word. Compiled by mpicc together with it, and put in front of each rank by LD_PRELOAD. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <mpi.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 void tenken_test_step(int64_t kind, int64_t value);
 void tenken_test_sized(int64_t kind, int64_t value, int64_t size, int64_t more);
 
+/* With TENKEN_TEST_NODE_RANKS, that many ranks, one after the other, are on a node of their own. */
+int gethostname(char* name, size_t size) {
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *each = getenv("TENKEN_TEST_NODE_RANKS");
+    if (each && rank) return snprintf(name, size, "node%d", atoi(rank) / atoi(each)), 0;
+    return ((int (*)(char*, size_t))dlsym(RTLD_NEXT, "gethostname"))(name, size);
+}
 enum { message = -19 };
 enum { sends, receives, waits, barrier, allreduce, alltoall, bcast, exchange };
 
