@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,6 +20,7 @@ from tests.support.documents import completed
 from tests.support.oracles import (
     BY_CPU,
     COLLECTIVE,
+    ELAPSED,
     Clock,
     close,
     compiled,
@@ -286,14 +288,21 @@ def test_himeno_with_transfers(on_gpus: Callable[..., Timed]) -> None:
 @pytest.mark.parametrize("first", [0.5, 0.7])
 def test_a_batch_of_products_counts_where_its_middle_is(on_gpus: Callable[..., Timed], first: float) -> None:
     """Batches follow each other without a gap, so the durations of all before tell when one begins."""
-    some = ("--cases", "fp64:64", "--sustained-seconds", "0.1", "--energy-seconds", "0", "--data", "random")
-    document, _ = on_gpus("gemm", *ONE, *some, "--first-seconds", str(first))
-    lasts: dict[str, list[float]] = {}
+    some = ("--cases", "fp64:64", "--sustained-seconds", "0.1", "--energy-seconds", "0", "--data", "both")
+    document, clock = on_gpus("gemm", *ONE, *some, "--first-seconds", str(first))
+    lasts: dict[tuple[str, str], list[float]] = {}
     for rate in figures(document, "gemm"):
-        lasts[rate["at"]["phase"]] = [one * rate["counts"]["calls"] / 1e9 for one in spans(rate, 2 * 64**3)]
-    before, after = lasts["first_second"], lasts["sustained"]
+        of = rate["at"]["data"], rate["at"]["phase"]
+        lasts[of] = [one * rate["counts"]["calls"] / 1e9 for one in spans(rate, 2 * 64**3)]
+    before, after = lasts["random", "first_second"], lasts["random", "sustained"]
     begin = sum(before)
     assert begin - before[-1] / 2 < first <= begin + after[0] / 2
+    # zeros come last, and their first 0.3 s do not count
+    ends = [0.0]
+    for end in (ticks / 1024e3 for _, ticks in clock.events[ELAPSED]):
+        ends = [0.0] if end < ends[-1] else ends
+        ends.append(end)
+    assert lasts["zeros", "sustained"] == pytest.approx([b - a for a, b in pairwise(ends) if a + b >= 2 * 0.3])
 
 
 @pytest.mark.parametrize(
