@@ -602,6 +602,18 @@ def test_slurm_tells_when_a_job_began():
     assert list(began.values()) == [1795359416, None, float("inf"), None]
 
 
+def test_a_job_of_several_parts_begins_with_the_first_and_is_as_bad_as_the_worst():
+    """The start of a later part would be after that of the script, as of a job that the scheduler lost."""
+    states = ["LOST", "PENDING", "RUNNING", "CANCELLED", "FAILED", "COMPLETED"]
+    seen = [Seen(state, ended=at > 2, lost=at == 0, pending=at == 1, killed=at == 3, began=1000.0 - at)
+            for at, state in enumerate(states)]  # fmt: skip
+    for first, one in enumerate(seen):
+        for other in seen[first:]:
+            both = [polling.together(parts) for parts in ([one, other], [other, one])]
+            assert [(each.state, each.began) for each in both] == [(one.state, other.began)] * 2
+    assert polling.together([Seen("RUNNING"), seen[5]]).began == seen[5].began
+
+
 @pytest.mark.parametrize("reason", reasons.SLURM, ids=lambda one: one.words)
 def test_every_reason_of_slurm_in_the_table_is_found_as_itself(reason):
     assert reasons.slurm(f"{reason.words}, UnavailableNodes:nid1") is reason.waiting
