@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,10 @@ def test_tests_that_do_not_end_judge_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_thing.py").write_text("import time\n\n\ndef test_two():\n    time.sleep(60)\n")
     (one,) = mutants.load(write(tmp_path))
     assert runner.try_one(one, tmp_path, scratch.environment(tmp_path), 2).fate == runner.BROKEN
+
+
+def test_programs_are_built_as_for_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other options give other steps, which are no mistake of a mutant."""
+    monkeypatch.delenv("TENKEN_TEST_CUDA_ARCHITECTURES", raising=False)
+    chosen = scratch.environment(tmp_path).keys() - os.environ.keys()
+    assert not [name for name in chosen if name.startswith("TENKEN_TEST_")]
