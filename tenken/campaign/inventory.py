@@ -141,7 +141,11 @@ def _processors(root: Path) -> dict[str, str]:
     turbo = _text(cpu / "intel_pstate/no_turbo")
     boost = {"0": "on", "1": "off"}.get(turbo) or {"1": "on", "0": "off"}.get(_text(cpu / "cpufreq/boost"), "")
     return {
-        "CPU": _listed(set(re.findall(r"^model name\s*:\s*(.+)$", info, re.M))),
+        # Arm has no model's name, but four numbers
+        "CPU": _listed({
+            " ".join(re.findall(r"^(?:model name|CPU (?:implementer|variant|part|revision))\s*:\s*(.+)$", one, re.M))
+            for one in info.split("\n\n")
+        }),
         "CPUs online": _text(cpu / "online"), "SMT": _text(cpu / "smt/control"), "boost": boost,
         "CPU governor": _listed({_text(p) for p in cpu.glob("cpu[0-9]*/cpufreq/scaling_governor")}),
         "NUMA layout": _listed(

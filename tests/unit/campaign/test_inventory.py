@@ -22,7 +22,7 @@ FILES = {
     "sys/class/dmi/id/product_name": "X1", "sys/class/dmi/id/bios_version": "2.1",
     "sys/class/dmi/id/bios_date": "01/02/2026",
     "sys/devices/platform/ipmi_bmc.0/firmware_revision": "1.73",
-    "proc/cpuinfo": "model name\t: Some CPU\nmicrocode\t: 0xa1\nmodel name\t: Some CPU\n",
+    "proc/cpuinfo": "model name\t: Some CPU\nmicrocode\t: 0xa1\n\nmodel name\t: Some CPU\n",
     "proc/cmdline": "BOOT_IMAGE=/vmlinuz root=UUID=77 hostname=n17 iommu=pt hugepages=16 ro\n",
     "proc/sys/kernel/osrelease": "6.1.0-9",
     "sys/devices/system/memory/block_size_bytes": "8000000", "sys/devices/system/memory/memory0/online": "1",
@@ -85,6 +85,18 @@ def test_what_is_there_is_read_and_what_names_a_node_is_not(tmp_path):
         "driver": "580.1", "VBIOS": "96.00", "InfoROM": "G1", "persistence mode": "Enabled",
         "power limit (W)": "700.00", "MIG": "Disabled", "NVLinks": "2",
     }  # fmt: skip
+
+
+def test_a_cpu_without_a_models_name_has_the_numbers_of_its_cores(tmp_path):
+    """Of two nodes with Grace, or of one with cores of two kinds (DGX Spark)."""
+    core = "processor\t: {}\nCPU implementer\t: 0x41\nCPU variant\t: 0x0\nCPU part\t: {}\nCPU revision\t: 1\n\n"
+    (tmp_path / "proc").mkdir()
+    for parts, told in (
+        (["0xd4f", "0xd4f"], "0x41 0x0 0xd4f 1"),
+        (["0xd87", "0xd85"], "0x41 0x0 0xd85 1, 0x41 0x0 0xd87 1"),
+    ):
+        (tmp_path / "proc/cpuinfo").write_text("".join(core.format(at, part) for at, part in enumerate(parts)))
+        assert inventory.collect(tmp_path, lambda words: "")["host"]["CPU"] == told
 
 
 @pytest.mark.parametrize(("printed", "said"), [
