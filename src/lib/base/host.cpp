@@ -157,6 +157,23 @@ Optional<std::string> firmware(const std::string& root) {
     return all;
 }
 
+/// Free memory of NUMA nodes without CPUs: of coherent GPUs (GH200). On x86 it is the host's, HBM or behind
+/// CXL.
+std::uint64_t free_on_gpus(const std::string& root) {
+    if (field(read_text(root + "/proc/cpuinfo").value_or(""), "vendor_id")) return 0;
+    const std::string folder = root + "/sys/devices/system/node";
+    std::uint64_t free = 0;
+    for (int node : numbered_entries(folder, "node")) {
+        const std::string name = std::to_string(node);
+        const auto cpus = read_text(folder + "/node" + name + "/cpulist");
+        if (!cpus || !cpus->empty()) continue;
+        const std::string meminfo = read_text(folder + "/node" + name + "/meminfo").value_or("");
+        const std::string kib = field(meminfo, "Node " + name + " MemFree").value_or("");
+        free += std::strtoull(kib.c_str(), nullptr, 10) * 1024;
+    }
+    return free;
+}
+
 constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
@@ -237,7 +254,7 @@ std::uint64_t available_memory_bytes(const std::string& root) {
     for (const char* key : {"MemAvailable", "MemFree"}) {  // MemAvailable came with Linux 3.14
         const auto kib = field(meminfo, key);
         if (!kib) continue;
-        left = std::strtoull(kib->c_str(), nullptr, 10) * 1024;
+        left = minus(std::strtoull(kib->c_str(), nullptr, 10) * 1024, free_on_gpus(root));
         break;
     }
     std::istringstream groups(read_text(root + "/proc/self/cgroup").value_or(""));

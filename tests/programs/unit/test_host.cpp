@@ -103,6 +103,20 @@ TEST(the_smallest_limit_on_memory_counts) {
     CHECK(tenken::available_memory_bytes(tree.root()) == 0);
 }
 
+TEST(memory_of_a_coherent_gpu_is_not_the_hosts) {
+    Tree tree;
+    tree.file("/proc/meminfo", "MemAvailable: 570000 kB");
+    tree.file("/sys/devices/system/node/node0/cpulist", "0-71");
+    tree.file("/sys/devices/system/node/node0/meminfo", "Node 0 MemFree: 460000 kB");
+    for (const char* node : {"1", "2"})
+        tree.file(std::string("/sys/devices/system/node/node") + node + "/cpulist", "");
+    tree.file("/sys/devices/system/node/node1/meminfo", "Node 1 MemFree: 96000 kB");
+    tree.file("/proc/cpuinfo", "processor\t: 0\nCPU part\t: 0xd4f");
+    CHECK(tenken::available_memory_bytes(tree.root()) == 474000 * 1024);
+    tree.file("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel");
+    CHECK(tenken::available_memory_bytes(tree.root()) == 570000 * 1024);
+}
+
 TEST(cpu_lists_are_read) {
     CHECK(tenken::parse_cpu_list("0-2,8") == (std::vector<int>{0, 1, 2, 8}));
     CHECK(tenken::parse_cpu_list("").empty());
