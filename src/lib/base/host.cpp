@@ -139,10 +139,14 @@ std::string hypervisor_name(const std::string& root) {
 Optional<std::string> virtual_machine(const std::string& cpuinfo, const std::string& root) {
     const std::string flags = " " + field(cpuinfo, "flags").value_or("") + " ";
     if (flags.find(" hypervisor ") != std::string::npos) return hypervisor_name(root);
-    // ARM has no such flag; the system vendor indicates it.
-    const std::string vendor = read_text(root + "/sys/class/dmi/id/sys_vendor").value_or("");
-    for (const char* maker : {"QEMU", "Amazon EC2", "Google", "VMware", "Xen"}) {
-        if (vendor.find(maker) == 0 && field(cpuinfo, "CPU part")) return std::string(maker);
+    // ARM has no such flag; the maker indicates it, and the product where a maker has real machines too.
+    const std::string dmi = root + "/sys/class/dmi/id/";
+    const std::string made =
+        read_text(dmi + "sys_vendor").value_or("") + " " + read_text(dmi + "product_name").value_or("");
+    if (!field(cpuinfo, "CPU part") || made.find("metal") != std::string::npos) return {};
+    for (const char* maker :
+         {"QEMU", "Amazon EC2", "Google", "VMware", "Xen", "Microsoft Corporation Virtual Machine"}) {
+        if (made.find(maker) == 0) return std::string(maker);
     }
     return {};
 }

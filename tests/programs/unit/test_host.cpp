@@ -103,6 +103,26 @@ TEST(the_smallest_limit_on_memory_counts) {
     CHECK(tenken::available_memory_bytes(tree.root()) == 0);
 }
 
+TEST(a_guest_on_arm_is_told_by_maker_and_product) {
+    Tree tree;
+    const std::string dmi = "/sys/class/dmi/id/", microsoft = "Microsoft Corporation";
+    const std::vector<std::vector<std::string>> machines = {
+        {"Amazon EC2", "c8g.24xlarge", "Amazon EC2"},
+        {"Amazon EC2", "g5g.metal", ""},
+        {microsoft, "Virtual Machine", microsoft + " Virtual Machine"},
+        {microsoft, "Surface Pro X", ""},
+        {"QEMU", "QEMU Virtual Machine", "QEMU"},
+        {"Supermicro", "ARS-111GL-NHR", ""}};
+    for (const auto& one : machines) {
+        tree.file("/proc/cpuinfo", "processor\t: 0\nCPU part\t: 0xd4f");
+        tree.file(dmi + "sys_vendor", one[0]);
+        tree.file(dmi + "product_name", one[1]);
+        CHECK_EQUAL(tenken::describe_host(tree.root()).virtual_machine.value_or(""), one[2]);
+        tree.file("/proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu");
+        CHECK(!tenken::describe_host(tree.root()).virtual_machine);
+    }
+}
+
 TEST(memory_of_a_coherent_gpu_is_not_the_hosts) {
     Tree tree;
     tree.file("/proc/meminfo", "MemAvailable: 570000 kB");
