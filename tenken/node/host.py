@@ -62,10 +62,9 @@ IMEX, IMEX_S = "usr/bin/nvidia-imex-ctl", 2.0
 
 def read(say: Say | None = None, root: Path = ROOT, log: Path | None = None) -> dict[str, Any]:
     """All of the host except file systems. `log`: the kernel's log, /dev/kmsg of the root."""
-    memory = re.search(r"^MemTotal:\s*(\d+) kB", text(root / "proc/meminfo") or "", re.MULTILINE)
     return {
         "boot": text(root / "proc/sys/kernel/random/boot_id"),
-        "memory_bytes": int(memory.group(1)) * 1024 if memory else None,
+        "memory_bytes": _memory(root),
         "cores": _cores(root),
         "mce": _interrupts("MCE", root),
         "edac": _edac(root),
@@ -92,6 +91,21 @@ def imex(root: Path = ROOT) -> str | None:
         return None
     said = (done.stdout or done.stderr).split()
     return said[-1] if said else None
+
+
+def _memory(root: Path) -> int | None:
+    """Bytes without those of coherent GPUs (GH200): NUMA nodes without CPUs, except on x86. Linux counts them while the
+    driver shares them, which a mode of it (CDMM) does not."""
+    total = _total(root / "proc/meminfo")
+    if total is None or "vendor_id" in (text(root / "proc/cpuinfo") or ""):
+        return total
+    nodes = [root / "sys/devices/system/node" / name for name in names(root / "sys/devices/system/node")]
+    return total - sum(_total(node / "meminfo") or 0 for node in nodes if text(node / "cpulist") == "")
+
+
+def _total(meminfo: Path) -> int | None:
+    found = re.search(r"^(?:Node \d+ )?MemTotal:\s*(\d+) kB", text(meminfo) or "", re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
 
 
 def _cores(root: Path) -> int | None:

@@ -117,6 +117,18 @@ def test_every_file_of_a_host_has_its_own_field(tmp_path: Path) -> None:
     assert host.bus_errors(found["gpus_on_bus"], tmp_path) == {"0000:31:00.0": errors}
 
 
+def test_memory_of_a_coherent_gpu_is_not_the_hosts(tmp_path: Path) -> None:
+    """As GH200 has it, where MIG instances would have nodes 2 to 8; on x86 such a node is HBM or CXL of the host."""
+    nodes = {"node0": ("0-71", 480), "node1": ("", 96), "node2": ("", 0)}
+    for name, (cpus, gib) in nodes.items():
+        meminfo = f"Node {name[4:]} MemTotal: {gib * 2**20} kB\nNode {name[4:]} MemFree: 1 kB\n"
+        at = f"sys/devices/system/node/{name}"
+        written(tmp_path, {f"{at}/cpulist": f"{cpus}\n", f"{at}/meminfo": meminfo})
+    for cpu, gib in (("CPU part\t: 0xd4f", 480), ("vendor_id\t: GenuineIntel", 576)):
+        written(tmp_path, {"proc/meminfo": f"MemTotal: {576 * 2**20} kB\n", "proc/cpuinfo": f"processor\t: 0\n{cpu}\n"})
+        assert host.read(root=tmp_path)["memory_bytes"] == gib * 2**30
+
+
 def test_every_counter_of_a_port_has_its_own_file(tmp_path: Path) -> None:
     """Numbers below 15, the maximum of the narrowest counter, would repeat: this one is read alone."""
     written(tmp_path, FILES)
