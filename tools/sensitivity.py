@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Any
 
 from tenken.archive import packed, records
@@ -81,7 +82,18 @@ def slowed(result: Result, factor: float, which: Which = everything) -> Result:
         else value
         for key, value in result.path.items()
     }
-    return replace(result, metrics=tuple(metrics), series=tuple(series), path=path)
+    return replace(lasting(result, 1 / factor), metrics=tuple(metrics), series=tuple(series), path=path)
+
+
+def lasting(result: Result, factor: float) -> Result:
+    """A result whose run, and the timed part of each GPU, took this much longer."""
+    begin, end = result.moments
+    if begin is None or end is None:
+        return result
+    finished = datetime.fromtimestamp(begin + factor * (end - begin), timezone.utc)
+    entries = (replace(one, seconds=one.seconds and factor * one.seconds) for one in result.health.devices)
+    health = replace(result.health, devices=tuple(entries))
+    return replace(result, finished=f"{finished:%Y-%m-%dT%H:%M:%S.%fZ}", health=health)
 
 
 def slowed_at(result: Result, factor: float, coordinate: str, value: object) -> Result:
@@ -91,9 +103,7 @@ def slowed_at(result: Result, factor: float, coordinate: str, value: object) -> 
     def chosen(whole: tuple[Any, ...], changed: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(two if one.at.get(coordinate) == value else one for one, two in zip(whole, changed, strict=True))
 
-    return replace(
-        result, metrics=chosen(result.metrics, slow.metrics), series=chosen(result.series, slow.series), path=slow.path
-    )
+    return replace(slow, metrics=chosen(result.metrics, slow.metrics), series=chosen(result.series, slow.series))
 
 
 def _stated_of(key: str, which: Which) -> bool:

@@ -109,7 +109,11 @@ def _judge(
     # passes none
     beside = {name for name, one in program.metrics.items() if one.data_sheet in (HOST_LINK, RATE)} - {*program.key}
     own = {name: one for name, one in judged.items() if name.partition(".")[0] not in beside}
-    return Judgement(_verdict(found, misses, own), (*found, *misses, *unmatched), (), judged)
+    verdict = _verdict(found, misses, own)
+    if verdict == INVALID:  # its values cannot miss
+        misses = [replace(one, verdict=RECORDED, kind=NOTE) if one.verdict == FAIL else one for one in misses]
+        judged = {name: replace(one, verdict=INVALID) if one.verdict == FAIL else one for name, one in judged.items()}
+    return Judgement(verdict, (*found, *misses, *unmatched), (), judged)
 
 
 def _in_run(

@@ -38,6 +38,22 @@ def test_a_result_that_is_not_what_was_asked_for_is_named(fault: Fault) -> None:
     seen(fault.judged(), fault.says, fault.id)
 
 
+def test_values_of_an_invalid_run_cannot_miss() -> None:
+    """A GPU that another process computes on: its clock sees the kernels alone (an H200: 4263 and 728 GB/s)."""
+    run, raw = honest.run("stream"), honest.run("stream").raw()
+    raw["path"] |= {key: value / 6 for key, value in raw["path"].items() if key.startswith("host_clock_gbs")}
+    alone = run.judged(raw)
+    assert alone.verdict == "FAIL" and "FAIL" in {one.verdict for one in alone.judged.values()}
+    put("health.devices.0.worst.other_processes", 1)(raw)
+    shared = run.judged(raw)
+    assert shared.verdict == "INVALID"
+    assert "FAIL" not in {one.verdict for one in (*shared.findings, *shared.judged.values())}
+    missed = {name for name, one in alone.judged.items() if one.verdict == "FAIL"}
+    assert {shared.judged[name].verdict for name in missed} == {"INVALID"}
+    told = [[one.message for one in judged.findings if one.metric] for judged in (alone, shared)]
+    assert told[0] == told[1]
+
+
 def test_a_claimed_capability_that_a_gpu_lacks_is_named() -> None:
     run, raw = honest.run("access_patterns"), honest.run("access_patterns").raw()
     put("devices.0.concurrent_managed_access", False)(raw)

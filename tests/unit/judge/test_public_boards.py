@@ -9,7 +9,7 @@ import pytest
 from tenken.machines import hardware
 from tenken.model.catalogue import program
 from tenken.model.judgement import Judgement
-from tests.unit.judge.test_healthy import both, gpus, kept_runs
+from tests.unit.judge.test_healthy import both, gpus, health, kept_runs
 from tests.unit.machines.test_sheets import CORES, GEFORCE
 from tools import sensitivity
 
@@ -54,9 +54,12 @@ def test_a_t4_is_held_to_the_shares_of_other_boards_with_gddr() -> None:
     record, sheet = kept_runs()["Gemm"], hardware.sheet("T4-16GB")
     assert record.result is not None
     fast = max(one.value for one in record.result.metrics if one.name == "gemm" and one.at["precision"] == "fp16")
-    board = gpus(name="Tesla T4", compute_capability="7.5", multiprocessors=40, sm_clock_max_mhz=1590, power_limit_w=70,
-                 memory_bytes=int(0.95 * sheet.memory_bytes), l2_bytes=sheet.l2_bytes, memory_bus_bits=256,
-                 memory_clock_max_mhz=5001, memory_clock_mhz=5001)  # fmt: skip
+    board = both(
+        gpus(name="Tesla T4", compute_capability="7.5", multiprocessors=40, sm_clock_max_mhz=1590, power_limit_w=70,
+             memory_bytes=int(0.95 * sheet.memory_bytes), l2_bytes=sheet.l2_bytes, memory_bus_bits=256,
+             memory_clock_max_mhz=5001, memory_clock_mhz=5001),
+        health(memory_clock_mhz=5001),
+    )  # fmt: skip
 
     def at(rate: float) -> set[str]:
         return of_fp16(sensitivity.judgement(record, board(sensitivity.slowed_at(
