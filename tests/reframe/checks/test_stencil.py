@@ -70,6 +70,7 @@ def test_ranks_over_nvshmem_pass() -> None:
 def test_published_times_bind_where_they_were_measured() -> None:
     def published(raw: dict[str, Any]) -> None:
         raw["parameters"].update(nx=2048, ny=2048, nz=128, bt=4, steps=128, nodes=1)
+        raw["finished"] = raw["finished"].replace("T14:02", "T14:03")  # 11 s are part of the run
 
     raw = spoiled(captured("stencil-two-gpus"), published)
     ident = "total.ranks2.exchange=p2p"
