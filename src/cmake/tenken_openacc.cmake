@@ -50,7 +50,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       endif()
     endforeach()
     if(NOT tenken_openacc_links)
-      message(FATAL_ERROR "${CMAKE_CXX_COMPILER} does not link with ${TENKEN_OPENACC_FLAGS}, with and without OpenMP: "
+      message(FATAL_ERROR "${CMAKE_CXX_COMPILER} does not link with ${TENKEN_OPENACC_FLAGS}, neither with OpenMP nor without: "
         "take openacc out of the features of its environment, or choose another compiler (CXX in the tests)")
     endif()
   endif()
