@@ -888,6 +888,17 @@ def test_the_clock_tells_no_span_twice(clocked: Clocked) -> None:
     assert min(every) > 0 and len(every) == len(set(every))
 
 
+def test_no_reading_follows_the_one_before_by_a_span_of_earlier(clock_log: Path, tmp_path: Path) -> None:
+    """Of 8,000, some 20 us apart, of which the first 2,048 are kept apart from each other."""
+    library = "import ctypes, sys\nnow = ctypes.CDLL(sys.argv[1])._ZNSt6chrono3_V212steady_clock3nowEv\n"
+    command = [sys.executable, "-c", f"{library}for _ in range(8000): now(), sum(range(2000))", str(clock_log)]
+    subprocess.run(command, check=True, env={**os.environ, "TENKEN_TEST_CLOCK": str(tmp_path / "clock")})
+    (times,) = Clock.read(tmp_path / "clock").told
+    steps = [later - time for time, later in itertools.pairwise(times)]
+    assert len(steps) == 7_999 and min(steps) > 0
+    assert len(steps) == len(set(steps))
+
+
 def test_a_span_is_found_at_its_one_place_or_not_at_all() -> None:
     clock = Clock([[0, 5, 12, 17, 30]])
     assert clock.places([7, 13]) == [(0, 1, 2), (0, 3, 4)]

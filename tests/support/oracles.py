@@ -79,8 +79,8 @@ class Clock:
 
         `next_to`: the clock was not read within a span, and none begins before the previous one ended. `fits` may
         require more of a place: it gets the number of the span, the process's readings, and the two indices.
-        AssertionError for the first span that was not measured, or if the spans match two sequences of places. As far
-        as recorder.c makes all spans different, that cannot be; of later readings it is rare.
+        AssertionError for the first span that was not measured, or if the spans match two sequences of places: with
+        `next_to` that cannot be, as recorder.c makes the spans different; without, up to its first `unique` readings.
         """
         whole = [round(span) for span in spans]
         for span, number in zip(spans, whole, strict=True):

@@ -5,9 +5,10 @@
  * a value. Of an MPI rank, the clock of the one that $TENKEN_TEST_SLOW_RANK names runs 32 times as fast (twice where
  * time is made up), so that it is the slowest of all.
  *
- * No two spans between readings of the main thread are of one length, as far as the first `unique` of them: a time
- * that would repeat one is told some nanoseconds later, and so are all after it. Back-to-back readings take one of a
- * few lengths on any machine, and on some the clock has steps: a test that looks for a span would find it twice.
+ * No two spans between readings of the main thread are of one length, as far as the first `unique` of them, and none
+ * from a reading to the next of real time, however many: a time that would repeat one is told some nanoseconds later,
+ * and so are all after it. Back-to-back readings take one of a few lengths on any machine, and on some the clock has
+ * steps: a test that looks for a span would find it twice.
  *
  * With $TENKEN_TEST_SKIPPED, the numbers of steps of the main thread in the order of the log, these do nothing: regions,
  * kernels, copies, reads and writes.
@@ -192,11 +193,20 @@ static int64_t* slot(int64_t span) {
     return &spans[at];
 }
 
-/* The first time from this one on whose distances to all earlier readings are new. */
+/* The first time from this one on whose distance to the reading before is new. */
+static int64_t new_step(int64_t time, int64_t before) {
+    static int count = 0;
+    if (step() > 0 || count == slots / 8) return time; /* a third of the table stays free */
+    while (time <= before || *slot(time - before) != 0) ++time;
+    return ++count, *slot(time - before) = time - before, time;
+}
+
+/* The first time from this one on whose distances to all earlier readings are new; after `unique` of them, that to the
+ * last one. */
 static int64_t apart(int64_t time) {
     static int64_t readings[unique];
     static int count = 0;
-    if (count == unique) return time;
+    if (count == unique) return readings[unique - 1] = new_step(time, readings[unique - 1]);
     for (int i = count - 1; i >= 0; --i) {
         if (time > readings[i] && *slot(time - readings[i]) == 0) continue;
         ++time;
