@@ -406,6 +406,17 @@ def test_hpl(clocked: Clocked, blas: str, algorithm: str) -> None:
     assert printed == pytest.approx([1e3 * sample for sample in rate["samples"]], rel=1e-4)
 
 
+def test_every_repetition_of_hpl_begins_after_products(clocked: Clocked, blas: str) -> None:
+    """A GPU at its power limit would be faster after the pause in which a solution is verified."""
+    options = ("--repetitions", "3", "--warmup-seconds", "0.2", "--n", "600", "--nb", "64", "--backend", "host")
+    document, clock = clocked("hpl", *options, TENKEN_BLAS=blas, OMP_NUM_THREADS="2")
+    places = clock.places(spans(figure(document, "hpl"), hpl_operations(600)), next_to=False)
+    (times,) = clock.told
+    assert len(places) == 3
+    for begin, end in zip((first for _, first, _ in places), (0, *(last for _, _, last in places)), strict=False):
+        assert times[begin] - times[end] >= 200_000_000
+
+
 def test_hpl_phases(clocked: Clocked, blas: str) -> None:
     """The phases are the sums of what each step printed, to a thousandth of a ms per step."""
     options = ("--algorithm", "blocks", "--n", "400", "--nb", "32", "--backend", "host", "--steps")
