@@ -868,7 +868,7 @@ def stream_amounts(document: dict[str, Any]) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("program", "arguments", "amounts"),
     [
-        ("stream", ["--repetitions", "15"], stream_amounts),
+        ("stream", ["--repetitions", "40"], stream_amounts),
         ("daxpy", ["--elements", "4000000"], {"daxpy": 24 * 4_000_000}),
         ("himeno", ["--size", "S"], {"iteration": 34 * 62 * 62 * 126}),
         ("transpose", ["--sizes", "2000", "--kernels", "naive"], {"host_bandwidth": 8 * 2000 * 2000}),
