@@ -161,21 +161,21 @@ Optional<std::string> firmware(const std::string& root) {
     return all;
 }
 
-/// Free memory of NUMA nodes without CPUs: of coherent GPUs (GH200). On x86 it is the host's, HBM or behind
-/// CXL.
-std::uint64_t free_on_gpus(const std::string& root) {
+/// MemTotal or MemFree of NUMA nodes without CPUs: of coherent GPUs (GH200). On x86 it is the host's, HBM or
+/// behind CXL.
+std::uint64_t on_gpus(const char* what, const std::string& root) {
     if (field(read_text(root + "/proc/cpuinfo").value_or(""), "vendor_id")) return 0;
     const std::string folder = root + "/sys/devices/system/node";
-    std::uint64_t free = 0;
+    std::uint64_t bytes = 0;
     for (int node : numbered_entries(folder, "node")) {
         const std::string name = std::to_string(node);
         const auto cpus = read_text(folder + "/node" + name + "/cpulist");
         if (!cpus || !cpus->empty()) continue;
         const std::string meminfo = read_text(folder + "/node" + name + "/meminfo").value_or("");
-        const std::string kib = field(meminfo, "Node " + name + " MemFree").value_or("");
-        free += std::strtoull(kib.c_str(), nullptr, 10) * 1024;
+        const std::string kib = field(meminfo, "Node " + name + " " + what).value_or("");
+        bytes += std::strtoull(kib.c_str(), nullptr, 10) * 1024;
     }
-    return free;
+    return bytes;
 }
 
 constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
@@ -252,13 +252,17 @@ HostDescription describe_host(const std::string& root) {
     return host;
 }
 
+std::uint64_t own_memory_bytes(const std::string& root) {
+    return minus(describe_host(root).memory_bytes, on_gpus("MemTotal", root));
+}
+
 std::uint64_t available_memory_bytes(const std::string& root) {
     std::uint64_t left = no_limit;
     const std::string meminfo = read_text(root + "/proc/meminfo").value_or("");
     for (const char* key : {"MemAvailable", "MemFree"}) {  // MemAvailable came with Linux 3.14
         const auto kib = field(meminfo, key);
         if (!kib) continue;
-        left = minus(std::strtoull(kib->c_str(), nullptr, 10) * 1024, free_on_gpus(root));
+        left = minus(std::strtoull(kib->c_str(), nullptr, 10) * 1024, on_gpus("MemFree", root));
         break;
     }
     std::istringstream groups(read_text(root + "/proc/self/cgroup").value_or(""));

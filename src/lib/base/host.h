@@ -35,6 +35,9 @@ HostDescription describe_host(const std::string& root = "");
 /// Physical cores among logical CPUs, by their SMT siblings; absent if /sys does not report them.
 Optional<int> count_cores(const std::vector<int>& cpus, const std::string& root = "");
 
+/// MemTotal in bytes without the memory of coherent GPUs.
+std::uint64_t own_memory_bytes(const std::string& root = "");
+
 /// The memory in bytes that this process may still allocate: the minimum of MemAvailable without that of
 /// coherent GPUs, the remaining cgroup limits (v1 and v2), and RLIMIT_AS.
 std::uint64_t available_memory_bytes(const std::string& root = "");

@@ -21,7 +21,7 @@ class HostBackend : public tenken::HostRankBackend<Backend> {
     }
 
     std::string memory() const override { return "the host"; }
-    std::uint64_t all_bytes() const override { return tenken::describe_host().memory_bytes / local_ranks(); }
+    std::uint64_t all_bytes() const override { return tenken::own_memory_bytes() / local_ranks(); }
     std::uint64_t cache_bytes() const override {
         return tenken::describe_host().last_level_cache_bytes.value_or(0) / local_ranks();
     }

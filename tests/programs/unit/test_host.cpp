@@ -125,16 +125,20 @@ TEST(a_guest_on_arm_is_told_by_maker_and_product) {
 
 TEST(memory_of_a_coherent_gpu_is_not_the_hosts) {
     Tree tree;
-    tree.file("/proc/meminfo", "MemAvailable: 570000 kB");
+    tree.file("/proc/meminfo", "MemTotal: 600000 kB\nMemAvailable: 570000 kB");
     tree.file("/sys/devices/system/node/node0/cpulist", "0-71");
-    tree.file("/sys/devices/system/node/node0/meminfo", "Node 0 MemFree: 460000 kB");
+    tree.file("/sys/devices/system/node/node0/meminfo",
+              "Node 0 MemTotal: 500000 kB\nNode 0 MemFree: 460000 kB");
     for (const char* node : {"1", "2"})
         tree.file(std::string("/sys/devices/system/node/node") + node + "/cpulist", "");
-    tree.file("/sys/devices/system/node/node1/meminfo", "Node 1 MemFree: 96000 kB");
+    tree.file("/sys/devices/system/node/node1/meminfo",
+              "Node 1 MemTotal: 100000 kB\nNode 1 MemFree: 96000 kB");
     tree.file("/proc/cpuinfo", "processor\t: 0\nCPU part\t: 0xd4f");
     CHECK(tenken::available_memory_bytes(tree.root()) == 474000 * 1024);
+    CHECK(tenken::own_memory_bytes(tree.root()) == 500000 * 1024);
     tree.file("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel");
     CHECK(tenken::available_memory_bytes(tree.root()) == 570000 * 1024);
+    CHECK(tenken::own_memory_bytes(tree.root()) == 600000 * 1024);
 }
 
 TEST(cpu_lists_are_read) {
