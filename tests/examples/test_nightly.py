@@ -181,6 +181,20 @@ def test_two_nights_never_overlap(night):
     assert third.returncode == 0
 
 
+def test_what_a_night_posts_with_may_stay_in_the_background(night):
+    """It does not hold the lock: all further nights would be left out."""
+    post = night.folder / ".venv" / "bin" / "post"
+    post.write_text("#!/bin/sh\nsleep 60 > /dev/null 2>&1 &\necho $! > posted\n")
+    night(TENKEN_POST="post").communicate(timeout=30)
+    left = int((night.folder / "posted").read_text())
+    try:
+        again = night()
+        output, _ = again.communicate(timeout=30)
+    finally:
+        os.kill(left, signal.SIGKILL)
+    assert (again.returncode, output) == (0, "")
+
+
 def test_a_night_ends_at_its_hard_limit_and_reports_what_there_is(night):
     process = night(SLEEP="60", TENKEN_LIMIT="1s")
     process.communicate(timeout=30)
