@@ -72,6 +72,9 @@ TEST(the_mount_of_a_path_is_the_nearest_one_above) {
     CHECK_EQUAL(file_io::find_mount(mounts, "/workshop/x")->source, "/dev/sdb");
     CHECK_EQUAL(file_io::find_mount(mounts, "/works")->file_system, "ext4");
     CHECK(!file_io::find_mount("", "/work"));
+    // a later one on the same point hides it
+    const std::string hidden = mounts + "33 30 0:8 / /work rw - nfs server:/work rw\n";
+    CHECK_EQUAL(file_io::find_mount(hidden, "/work/a")->file_system, "nfs");
     // in a chroot the root is not a mount: its type is known, and nothing is stated as an empty text
     CHECK_EQUAL(file_io::unlisted_mount(0xEF53).file_system, "ext4");
     CHECK_EQUAL(file_io::unlisted_mount(0x01021994).file_system, "tmpfs");

@@ -214,6 +214,10 @@ def test_a_file_system_is_tried_by_writing(tmp_path: Path) -> None:
     assert host.file_system({"path": "/home"}, tmp_path) == {"mounted": False}
     (tmp_path / "proc/self/mountinfo").write_text(line.format("/scratch", "ro"))
     assert host.mount("/scratch", tmp_path) == {"type": "lustre", "read_only": True}
+    # another one on the same point hides it
+    upper = "41 40 0:36 / /scratch rw - tmpfs none rw\n"
+    (tmp_path / "proc/self/mountinfo").write_text(line.format("/scratch", "ro") + upper)
+    assert host.mount("/scratch", tmp_path) == {"type": "tmpfs", "read_only": False}
 
 
 def test_jobs_are_seen_with_and_without_control_groups(tmp_path: Path) -> None:
