@@ -8,13 +8,15 @@ For each system, `scripts.txt` contains every distinct script, with {check}, {st
 the first one in full, each other one as a diff to the most similar one (`-` a removed line, `+` an added line, and for
 additions the line before it, which shows the place). The lines that look for a library, those that every script begins
 with, those for digests and those for root are listed once, at the top. `commands.txt` lists which check runs which
-command in which script. One system also has `modes.txt`: the commands of the other modes. A change of `scripts.txt`
-requires a line in CHANGELOG.md with the reason (test_golden.py).
+command in which script. One system also has `modes.txt`: the commands of the other modes, and `requests.txt`: what each
+check requires of its result. A change of `scripts.txt` requires a line in CHANGELOG.md, with the reason
+(test_golden.py).
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import sys
 import tempfile
@@ -24,6 +26,7 @@ from pathlib import Path
 
 from tenken.machines import loader
 from tenken.paths import ROOT
+from tenken.reframe.outcome import REQUEST_FILE
 from tests.support.reframe import reframe
 
 FOLDER = Path(__file__).with_name("golden")
@@ -32,6 +35,9 @@ SYSTEMS = [name for name in loader.names() if (FOLDER / name).is_dir()]
 
 #: A system with several GPUs in a node, whose file `modes.txt` has the commands of the other modes.
 OF_MODES, MODES = "alps", ("quick", "acceptance", "published")
+#: The mode whose requests are kept, and what of each.
+OF_REQUESTS = "acceptance"
+_REQUIRED = ("subjects", "metrics", "parameters", "points", "gpus", "cores", "ranks", "nodes")
 
 #: Where a site is assumed to have third-party binaries.
 FOREIGN = {
@@ -107,6 +113,17 @@ def modes(name: str, folder: Path) -> str:
         for line in sorted(line for one in scripts(name, folder / mode, "--mode", mode) for line in one.commands)
         if line not in usual
     )
+
+
+def requests(folder: Path) -> str:
+    """What each check requires of its result, from a dry run with its stage in `folder`."""
+    lines = []
+    for file in (folder / "stage").rglob(REQUEST_FILE):
+        raw = json.loads(file.read_text())
+        told = {key: raw[key] for key in _REQUIRED if raw[key] not in (None, [], {})}
+        partition, environment, check = file.parent.parts[-3:]
+        lines.append(f"{partition} {environment} {re.sub('_[0-9a-f]{8}$', '', check)}: {json.dumps(told)}\n")
+    return "".join(sorted(lines))
 
 
 def files(found: list[Script]) -> dict[str, str]:
@@ -206,6 +223,7 @@ def write(name: str) -> None:
         # compared with the commands that were just written
         with tempfile.TemporaryDirectory() as folder:
             _write(name, "modes.txt", modes(name, Path(folder).resolve()))
+            _write(name, "requests.txt", requests(Path(folder).resolve() / OF_REQUESTS))
 
 
 def _write(name: str, file: str, text: str) -> None:

@@ -15,7 +15,18 @@ from tenken.machines import loader
 from tenken.paths import ROOT
 from tenken.reframe import joblines
 from tests.reframe.config import golden
-from tests.reframe.config.golden import FOLDER, OF_MODES, SYSTEMS, Script, beside, files, modes, scripts
+from tests.reframe.config.golden import (
+    FOLDER,
+    OF_MODES,
+    OF_REQUESTS,
+    SYSTEMS,
+    Script,
+    beside,
+    files,
+    modes,
+    requests,
+    scripts,
+)
 from tests.support.options import ranges, refused
 
 _NODES = 'echo "TENKEN-NODES $tenken_nodes"'
@@ -97,11 +108,12 @@ def test_job_scripts_are_the_golden_ones(site):
         )
 
 
-def test_the_commands_of_each_mode_are_the_golden_ones(tmp_path):
-    golden = FOLDER / OF_MODES / "modes.txt"
-    now = modes(OF_MODES, tmp_path.resolve()).splitlines()
-    changes = "\n".join(difflib.unified_diff(golden.read_text().splitlines(), now, "golden", "now", lineterm="", n=0))
-    assert not changes, f"{changes}\n(if this is meant: python -m tests.reframe.config.golden {OF_MODES})"
+def test_the_commands_of_each_mode_and_the_requests_are_the_golden_ones(tmp_path):
+    now = {"modes.txt": modes(OF_MODES, tmp_path.resolve()), "requests.txt": requests(tmp_path.resolve() / OF_REQUESTS)}
+    for file, text in now.items():
+        golden = (FOLDER / OF_MODES / file).read_text().splitlines()
+        changes = "\n".join(difflib.unified_diff(golden, text.splitlines(), f"golden {file}", "now", lineterm="", n=0))
+        assert not changes, f"{changes}\n(if this is meant: python -m tests.reframe.config.golden {OF_MODES})"
 
 
 @pytest.mark.sessions

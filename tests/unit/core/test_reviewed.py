@@ -1,8 +1,9 @@
 """The catalogue and the constants of the sources are stated a second time, so that any accidental change fails.
 
 tests/data/catalogue.txt has each unit, direction, statistic, tolerance, limit, floor and formula,
-tests/data/constants.txt each constant. The direction of a figure follows from its unit. `make reviewed` rewrites the
-files; review the difference."""
+tests/data/constants.txt each constant, tests/data/published.txt the nodes and the published bounds of each machine of a
+publication. The direction of a figure follows from its unit. `make reviewed` rewrites the files; review the
+difference."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from tenken.machines import loader
 from tenken.model import cache, catalogue
-from tenken.paths import PROGRAMS, ROOT
+from tenken.paths import PROGRAMS, ROOT, SYSTEMS
 from tenken.reframe.foreign import Figure
 from tests.support import catalogue_rows, constants
 
@@ -73,7 +75,21 @@ def said() -> Iterator[str]:
     yield from (f"check {name} {catalogue_rows.figure(one)}" for name, one in of_checks())
 
 
-@pytest.mark.parametrize(("name", "found"), [("catalogue", said), ("constants", constants.every)])
+def published() -> Iterator[str]:
+    for name, system in sorted(loader.load_all().items()):
+        references = [one for one in system.references if one.published]
+        raw = cache.yaml(SYSTEMS / f"{name}.yaml", (SYSTEMS / f"{name}.yaml").read_text(), None) if references else {}
+        for partition, one in raw.get("partitions", {}).items():
+            yield from catalogue_rows.of_file(one["node"], f"{name} {partition}")
+        for one in references:
+            at = " ".join(f"{key}={value}" for key, value in sorted(one.parameters.items()))
+            what = f"{one.published} {one.program}.{one.metric} {one.subject} {at}".strip()
+            yield f"{name} {one.partition} {','.join(one.environ)} {what}: {one.bounds} {one.unit} {one.statistic}"
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("catalogue", said), ("constants", constants.every), ("published", published)]
+)
 def test_nothing_has_changed_since_it_was_reviewed(name: str, found: Callable[[], Iterator[str]]) -> None:
     file, rows = ROOT / "tests" / "data" / f"{name}.txt", list(found())
     if "TENKEN_WRITE_REVIEWED" in os.environ:
