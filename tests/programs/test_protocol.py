@@ -493,7 +493,7 @@ def programs_of_ranks(mpi: dict[str, str], tmp_path_factory: pytest.TempPathFact
     with pytest.MonkeyPatch.context() as patch:
         for name, value in mpi.items():
             patch.setenv(name, value)
-        programs = built("12.4", "nccl", "stencil", "mpi_p2p", mpi="mpi") / "bin"
+        programs = built("12.4", "nccl", "stencil", "mpi_p2p", "hpcg", "hpl", mpi="mpi") / "bin"
         include = cuda_home.make("12.4", "cublas,cusolver,cufile") / "include"
         library = tmp_path_factory.mktemp("nccl") / "double.so"
         sources = [str(ROOT / "tests" / "support" / f"{name}.c") for name in ("gpu_double", "mpi_recorder", "recorder")]
@@ -599,6 +599,34 @@ def test_what_one_rank_lacks_ends_all_ranks_at_once(
     done = protocol._run(case, programs, library, tmp_path, {**env, "TENKEN_TEST_LACKS": lacks})
     document = json.loads((tmp_path / "result.json").read_text())
     assert done.returncode == code and document["reason"].startswith(says), (done.returncode, document["reason"])
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize(
+    ("command", "ranks", "differ", "chosen", "fails"),
+    [
+        ("hpcg --nx 16 --gpus 0 --share on", 3, "NODE_RANKS=2", "exchange=host", "the graph could not be peeled"),
+        ("hpcg --nx 16", 2, "LACKS=nccl", "exchange=host", "the graph could not be peeled"),
+        ("hpl --n 256 --nb 64", 2, "LACKS=nccl", "communicator=MPI, staged through the host", "verification: residual"),
+    ],
+    ids=["own-gpu", "nccl-of-hpcg", "nccl-of-hpl"],
+)
+def test_ranks_agree_on_a_way_that_one_of_them_cannot_take(
+    command: str, ranks: int, differ: str, chosen: str, fails: str, programs_of_ranks: tuple[Path, Path],
+    mpi: dict[str, str], tmp_path: Path,
+) -> None:  # fmt: skip
+    """Otherwise each waits for the others forever. The double computes nothing, so that a run fails afterwards."""
+    programs, library = programs_of_ranks
+    name, _, arguments = command.partition(" ")
+    case = protocol.Case(name, f"--backend cuda --patience-seconds 60 {arguments}", ranks=ranks)
+    env = {**mpi, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_NVML": str(library), "TENKEN_NCCL": str(library)}
+    what, value = differ.split("=")
+    protocol._run(case, programs, library, tmp_path, {**env, f"TENKEN_TEST_{what}": value})
+    document = json.loads((tmp_path / "result.json").read_text())
+    key, way = chosen.split("=")
+    assert document["reason"].startswith(fails) and document["provenance"][key] == way, document["reason"]
 
 
 @pytest.mark.parametrize("name", protocol.RANKED)
