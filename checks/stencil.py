@@ -390,7 +390,7 @@ class StencilOpenACC(FormBase):
     @run_after("setup")
     def set_problem(self):
         """Once the partition is known: on the host by g++, else on the GPU."""
-        if "g++" in self.current_environ.cxx:
+        if self.machine.environment.is_gcc:
             self.ask_on_host("openacc")
         else:
             self.ask_on_gpu("openacc")

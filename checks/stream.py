@@ -96,5 +96,5 @@ class StreamOpenACC(StreamBase):
     def expect_the_device(self):
         """Runs on a GPU, except with gcc: whether gcc offloads is known only at build time, and the result states
         it."""
-        if "g++" not in self.current_environ.cxx:
+        if not self.machine.environment.is_gcc:
             self.subjects = ["gpu"]

@@ -1,6 +1,13 @@
-# . ccache.sh TREE CXX ROOT: use ccache for a build if it is installed and works. Sets tenken_launcher (empty: none) and
-# tenken_cuda_launcher. For bash. If CMAKE_CXX_COMPILER_LAUNCHER or CMAKE_CUDA_COMPILER_LAUNCHER is set (even to
-# nothing), the user decides, and all settings of ccache are the user's.
+# . ccache.sh TREE CXX ROOT: discard a configuration made with other compilers, and use ccache for a build if it is
+# installed and works. Sets tenken_launcher (empty: none) and tenken_cuda_launcher. For bash. If
+# CMAKE_CXX_COMPILER_LAUNCHER or CMAKE_CUDA_COMPILER_LAUNCHER is set (even to nothing), the user decides, and all
+# settings of ccache are the user's.
+
+# CMake would build once more with the former compiler, or for good if the new one has the same name (another module)
+if [ "$(command -v "$2" nvcc)" != "$(cat "$1/.compilers" 2>/dev/null)" ]; then
+    rm -rf "$1/CMakeCache.txt" "$1/CMakeFiles"
+    command -v "$2" nvcc > "$1/.compilers" || :
+fi
 tenken_launcher=${CMAKE_CXX_COMPILER_LAUNCHER-}
 tenken_cuda_launcher=${CMAKE_CUDA_COMPILER_LAUNCHER-}
 # ccache recognises these compilers; it would have to guess others

@@ -19,8 +19,8 @@ venv)
   $python has no venv: install the package python3-venv"
     fi ;;
 build)
-    # what `local` builds with, whatever CXX names
-    command -v clang++ >/dev/null 2>&1 || need g++ g++
+    # as tenken/machines/local.py chooses
+    command -v "${CXX:-g++}" >/dev/null 2>&1 || command -v clang++ >/dev/null 2>&1 || need g++ g++
     need flock util-linux
     # the virtual environment's tools will do
     [ -x .venv/bin/cmake ] || need cmake cmake

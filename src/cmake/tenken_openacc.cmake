@@ -31,10 +31,13 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       list(APPEND TENKEN_OPENACC_LINK -fcf-protection=none)
     endif()
     # The back end's assembler has its output checked by the ptxas on PATH, if there is one. That of CUDA 13 refuses
-    # GPUs older than sm_75, among them gcc's default: the oldest target that it accepts is used.
-    foreach(target default sm_53 sm_70 sm_75 sm_80)
+    # GPUs older than sm_75, among them gcc's default: the oldest target that it accepts is used. If it accepts none, the
+    # loops run on the host, as without a back end.
+    foreach(target default sm_53 sm_70 sm_75 sm_80 none)
       set(tenken_openacc_target "")
-      if(NOT target STREQUAL "default")
+      if(target STREQUAL "none")
+        set(tenken_openacc_target -foffload=disable)
+      elseif(NOT target STREQUAL "default")
         set(tenken_openacc_target -foffload-options=nvptx-none=-misa=${target})
       endif()
       set(CMAKE_REQUIRED_FLAGS ${TENKEN_OPENACC_FLAGS} ${TENKEN_OPENACC_COMPILE} ${TENKEN_OPENACC_LINK}

@@ -19,6 +19,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +41,20 @@ from tenken.machines.model import (
 )
 from tenken.paths import CACHE
 
+#: A program that a compiler must build to have a feature, and its flags: some accept the flag and lack the header, or a
+#: part that the linker runs. Whether OpenACC offloads is left to the build.
+_TRIED = {
+    "openmp": ("#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }\n", "-fopenmp"),
+    "openacc": (
+        "#include <openacc.h>\nint main(int count, char**) {\n#pragma acc parallel loop copy(count)\n"
+        "  for (int i = 0; i < 8; ++i) count += i;\n  return acc_get_num_devices(acc_device_host) + count;\n}\n",
+        "-fopenacc", "-foffload=disable",
+    ),
+}  # fmt: skip
+_LACKING = {
+    "openmp": "OpenMP: with one thread the host is INVALID (Debian's package libomp-dev is for clang)",
+    "openacc": "OpenACC: its checks do not apply (a complete g++ has it: install it, or name it by CXX)",
+}
 #: Runs a command and returns its stdout; None if it is missing, hangs, or fails and prints nothing.
 Runner = Callable[[Sequence[str]], "str | None"]
 #: Full path of a program on PATH, or None.
@@ -643,13 +658,9 @@ class Looker:
         """Available compilers: `host` always (without a compiler the build reports it), others if found."""
         found: dict[str, Environment] = {}
         shared = frozenset({"mpi"} if mpi else ())
-        gnu = self.which("g++") is not None
-        cc, cxx = ("gcc", "g++") if gnu or not self.which("clang++") else ("clang", "clang++")
-        if not gnu:
-            missing = "using clang++" if cxx == "clang++" else "install g++"
-            self.notes.append(f"g++ is not on PATH: {missing}")
-        # g++ supports OpenMP, and OpenACC that falls back to the host; clang++ only with its own libraries.
-        host = shared | ({"openmp", "openacc"} if gnu else set())
+        cxx = self.cxx()
+        cc = cxx.replace("clang++", "clang").replace("g++", "gcc").replace("c++", "cc")
+        host = shared | self.built_by(cxx)
         found["host"] = Environment(
             "host",
             host,
@@ -685,6 +696,36 @@ class Looker:
                 description="NVIDIA HPC SDK",
             )
         return found
+
+    def cxx(self) -> str:
+        """The C++ compiler: the user's CXX, otherwise g++, or clang++ where that is missing."""
+        named = self.env.get("CXX")
+        if named and self.which(named):
+            return named
+        if named:
+            self.notes.append(f"CXX is '{named}', which cannot be run: ignored")
+        if self.which("g++"):
+            return "g++"
+        found = self.which("clang++") is not None
+        self.notes.append(f"g++ is not on PATH: {'using clang++' if found else 'install g++'}")
+        return "clang++" if found else "g++"
+
+    def built_by(self, cxx: str) -> set[str]:
+        """Those of OpenMP and OpenACC that a compiler has. One that builds nothing at all keeps both: the build reports
+        why."""
+        missing: set[str] = set()
+        with contextlib.suppress(OSError), tempfile.TemporaryDirectory() as folder:
+            source, program = f"{folder}/tried.cpp", f"{folder}/tried"
+
+            def builds(text: str, *flags: str) -> bool:
+                Path(source).write_text(text)
+                return self.run([cxx, *flags, source, "-o", program]) is not None
+
+            missing = {name for name, (text, *flags) in _TRIED.items() if not builds(text, *flags)}
+            if missing and not builds("int main() {}\n"):
+                missing = set()
+        self.notes += [f"{cxx} builds nothing with {_LACKING[name]}" for name in sorted(missing)]
+        return {*_TRIED} - missing
 
     def mpi(self) -> bool:
         """Whether MPI programs can be built and started.

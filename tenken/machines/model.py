@@ -260,6 +260,11 @@ class Environment:
     env_vars: Mapping[str, str] = field(default_factory=dict)
     description: str = ""
 
+    @property
+    def is_gcc(self) -> bool:
+        """Whether its C++ compiler is GNU's, by name: g++-13, x86_64-conda-linux-gnu-c++; not clang++ or nvc++."""
+        return re.search(r"(?<![a-z])[gc]\+\+", self.cxx) is not None
+
 
 @dataclass(frozen=True)
 class Container:
@@ -557,7 +562,7 @@ class System:
             FOR_HOST: choose(None, lambda environment: (environment.name != "host", "cuda" in environment.features)),
             HOST_MPI: choose("mpi", lambda environment: environment.name != "host"),
             # gcc runs OpenACC on the host
-            ONE_OPENACC: choose("openacc", lambda environment: environment.cxx == "g++"),
+            ONE_OPENACC: choose("openacc", lambda environment: environment.is_gcc),
         }
 
     def values(self, env: Mapping[str, str]) -> dict[str, str]:

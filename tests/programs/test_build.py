@@ -70,7 +70,11 @@ COMPILE = """for one; do shift; case $one in -foffload*) ;; *) set -- "$@" "$one
 exec g++ "$@"
 """
 #: A compiler that offloads, without and with the ptxas of CUDA 13.
-OFFLOADING = {"offloads": MKOFFLOAD + COMPILE, "CUDA 13": MKOFFLOAD + PTXAS + COMPILE}
+OFFLOADING = {
+    "offloads": MKOFFLOAD + COMPILE,
+    "CUDA 13": MKOFFLOAD + PTXAS + COMPILE,
+    "fails": MKOFFLOAD + PTXAS.replace("-misa=sm_75", "-foffload=disable") + COMPILE,
+}
 #: A gcc that was moved.
 MOVED = """#!/bin/sh
 case " $* " in *" -c "*) ;; *-fopenacc*) echo "ld: error: could not run lto-wrapper" >&2; exit 1 ;; esac
@@ -109,6 +113,7 @@ def test_a_compiler_that_does_not_link_openacc_is_one_line(tmp_path: Path) -> No
         ("GNU", "", "-fopenacc|||"),
         ("GNU", "offloads", f"-fopenacc|{WITHOUT_OPENMP};{CF}|-no-pie;{CF}|"),
         ("GNU", "CUDA 13", f"-fopenacc|{WITHOUT_OPENMP};{CF}|-no-pie;{CF};-foffload-options=nvptx-none=-misa=sm_75|"),
+        ("GNU", "fails", f"-fopenacc|{WITHOUT_OPENMP};{CF}|-no-pie;{CF};-foffload=disable|"),
         ("PGI", "", "-acc|||"),
     ],
 )

@@ -53,6 +53,24 @@ def test_a_tree_copied_with_its_checkout_is_emptied(tmp_path: Path, of: str, sta
     assert (tree / ".lock").exists() and (tree / "objects").exists() is (tree / "build.ninja").exists() is stays
 
 
+def test_other_compilers_of_the_same_name_discard_the_configuration(tmp_path: Path) -> None:
+    """A module was exchanged, or CXX names another one: CMake would use the former one for one more build."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for folder in ("old", "new"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "g++").touch(0o755)
+
+    def kept(folder: str) -> bool:
+        (tree / "CMakeCache.txt").touch()
+        line = f". {ROOT}/scripts/ccache.sh {shlex.quote(str(tree))} g++ / || exit 9"
+        path = f"{tmp_path / folder}:{os.environ['PATH']}"
+        subprocess.run(["bash", "-c", line], env={"PATH": path}, check=True)
+        return (tree / "CMakeCache.txt").exists()
+
+    assert [kept(one) for one in ("old", "old", "new", "new", "old")] == [False, True, False, True, False]
+
+
 @pytest.mark.parametrize(("brought", "found"), [(None, "ours"), ("exit 0", "module"), ("exit 126", "module")])
 def test_a_job_without_cmake_takes_that_of_the_virtual_environment(tmp_path, monkeypatch, brought, found):
     """PBS starts a job with the PATH of a login shell. One that a module provides comes first."""
@@ -80,7 +98,7 @@ def launchers(folder: Path, ccache: str | None, cxx: str = "g++", **env: str) ->
     tools, tree = folder / "tools", folder / "tree"
     for place in (tools, tree):
         place.mkdir(exist_ok=True)
-    for tool in ("bash", "uname", "sed", "grep", "rm"):
+    for tool in ("bash", "uname", "sed", "grep", "rm", "cat"):
         if not (tools / tool).exists():
             (tools / tool).symlink_to(shutil.which(tool) or "")
     if ccache:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tenken.machines import limits, local
-from tenken.machines.model import Node, System
+from tenken.machines.model import Environment, Node, System
 from tests.unit.machines.conftest import GOOD
 
 Q = "nvidia-smi --query-gpu="
@@ -117,7 +117,7 @@ def test_two_sockets_with_threads_and_no_gpu(machine: Machine) -> None:
     assert isinstance(memory, limits.Limit) and memory.value == pytest.approx(153.6)
     assert partition.features == frozenset() and partition.scheduler == "local" and partition.max_jobs == 1
     assert list(system.environments) == ["host"]
-    assert machine.asked == [], "no GPU, no nvidia-smi: nothing is run"
+    assert all(line.startswith("g++ ") for line in machine.asked), "no GPU, no nvidia-smi"
 
 
 def test_two_h200(h200: Machine) -> None:
@@ -198,6 +198,41 @@ def test_gpus_without_a_compiler(h200: Machine) -> None:
     h200.programs.discard("nvcc")
     system = h200.describe()
     assert "cuda" not in system.environments and any("nvcc" in note for note in system.notes)
+
+
+@pytest.mark.parametrize(
+    ("failing", "left"),
+    [
+        ("never", {"openmp", "openacc"}),
+        ("-fopenacc", {"openmp"}),  # a gcc that was moved: the part that links OpenACC is not found
+        ("-fopen", set()),
+        ("tried", {"openmp", "openacc"}),  # no libc, a full TMPDIR: for the build to report
+    ],
+)
+def test_a_compiler_has_what_it_builds(machine: Machine, monkeypatch, failing: str, left: set[str]) -> None:
+    monkeypatch.setattr(machine, "run", lambda command: None if failing in " ".join(command) else "")
+    machine.programs.add("/opt/g++-9")
+    machine.env["CXX"] = "/opt/g++-9"
+    system = machine.describe()
+    host = system.environments["host"]
+    assert (host.cc, host.cxx, host.features) == ("/opt/gcc-9", "/opt/g++-9", left)
+    said = [note for note in system.notes if note.startswith("/opt/g++-9 builds nothing with Open")]
+    assert len(said) == 2 - len(left) and not (said and "name it by CXX" not in said[0])
+
+
+def test_a_cxx_that_is_no_program_is_ignored(machine: Machine) -> None:
+    machine.env["CXX"] = "ccache g++"
+    system = machine.describe()
+    assert system.environments["host"].cxx == "g++" and "CXX is 'ccache g++'" in system.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("cxx", "gcc"),
+    [("g++", True), ("/opt/g++-13", True), ("x86_64-conda-linux-gnu-c++", True), ("clang++", False), ("nvc++", False),
+     ("pgc++", False), ("CC", False)],
+)  # fmt: skip
+def test_gcc_has_many_names(cxx: str, gcc: bool) -> None:
+    assert Environment("e", frozenset(), "cc", cxx).is_gcc is gcc
 
 
 def test_nvcc_below_cuda_home(h200: Machine) -> None:
