@@ -13,6 +13,7 @@ class Mpi4pyPingPong(ForeignCheck):
 
     descr, program = "mpi4py: ping-pong between two ranks", "mpi4py_pingpong"
     command = "python3 -m mpi4py.bench pingpong --array none --loop 2000 --loop-large 200 --max-size 4194304"
+    needs = "python3 -c 'import mpi4py'"
     valid_systems, valid_prog_environs, subjects, uses_mpi = ["+mpi"], ["+host_mpi"], ["ranks"], True
     num_tasks = num_tasks_per_node = 2
     figures = {"latency": Figure("8 B", "us", "lower"), "bandwidth": Figure("4 MiB", "GB/s", "higher")}

@@ -45,6 +45,8 @@ _ERROR = re.compile(
 )
 # `script: line 12: cmake: command not found` of bash, `sh: 1: cmake: not found` of dash, in any language
 _MISSING = re.compile(r"^[^:]*: (?:\w+ )?\d+: (?:exec: )?([\w.+/-]+): \S", re.MULTILINE)
+#: bash's line of a program that was killed; of signal 9 the program itself prints nothing.
+_KILLED = re.compile(r": line \d+: +\d+ Killed\b")
 #: Messages of a program that could not write.
 _FULL_DISK = re.compile(r"^.*(?:No space left on device|Disk quota exceeded).*$", re.MULTILINE)
 #: CMake explains below the line that names its file, whose path may be long; the first error causes those that follow.
@@ -58,8 +60,10 @@ def why(text: str, status: int | None = None) -> str:
 
     A message between rules (Open MPI's) is given from its beginning, and so is CMake's first error; otherwise the last
     lines that mention an error or, if there are none, the last three. Exit status 127 names the command that was not
-    found, and its package.
+    found, and its package; 137 is explained.
     """
+    if status == 137 and _KILLED.search(text):
+        return "killed by signal 9, as by the kernel where memory, or the job's share of it, is short (dmesg names it)"
     if status == 127:
         missing = _MISSING.findall(text)
         if missing:

@@ -116,6 +116,9 @@ class ForeignCheck(JudgedCheck):
     #: The shell command. With `uses_mpi` it is the command of each rank.
     command = variable(str)
 
+    #: A shell command that fails where a part of it is not installed: the check is WAIVED there.
+    needs = variable(str, value="")
+
     #: The figures in its output by name.
     figures: Mapping[str, Figure] = {}
 
@@ -202,7 +205,10 @@ class ForeignCheck(JudgedCheck):
             "program": self.program, "title": self.descr or self.program, "section": "docs/foreign-programs.md",
             "version": self.figures_version, "identity": ["command"], "key": list(figures)[: catalogue.MOST_KEY],
             "metrics": figures, "verifications": verified,
-            "libraries": [f"command {first_word(self.command)}", *(["containers"] if self.image else [])],
+            "libraries": [
+                f"command {first_word(self.command)}",
+                *filter(None, [self.needs, "containers" if self.image else ""]),
+            ],
         }  # fmt: skip
 
     def verifications(self) -> list[str]:
@@ -264,6 +270,8 @@ class ForeignCheck(JudgedCheck):
             self.prerun_cmds = [*self.prerun_cmds, *prepare]
         launch = self.ranks_by_function()
         how = f"{first} {shlex.quote(version)} {self.repetitions} {f'{launch} ' if self.uses_mpi else ''}{command}"
+        if self.needs:
+            self.prerun_cmds = [*self.prerun_cmds, f"tenken_needs={shlex.quote(self.needs)}"]
         self.executable, self.executable_opts = f"tenken_foreign {how}", []
 
     def parse(self, output: str) -> Mapping[str, Sequence[float] | float]:
@@ -350,7 +358,8 @@ class ForeignCheck(JudgedCheck):
 
     def waived_document(self, first: str) -> dict[str, Any]:
         made = self.document_of([], [])
-        return {**made, "status": "waived", "reason": f"library missing: no command {first} on the node"}
+        what = f"{first} fails" if first == self.needs else f"no command {first}"
+        return {**made, "status": "waived", "reason": f"library missing: {what} on the node"}
 
     def document_of(self, metrics: list[dict[str, Any]], checks: list[dict[str, Any]]) -> dict[str, Any]:
         nodes = self.nodes() or ["unknown"]
@@ -405,7 +414,7 @@ class NamedProgram(ForeignCheck):
 
 #: What a check declares about its program.
 _ATTRIBUTES = (
-    "program", "command", "figures", "required_lines", "forbidden_lines", "failure_words", "version_command",
+    "program", "command", "needs", "figures", "required_lines", "forbidden_lines", "failure_words", "version_command",
     "version_pattern", "image", "repetitions", "figures_version", "subjects", "on_gpus",
     "uses_mpi", "modules", "env_vars", "time_limit", "tags", "num_tasks", "num_tasks_per_node",
 )  # fmt: skip

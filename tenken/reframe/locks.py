@@ -118,6 +118,7 @@ tenken_each() {
 # tenken_foreign PROGRAM VERSION RUNS COMMAND...: run a command so often, and keep what it and the words VERSION print
 tenken_foreign() {
   command -v "$1" > /dev/null || { echo "TENKEN-FOREIGN-MISSING $1"; return 3; }
+  eval "$tenken_needs" > /dev/null 2>&1 || { echo "TENKEN-FOREIGN-MISSING $tenken_needs"; return 3; }
   echo "TENKEN-FOREIGN-VERSION $(eval "$2" 2>&1 | head -n 1)"
   tenken_runs=$3
   shift 3

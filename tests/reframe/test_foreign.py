@@ -243,6 +243,7 @@ def test_an_honest_tool_is_recorded(session):
     ("GivesNoFigure", FAIL, "metric rate: no line of the output matches"),
     ("GivesAnotherUnit", FAIL, "unit 'MiB' measures B, 'GB/s' measures B/s"),
     ("IsNotThere", WAIVED, "library missing: no command tool-that-nobody-has on the node"),
+    ("LacksAPart", WAIVED, "library missing: test -e /a/part fails on the node"),
 ])  # fmt: skip
 def test_what_is_wrong_is_told(session, check, verdict, said):
     one = record(session, check)

@@ -51,6 +51,11 @@ class IsNotThere(Tool):
 
 
 @rfm.simple_test
+class LacksAPart(Tool):
+    program, needs = "parts", "test -e /a/part"
+
+
+@rfm.simple_test
 class ParsesItself(Tool):
     """A parser function in place of a pattern."""
 

@@ -605,6 +605,10 @@ def test_a_waived_result_names_the_command_that_is_missing_and_its_image() -> No
         made = ForeignCheck.waived_document(check, "fio")
         assert (made["status"], made["reason"]) == ("waived", "library missing: no command fio on the node")
         assert made.get("path", {}).get("image", "") == image
+        check.needs = "python3 -c 'import x'"
+        assert ForeignCheck.waived_document(check, check.needs)["reason"] == (
+            "library missing: python3 -c 'import x' fails on the node"
+        )
         check.waived_because = lambda _: "needs more GPUs: 1"
         assert check.finished_document()["reason"] == "needs more GPUs: 1"
         check.waived_because = lambda _: ""

@@ -31,6 +31,7 @@ LMOD = 'Lmod has detected the following error: The following module(s) are unkno
             "CMake Error at FindPackage.cmake:230 (message):\n  Could NOT find MPI\n",
             1, "No space left on device",
         ),
+        ("/s/rfm_job.sh: line 19: 24524 Killed     /b/stream --json result.json\n", 137, "killed by signal 9"),
         ("mkdir: cannot create 'x': Disk quota exceeded\nmake: *** [all] Error 1\n", 2, "Disk quota exceeded"),
     ],
 )  # fmt: skip
