@@ -369,7 +369,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         print(make(options.version, options.components, options.home, options.wheels))
-    except ToolchainError as error:
+    except (ToolchainError, OSError) as error:
         print(f"cuda_home: {error}", file=sys.stderr)
         return 1
     return 0

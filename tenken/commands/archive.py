@@ -133,7 +133,12 @@ def run_export(arguments: argparse.Namespace) -> int:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as stream:
-            stream.write(retention.packed(texts))
+            try:
+                stream.write(retention.packed(texts))
+                stream.flush()
+            except OSError:
+                target.unlink()
+                raise
     except OSError as error:
         raise ArchiveError(f"{target}: cannot be written: {error.strerror}") from None
     for one in damaged:

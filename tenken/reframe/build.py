@@ -28,7 +28,7 @@ from tenken.reframe.machine import Machine
 from tenken.reframe.mode import HasMode
 from tenken.reframe.outcome import Outcome, known_nodes
 
-#: With fewer free bytes in TMPDIR compilers fail.
+#: With fewer free bytes compilers fail.
 TOO_FEW_FOR_COMPILERS = 4 << 20
 #: File with the build job's output at its end, with its exit status.
 _END = "TENKEN-BUILD-END"
@@ -340,9 +340,10 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         # compilers write to standard error, ninja forwards their messages to its own output
         said = outcome.text("stderr") + outcome.text()
         # compilers write there, and CMake reports their failure as something that was not found
-        temporary = disk.room(os.environ.get("TMPDIR") or "/tmp", TOO_FEW_FOR_COMPILERS)
+        places = (os.environ.get("TMPDIR") or "/tmp", self.stagedir)
+        full = next(filter(None, (disk.room(one, TOO_FEW_FOR_COMPILERS) for one in places)), "")
         words = why(said, status) or "it printed nothing"
-        return f"{temporary[2:]}: {words}" if temporary else f"{words}{disk.room(self.stagedir)}"
+        return f"{full[2:]}: {words}" if full else words
 
     @sanity_function
     def programs_are_there(self):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -95,6 +96,17 @@ def test_a_run_without_a_result_is_exported_and_never_pruned(tmp_path):
     assert main("export", tmp_path / "x.tar.xz", "--sessions", "s", "--archive", tmp_path / "perflogs") == 0
     (found,) = archive.records(packed.folder_of(tmp_path / "x.tar.xz", tmp_path / "cache"))
     assert (found.nodes, found.result, found.verdict) == (("node1",), None, failed.verdict)
+
+
+def test_an_export_onto_a_full_disk_leaves_no_file(root, tmp_path):
+    file, limits = tmp_path / "x.tar.xz", resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(TenkenError, match="cannot be written: File too large"):
+            main("export", file, "--sessions", "last", "--archive", root)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not file.exists()
 
 
 def test_what_is_exported_is_numbered_in_the_order_of_names():

@@ -72,14 +72,16 @@ def test_a_build_that_could_not_begin_shows_its_own_words(tmp_path: Path) -> Non
     assert setup_failures.reason_of(other) is None
 
 
-def test_a_full_tmpdir_is_the_reason_and_not_what_cmake_could_not_find(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("place", ["/scratch/full", "stage"])
+def test_a_full_disk_is_the_reason_and_not_what_cmake_could_not_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setenv("TMPDIR", "/scratch/full")
-    full = "; the disk of /scratch/full is full (0 bytes are free)"
-    monkeypatch.setattr(disk, "room", lambda place, few=0: full if str(place) == "/scratch/full" else "")
+    place = str(tmp_path) if place == "stage" else place
+    full = f"; the disk of {place} is full (1048576 bytes are free)"
+    monkeypatch.setattr(disk, "room", lambda one, few=0: full if one == place and few > 1048576 else "")
     said = setup_failures.reason_of(failed(tmp_path, 1, "CMake Error at x:1 (message):\n  Could NOT find MPI\n"))
-    assert said is not None and said.index("the disk of /scratch/full is full") < said.index("Could NOT find MPI")
+    assert said is not None and said.index(f"the disk of {place} is full") < said.index("Could NOT find MPI")
 
 
 @pytest.mark.parametrize(
