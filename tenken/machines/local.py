@@ -37,20 +37,23 @@ from tenken.machines.model import (
     Node,
     Partition,
     System,
+    is_gcc,
     pcie_gbs,
 )
 from tenken.paths import CACHE
 
-#: A program that a compiler must build to have a feature, and its flags: some accept the flag and lack the header, or a
-#: part that the linker runs. Whether OpenACC offloads is left to the build.
+#: A program that a compiler must build, and that must run, for a feature, with its flags: some accept the flag and lack
+#: the header, a library, or a part that the linker runs. Whether OpenACC offloads is left to the build.
 _TRIED = {
     "openmp": ("#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }\n", "-fopenmp"),
     "openacc": (
-        "#include <openacc.h>\nint main(int count, char**) {\n#pragma acc parallel loop copy(count)\n"
-        "  for (int i = 0; i < 8; ++i) count += i;\n  return acc_get_num_devices(acc_device_host) + count;\n}\n",
+        "#include <openacc.h>\nint main() {\n  int last = 0;\n#pragma acc parallel copyout(last)\n  last = 7;\n"
+        "  return last != 7 || acc_get_num_devices(acc_device_host) < 1;\n}\n",
         "-fopenacc", "-foffload=disable",
     ),
 }  # fmt: skip
+#: Needs the compiler's own C++ library, where that is newer than the one that the loader finds.
+_ANY = "#include <iostream>\nint main() { return !std::cout; }\n"
 _LACKING = {
     "openmp": "OpenMP: with one thread the host is INVALID (Debian's package libomp-dev is for clang)",
     "openacc": "OpenACC: its checks do not apply (a complete g++ has it: install it, or name it by CXX)",
@@ -154,6 +157,7 @@ class Looker:
         self.live = root == ROOT
         self.buses = buses or (nvml.memory_buses if self.live else list)
         self.notes: list[str] = []
+        self._features: dict[str, set[str]] = {}
 
     # -- files ----------------------------------------------------------------------------------------------
 
@@ -658,25 +662,26 @@ class Looker:
         """Available compilers: `host` always (without a compiler the build reports it), others if found."""
         found: dict[str, Environment] = {}
         shared = frozenset({"mpi"} if mpi else ())
-        cxx = self.cxx()
-        cc = cxx.replace("clang++", "clang").replace("g++", "gcc").replace("c++", "cc")
-        host = shared | self.built_by(cxx)
+        usual = self.usual_cxx()
+        cxx, host = self.named_cxx(usual) or (usual, self.features(usual))
+        self.notes += [f"{cxx} builds nothing with {_LACKING[name]}" for name in sorted({*_TRIED} - host)]
+        host |= shared
         found["host"] = Environment(
             "host",
             host,
-            cc,
+            _c_of(cxx),
             cxx,
             fortran="gfortran" if self.which("gfortran") else None,
             description="CPU only",
         )
         nvcc = self.nvcc() if with_gpu else None
         if nvcc:
-            built = host - {"openacc"} | {"cuda"}
+            # nvcc takes the g++ on PATH, whatever CXX names
             found["cuda"] = Environment(
                 "cuda",
-                built,
-                cc,
-                cxx,
+                shared | self.features(usual) - {"openacc"} | {"cuda"},
+                _c_of(usual),
+                usual,
                 cuda=nvcc,
                 prepare=self.device_mpi() if mpi else (),
                 description="host compiler and nvcc",
@@ -697,35 +702,47 @@ class Looker:
             )
         return found
 
-    def cxx(self) -> str:
-        """The C++ compiler: the user's CXX, otherwise g++, or clang++ where that is missing."""
-        named = self.env.get("CXX")
-        if named and self.which(named):
-            return named
-        if named:
-            self.notes.append(f"CXX is '{named}', which cannot be run: ignored")
+    def usual_cxx(self) -> str:
+        """g++, or clang++ where that is missing."""
         if self.which("g++"):
             return "g++"
         found = self.which("clang++") is not None
         self.notes.append(f"g++ is not on PATH: {'using clang++' if found else 'install g++'}")
         return "clang++" if found else "g++"
 
-    def built_by(self, cxx: str) -> set[str]:
+    def named_cxx(self, usual: str) -> tuple[str, set[str]] | None:
+        """The compiler that CXX names, with its features; None to use the usual one, as a note tells if CXX is set."""
+        named = self.env.get("CXX")
+        if not named or named == usual:
+            return None
+        if not self.which(named):
+            lacks = "which cannot be run"
+        elif not self.runs(named, _ANY):
+            lacks = "which builds no program that runs here"
+        else:
+            has = self.features(named)
+            others = self.features(usual) - has if is_gcc(named) and is_gcc(usual) else set()
+            if not others:
+                return named, has
+            lacks = f"which builds nothing with {' and '.join(sorted(others))}, unlike {usual}"
+        self.notes.append(f"CXX is '{named}', {lacks}: using {usual}")
+        return None
+
+    def features(self, cxx: str) -> set[str]:
         """Those of OpenMP and OpenACC that a compiler has. One that builds nothing at all keeps both: the build reports
         why."""
-        missing: set[str] = set()
+        if cxx not in self._features:
+            has = {name for name, (text, *flags) in _TRIED.items() if self.runs(cxx, text, *flags)}
+            self._features[cxx] = has if has or self.runs(cxx, _ANY) else {*_TRIED}
+        return self._features[cxx]
+
+    def runs(self, cxx: str, text: str, *flags: str) -> bool:
+        """Whether a compiler builds a program, and that runs."""
         with contextlib.suppress(OSError), tempfile.TemporaryDirectory() as folder:
             source, program = f"{folder}/tried.cpp", f"{folder}/tried"
-
-            def builds(text: str, *flags: str) -> bool:
-                Path(source).write_text(text)
-                return self.run([cxx, *flags, source, "-o", program]) is not None
-
-            missing = {name for name, (text, *flags) in _TRIED.items() if not builds(text, *flags)}
-            if missing and not builds("int main() {}\n"):
-                missing = set()
-        self.notes += [f"{cxx} builds nothing with {_LACKING[name]}" for name in sorted(missing)]
-        return {*_TRIED} - missing
+            Path(source).write_text(text)
+            return self.run([cxx, *flags, source, "-o", program]) is not None and self.run([program]) is not None
+        return False
 
     def mpi(self) -> bool:
         """Whether MPI programs can be built and started.
@@ -952,6 +969,12 @@ def _host_sheet(cpus: Cpus, memory_bytes: int | None, gpu_names: Sequence[str]) 
     sheets, names = hardware.load().hosts.values(), tuple(gpu_names)
     fitting = [sheet for sheet in sheets if sheet.fits(cpus.model, max(gib, 1), names, cores)]
     return max(fitting, key=lambda sheet: sheet.memory_above_gib, default=None)
+
+
+def _c_of(cxx: str) -> str:
+    """The C compiler that belongs to a C++ compiler."""
+    folder, between, name = cxx.rpartition("/")
+    return folder + between + name.replace("clang++", "clang").replace("g++", "gcc").replace("c++", "cc")
 
 
 def _title(node: Node) -> str:

@@ -242,6 +242,11 @@ class Node:
         return self.host.last_level_cache_bytes * self.sockets
 
 
+def is_gcc(cxx: str) -> bool:
+    """Whether a C++ compiler is GNU's, by name: g++-13, x86_64-conda-linux-gnu-c++; not clang++ or nvc++."""
+    return re.search(r"(?<![a-z])[gc]\+\+", cxx) is not None
+
+
 @dataclass(frozen=True)
 class Environment:
     """A set of compilers and the modules that provide them."""
@@ -262,8 +267,8 @@ class Environment:
 
     @property
     def is_gcc(self) -> bool:
-        """Whether its C++ compiler is GNU's, by name: g++-13, x86_64-conda-linux-gnu-c++; not clang++ or nvc++."""
-        return re.search(r"(?<![a-z])[gc]\+\+", self.cxx) is not None
+        """Whether its C++ compiler is GNU's."""
+        return is_gcc(self.cxx)
 
 
 @dataclass(frozen=True)

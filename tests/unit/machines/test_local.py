@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -201,29 +202,40 @@ def test_gpus_without_a_compiler(h200: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("failing", "left"),
+    ("named", "failing", "used", "left", "note"),
     [
-        ("never", {"openmp", "openacc"}),
-        ("-fopenacc", {"openmp"}),  # a gcc that was moved: the part that links OpenACC is not found
-        ("-fopen", set()),
-        ("tried", {"openmp", "openacc"}),  # no libc, a full TMPDIR: for the build to report
+        ("/opt/g++-9", "never", "/opt/g++-9", {"openmp", "openacc"}, ""),
+        # a gcc that was moved: the part that links OpenACC is not found
+        ("/opt/g++-9", "/opt.*openacc", "g++", {"openmp", "openacc"}, "builds nothing with openacc, unlike g++: u"),
+        ("/opt/g++-9", "-fopenacc", "/opt/g++-9", {"openmp"}, "OpenACC: its checks do not apply"),
+        ("/opt/g++-9", "-fopen", "/opt/g++-9", set(), "OpenMP: with one thread the host is INVALID"),
+        ("/opt/clang++", "/opt.*openacc", "/opt/clang++", {"openmp"}, "/opt/clang++ builds nothing with OpenACC"),
+        # a C++ library that the loader does not find
+        ("/opt/g++-9", r"^\S+/tried$", "g++", {"openmp", "openacc"}, "builds no program that runs here: using g++"),
+        # no libc, a full TMPDIR: for the build to report
+        ("", "tried", "g++", {"openmp", "openacc"}, ""),
+        ("ccache g++", "never", "g++", {"openmp", "openacc"}, "CXX is 'ccache g++', which cannot be run: using g++"),
     ],
 )
-def test_a_compiler_has_what_it_builds(machine: Machine, monkeypatch, failing: str, left: set[str]) -> None:
-    monkeypatch.setattr(machine, "run", lambda command: None if failing in " ".join(command) else "")
-    machine.programs.add("/opt/g++-9")
-    machine.env["CXX"] = "/opt/g++-9"
-    system = machine.describe()
+def test_a_compiler_has_what_it_builds(h200: Machine, monkeypatch, named, failing, used, left, note) -> None:
+    """CXX applies to the host: nvcc takes the g++ on PATH."""
+    others = h200.run
+
+    def run(command: Sequence[str]) -> str | None:
+        line = " ".join(command)
+        return others(command) if "tried" not in line else None if re.search(failing, line) else ""
+
+    monkeypatch.setattr(h200, "run", run)
+    h200.programs |= {"/opt/g++-9", "/opt/clang++"}
+    h200.env["CXX"] = named
+    system = h200.describe()
     host = system.environments["host"]
-    assert (host.cc, host.cxx, host.features) == ("/opt/gcc-9", "/opt/g++-9", left)
-    said = [note for note in system.notes if note.startswith("/opt/g++-9 builds nothing with Open")]
-    assert len(said) == 2 - len(left) and not (said and "name it by CXX" not in said[0])
-
-
-def test_a_cxx_that_is_no_program_is_ignored(machine: Machine) -> None:
-    machine.env["CXX"] = "ccache g++"
-    system = machine.describe()
-    assert system.environments["host"].cxx == "g++" and "CXX is 'ccache g++'" in system.notes[0]
+    assert (host.cxx, host.features - {"mpi"}) == (used, left)
+    assert host.cc == {"/opt/g++-9": "/opt/gcc-9", "g++": "gcc", "/opt/clang++": "/opt/clang"}[used]
+    assert system.environments["cuda"].cxx == "g++"
+    told = [one for one in system.notes if one.startswith("CXX is ") or " builds nothing with " in one]
+    assert len(told) == (left < {"openmp"} or bool(note)) + (left == set()), told
+    assert note in "".join(told)
 
 
 @pytest.mark.parametrize(
