@@ -63,7 +63,8 @@ def wrong(result: Result, request: Request, machine: Machine, job: JobAccount | 
     if built:
         found += [*_host(result, job)]
     if request.ranks is not None and result.placement.ranks != request.ranks:
-        found.append(f"ran on {result.placement.ranks} ranks; requested: {request.ranks}")
+        alone = ": the launcher does not match the MPI" if result.placement.ranks == 1 else ""
+        found.append(f"ran on {result.placement.ranks} ranks; requested: {request.ranks}{alone}")
     if result.status == "ok":
         found += [*_distinct(result), *_devices(result, machine, job)]
         for device in result.devices if built else ():

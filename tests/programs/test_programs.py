@@ -236,6 +236,26 @@ def test_a_killed_program_leaves_no_document(build_dir: Path, tmp_path: Path, nu
         assert temporary.read_text() == ""
 
 
+def test_a_launcher_that_starts_single_processes_is_named(build_dir: Path, tmp_path: Path) -> None:
+    """Each is the first rank of one: the last one to end replaced the result of the others."""
+    file = tmp_path / "document.json"
+    command = [str(build_dir / "bin" / "daxpy"), "--repetitions", "100000", "--json", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as first:
+        try:
+            deadline = time.monotonic() + 20
+            while not Path(f"{file}.tmp").exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            time.sleep(0.2)
+            second = subprocess.run(
+                command, env={**os.environ, "TENKEN_LOCKS": str(tmp_path)}, capture_output=True, text=True, timeout=20,
+                check=False,
+            )  # fmt: skip
+        finally:
+            first.terminate()
+    assert second.returncode == 2
+    assert "another process writes it: the launcher does not match the MPI" in second.stderr
+
+
 def test_a_full_disk_fails_the_run_and_leaves_no_document(run: Run) -> None:
     def small_files_only() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))

@@ -1,6 +1,7 @@
 #include "lib/base/document.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -179,8 +180,19 @@ DocumentFile::DocumentFile(const std::string& path, const std::string& option)
         errno = ENAMETOOLONG;
         throw file_error(option_, path_, "cannot write");
     }
-    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor_ < 0) throw file_error(option_, path_, "cannot write " + temporary_);
+    // each of several single processes believes to be the first rank; a file system without locks does not
+    // tell
+    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        close(descriptor_);
+        throw std::runtime_error(option_ + " '" + path_ +
+                                 "': another process writes it: the launcher does not match the MPI");
+    }
+    if (ftruncate(descriptor_, 0) != 0) {
+        close(descriptor_);
+        throw file_error(option_, path_, "cannot write " + temporary_);
+    }
     unfinished_.reset(new Unfinished(temporary_));
     if (unlink(path_.c_str()) != 0 && errno != ENOENT) {
         const std::runtime_error error = file_error(option_, path_, "cannot remove the earlier document");

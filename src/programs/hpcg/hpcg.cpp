@@ -107,7 +107,8 @@ class Hpcg : public tenken::Program {
         ranks_.set_patience(patience_seconds_);
         if (wanted_ranks_ > 0 && wanted_ranks_ != ranks_.size()) {
             throw std::runtime_error("requested " + std::to_string(wanted_ranks_) + " ranks, started " +
-                                     std::to_string(ranks_.size()));
+                                     std::to_string(ranks_.size()) +
+                                     (ranks_.size() == 1 ? ": the launcher does not match the MPI" : ""));
         }
         const char* const names[3] = {"nx", "ny", "nz"};
         for (std::size_t axis = 0; axis < 3; ++axis) {
