@@ -663,12 +663,11 @@ class Looker:
         found: dict[str, Environment] = {}
         shared = frozenset({"mpi"} if mpi else ())
         usual = self.usual_cxx()
-        cxx, host = self.named_cxx(usual) or (usual, self.features(usual))
-        self.notes += [f"{cxx} builds nothing with {_LACKING[name]}" for name in sorted({*_TRIED} - host)]
-        host |= shared
+        cxx, has = self.named_cxx(usual) or (usual, self.features(usual))
+        self.notes += [f"{cxx} builds nothing with {_LACKING[name]}" for name in sorted({*_TRIED} - has)]
         found["host"] = Environment(
             "host",
-            host,
+            shared | has,
             _c_of(cxx),
             cxx,
             fortran="gfortran" if self.which("gfortran") else None,

@@ -178,7 +178,7 @@ ASKED = [
         )
     ],
     Fault("hpl", "arguments that a wrapper dropped", "command", put("command", lambda c: [*c[:-4], "--n", "64"])),
-    Fault("hpcg_ranks", "a launcher of another MPI: one rank", "the launcher does not match the MPI", put("placement.ranks", 1)),
+    Fault("hpcg_ranks", "a launcher of another MPI: one rank", "the launcher does not", put("placement.ranks", 1)),
     Fault("xhpl", "one rank of four", "ranks", put("placement.ranks", 1)),
     Fault("stream", "nothing at all", "missing", both(put("metrics", []), put("limits", {}))),
     Fault("stream_openacc", "OpenACC on the host", "GPU|gpu", on_host),
