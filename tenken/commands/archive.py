@@ -132,13 +132,13 @@ def run_export(arguments: argparse.Namespace) -> int:
     texts = retention.export(chosen, arguments.hosts, arguments.users, not arguments.devices)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("xb") as stream:
-            try:
+        stream = target.open("xb")
+        try:
+            with stream:
                 stream.write(retention.packed(texts))
-                stream.flush()
-            except OSError:
-                target.unlink()
-                raise
+        except OSError:
+            target.unlink()
+            raise
     except OSError as error:
         raise ArchiveError(f"{target}: cannot be written: {error.strerror}") from None
     for one in damaged:

@@ -716,8 +716,8 @@ class Looker:
             return None
         if not self.which(named):
             lacks = "which cannot be run"
-        elif not self.runs(named, _ANY):
-            lacks = "which builds no program that runs here"
+        elif not self.runs(named, _ANY) and self.runs(usual, _ANY):
+            lacks = f"which builds no program that runs here, unlike {usual}"
         else:
             has = self.features(named)
             others = self.features(usual) - has if is_gcc(named) and is_gcc(usual) else set()
