@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.lib.stride_tricks import sliding_window_view
 
 from tests.programs.conftest import Outcome
 from tests.programs.test_hpl import blas as blas  # a fixture
@@ -104,19 +106,26 @@ def test_hpl_of_the_slowest_rank(clocked: Callable[..., Timed], blas: str) -> No
         slow.anywhere([hpl_operations(n) / rate / 1e3])
 
 
-def test_stencil(clocked: Callable[..., Timed]) -> None:
+@pytest.mark.parametrize("slow", ["0", "1"])
+def test_stencil(clocked: Callable[..., Timed], slow: str) -> None:
     """Two slabs of 40 x 30 x 41 cells on one rank each; 38 x 28 x 80 cells change."""
     grid = ("--nx", "40", "--ny", "30", "--nz", "41", "--scaling", "weak", "--bt", "2")
-    document, clock = clocked("stencil", 2, *FEW, *grid, "--steps", "10", "--phase-blocks", "2", "--exchange", "mpi")
+    more = ("--steps", "10", "--phase-blocks", "2", "--exchange", "mpi")
+    document, clock = clocked("stencil", 2, *FEW, *grid, *more, TENKEN_TEST_SLOW_RANK=slow)
     rate = figure(document, "cells")
     clock.anywhere(spans(rate, 2 * 38 * 28 * 80))
     alone = figure(document, "alone")
     clock.anywhere(spans(alone, 2 * 38 * 28 * 39))
     efficiency = figure(document, "efficiency")["samples"]
-    # 100 % are two slabs at the rate of the faster one alone, which may be the other rank's: the document has only one
+    # 100 % are two slabs at the rate of the faster one alone
     (best, *more) = [100 * s / (2 * e) for s, e in zip(rate["samples"], efficiency, strict=True)]
     assert more == pytest.approx([best] * len(more))
-    assert alone["median"] * (1 - 1e-9) <= best <= 1.9 * alone["median"]
+    if best != pytest.approx(alone["median"], rel=1e-9):
+        # it is the other rank's, which the document does not have: the median of as many spans in turn of its clock
+        assert best > alone["median"]
+        measured = [sliding_window_view(np.diff(times), 4) for times in clock.told]
+        rates = np.concatenate([np.median(2 * 38 * 28 * 39 / each, axis=1) for each in measured])
+        assert np.isclose(rates, best, rtol=1e-9, atol=0).any(), f"no slab alone had {best} Gcell/s"
 
 
 def test_hpcg(clocked: Callable[..., Timed]) -> None:
