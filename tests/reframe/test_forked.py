@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -65,7 +68,32 @@ def test_the_suite_is_imported_in_the_environment_of_the_command(tmp_path) -> No
 
 
 def test_one_that_hangs_is_ended_and_the_next_one_runs(tmp_path) -> None:
-    command = ["reframe", "-c", "tests/cluster/probes", "-l", "--system", "minislurm"]
+    (tmp_path / "hangs.py").write_text(
+        "import time\nimport reframe as rfm\n\n@rfm.simple_test\nclass Hangs(rfm.RunOnlyRegressionTest):\n"
+        "    time.sleep(600)\n"
+    )
     with pytest.raises(subprocess.TimeoutExpired):
-        forked.run(command, cwd=ROOT, env=environment(tmp_path), timeout=0.01)
+        forked.run(["reframe", "-c", str(tmp_path / "hangs.py"), "-l"], cwd=ROOT, env=environment(tmp_path), timeout=2)
+    command = ["reframe", "-c", "tests/cluster/probes", "-l", "--system", "minislurm"]
     assert forked.run(command, cwd=ROOT, env=environment(tmp_path), timeout=300).returncode == 0
+
+
+def test_one_that_ended_before_its_number_was_read(tmp_path, monkeypatch) -> None:
+    """As on a busy machine, where the process that asks is not scheduled for a while."""
+    parent = forked._parent()
+
+    class Late:
+        def write(self, data: bytes) -> None:
+            stdin.write(data)
+
+        def flush(self) -> None:
+            stdin.flush()
+            children, found = Path(f"/proc/{parent.process.pid}/task/{parent.process.pid}/children"), 0
+            while found < len("1 0 ") or children.read_text():
+                time.sleep(0.05)
+                found = int.from_bytes(fcntl.ioctl(parent.process.stdout, termios.FIONREAD, bytes(4)), sys.byteorder)
+            time.sleep(0.2)  # between its end and the line of its exit status
+
+    stdin = parent.process.stdin
+    monkeypatch.setattr(parent.process, "stdin", Late())
+    assert forked.run(["reframe", "--no-such-option"], cwd=ROOT, env=environment(tmp_path), timeout=60).returncode == 2

@@ -10,6 +10,7 @@ tenken, config, checks. test_forked.py compares both.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import json
 import os
@@ -63,6 +64,7 @@ class Parent:
         self.process = subprocess.Popen(
             [sys.executable, "-P", __file__] if sys.version_info >= (3, 11) else [sys.executable, __file__],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT,
+            bufsize=0,  # a buffer would take a second line that is there with the first, and select() see none
         )  # fmt: skip
         self.environment = _of_starting(os.environ)
         atexit.register(self.end)
@@ -78,7 +80,8 @@ class Parent:
         self.process.stdin.flush()
         pid = int(self.process.stdout.readline())
         if not select.select([self.process.stdout], [], [], timeout)[0]:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ended just now
+                os.kill(pid, signal.SIGKILL)
             self.process.stdout.readline()
             raise subprocess.TimeoutExpired(command, timeout)
         return int(self.process.stdout.readline())
