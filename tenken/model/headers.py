@@ -35,9 +35,7 @@ inline tenken::Verified named(const std::string& name) {{
 }}  // namespace catalogue
 """
 _SOURCE = """\
-// Generated from programs/{name}/metrics.yaml.
-#include "lib/base/document.h"
-
+// Generated from programs/{name}/metrics.yaml; declared in lib/base/document.h.
 namespace tenken {{
 
 const char* catalogue_digest() {{

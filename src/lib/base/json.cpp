@@ -88,6 +88,22 @@ std::string quoted(const std::string& text) {
     return out + '"';
 }
 
+Json::Json() = default;
+Json::Json(const Json& other) = default;
+Json::Json(Json&& other) noexcept = default;
+Json& Json::operator=(const Json& other) = default;
+Json& Json::operator=(Json&& other) noexcept = default;
+Json::~Json() = default;
+Json::Json(std::nullptr_t) {}
+Json::Json(bool value) : type_(Type::boolean), boolean_(value) {}
+Json::Json(int value) : type_(Type::text_as_is), text_(std::to_string(value)) {}
+Json::Json(unsigned value) : type_(Type::text_as_is), text_(std::to_string(value)) {}
+Json::Json(long value) : type_(Type::text_as_is), text_(std::to_string(value)) {}
+Json::Json(long long value) : type_(Type::text_as_is), text_(std::to_string(value)) {}
+Json::Json(unsigned long value) : type_(Type::text_as_is), text_(std::to_string(value)) {}
+Json::Json(unsigned long long value) : type_(Type::text_as_is), text_(std::to_string(value)) {}
+Json::Json(const char* value) : type_(Type::string), text_(value) {}
+Json::Json(std::string value) : type_(Type::string), text_(std::move(value)) {}
 Json::Json(double value) : type_(Type::text_as_is), text_(shortest(value)) {}
 
 Json Json::object() {

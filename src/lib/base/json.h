@@ -21,27 +21,31 @@ class NotFinite : public std::runtime_error {
 /// A JSON value. Objects keep the order in which keys were set.
 class Json {
   public:
-    Json() = default;  // null
-    Json(std::nullptr_t) {}
-    Json(bool value) : type_(Type::boolean), boolean_(value) {}
-    Json(int value) : Json(static_cast<std::int64_t>(value)) {}
-    Json(unsigned value) : Json(static_cast<std::uint64_t>(value)) {}
-    Json(long value) : type_(Type::text_as_is), text_(std::to_string(value)) {}
-    Json(long long value) : type_(Type::text_as_is), text_(std::to_string(value)) {}
-    Json(unsigned long value) : type_(Type::text_as_is), text_(std::to_string(value)) {}
-    Json(unsigned long long value) : type_(Type::text_as_is), text_(std::to_string(value)) {}
+    // All of it is compiled once, in json.cpp: programs make and copy many values, where no time matters.
+    Json();  // null
+    Json(const Json& other);
+    Json(Json&& other) noexcept;
+    Json& operator=(const Json& other);
+    Json& operator=(Json&& other) noexcept;
+    ~Json();
+    Json(std::nullptr_t);
+    Json(bool value);
+    Json(int value);
+    Json(unsigned value);
+    Json(long value);
+    Json(long long value);
+    Json(unsigned long value);
+    Json(unsigned long long value);
     /// @throws NotFinite for inf and nan
     Json(double value);
-    Json(const char* value) : type_(Type::string), text_(value) {}
-    Json(std::string value) : type_(Type::string), text_(std::move(value)) {}
+    Json(const char* value);
+    Json(std::string value);
     template <typename T>
-    Json(const std::vector<T>& values) : type_(Type::array) {
+    Json(const std::vector<T>& values) : Json(array()) {
         for (const T& value : values) push(Json(value));
     }
     template <typename T>
-    Json(const Optional<T>& value) {
-        if (value) *this = Json(*value);
-    }
+    Json(const Optional<T>& value) : Json(value ? Json(*value) : Json()) {}
 
     static Json object();
     static Json array();
