@@ -15,8 +15,12 @@ elseif(TENKEN_WERROR)
 endif()
 
 if(TENKEN_NATIVE)
-  # Spelled differently by GCC on POWER and by NVIDIA's compiler.
-  foreach(flag -march=native -mcpu=native -tp=native)
+  # Spelled differently by GCC on POWER and by NVIDIA's compiler. On Arm, -march tunes for a generic core.
+  set(flags_of_this_processor -march=native -mcpu=native -tp=native)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+    list(PREPEND flags_of_this_processor -mcpu=native)
+  endif()
+  foreach(flag ${flags_of_this_processor})
     string(MAKE_C_IDENTIFIER "TENKEN_HAS${flag}" has_flag)
     check_cxx_compiler_flag(${flag} ${has_flag})
     if(${has_flag})

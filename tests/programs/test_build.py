@@ -55,6 +55,26 @@ def test_a_new_program_is_a_new_folder_and_installs(build_dir: Path, tmp_path: P
     assert "daxpy: ok" in checked([program, "--repetitions", "2", "--warmup-seconds", "0"])
 
 
+@pytest.mark.parametrize(("processor", "flag"), [("x86_64", "-march=native"), ("aarch64", "-mcpu=native")])
+def test_programs_are_tuned_for_the_processor(tmp_path: Path, processor: str, flag: str) -> None:
+    """On Arm, the architecture alone is tuned for a generic core. This compiler takes either flag."""
+    compiler = tmp_path / "g++"
+    compiler.write_text(
+        '#!/bin/sh\nfor one; do shift; case $one in -m*) ;; *) set -- "$@" "$one" ;; esac; done\nexec g++ "$@"\n'
+    )
+    compiler.chmod(0o755)
+    (tmp_path / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.18)\nproject(mini CXX)\nset(CMAKE_SYSTEM_PROCESSOR {processor})\n"
+        f'set(TENKEN_NATIVE ON)\ninclude("{ROOT}/src/cmake/tenken_options.cmake")\n'
+        'message(STATUS "flags=${cxx_flags};")\n'
+    )
+    options = [f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", f"-DCMAKE_CXX_COMPILER={compiler}", "-G", "Ninja"]
+    none = "-DCMAKE_DISABLE_FIND_PACKAGE_OpenMP=ON"
+    said = checked([tool("cmake"), "-S", str(tmp_path), "-B", str(tmp_path / "build"), *options, none])
+    (flags,) = [line.split("flags=")[1] for line in said.splitlines() if "flags=" in line]
+    assert [one for one in flags.split(";") if "native" in one] == [flag]
+
+
 #: Output of gcc's offload back end when an object file was compiled for both.
 MKOFFLOAD = """#!/bin/sh
 case " $* " in *" -c "*) ;; *-fopenmp*-fopenacc*)
