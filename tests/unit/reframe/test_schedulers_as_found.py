@@ -150,6 +150,28 @@ def test_time_in_which_a_job_is_suspended_is_not_its_own(tmp_path: Path) -> None
     assert day.cancelled
 
 
+@pytest.mark.parametrize(
+    ("seen", "most"),
+    [
+        (Seen("QUEUED", pending=True), PATIENCE.pending),
+        *((Seen("HELD", pending=True, waiting=one), PATIENCE.blocked) for one in (Waiting.MENDED, Waiting.NEVER)),
+        (Seen("ERROR", lost=True), 0), (Seen("?", forgotten=True), PATIENCE.output), (None, PATIENCE.silence),
+        # without an end of its own: its limit, and as long again as in the queue if it is suspended
+        *((Seen(state), 100 + PATIENCE.overrun) for state in ("RUNNING", "EXITING", "?")),
+        (Seen("SUSPENDED", suspended=True), 100 + PATIENCE.overrun + PATIENCE.pending),
+    ],
+    ids=lambda one: one.state + one.waiting.name if isinstance(one, Seen) else "unheard" if one is None else None,
+)  # fmt: skip
+@pytest.mark.parametrize("began", [False, True])
+def test_no_state_is_waited_for_without_an_end(tmp_path: Path, seen: Seen | None, most: float, began: bool) -> None:
+    day = Day(tmp_path)
+    if began:
+        day.hear(RUNS)
+    while not (day.cancelled or day.job.completed):
+        day.hear(seen)
+        assert day.now - 1000 <= most + PATIENCE.output + 50
+
+
 def test_why_a_job_waits_is_said_with_its_bound_and_not_again_at_once(tmp_path: Path) -> None:
     day = Day(tmp_path)
     for _ in range(20):
