@@ -49,6 +49,21 @@ def test_records_come_out_as_they_went_in_and_only_once(tmp_path):
     assert list(records.records(packed.folder_of(tmp_path / "archive.tar.xz", tmp_path / "cache"))) == []
 
 
+def test_what_another_process_extracts_meanwhile_is_used(tmp_path):
+    file, cache = pack(tmp_path / "archive.tar.xz", ("a/b", "x")), tmp_path / "cache"
+    other = pytest.MonkeyPatch()
+
+    def waits(descriptor, path):
+        other.undo()
+        ready.append(packed.folder_of(file, cache))
+
+    ready = []
+    other.setattr(packed.durable, "lock", waits)
+    folder = packed.folder_of(file, cache)
+    assert ready == [folder] and (folder / "a/b").read_text() == "x"
+    assert [one for one in cache.iterdir() if one.is_dir()] == [folder]
+
+
 def test_a_folder_is_itself(tmp_path):
     assert packed.folder_of(tmp_path) == tmp_path
     assert packed.folder_of(tmp_path / "absent.tar.xz") == tmp_path / "absent.tar.xz"
