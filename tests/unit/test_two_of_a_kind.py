@@ -172,6 +172,14 @@ def test_osu_states_nodes_where_there_are_several() -> None:
         assert osu.document([output], "a", 2, nodes, "host")["parameters"].get("nodes") == found
 
 
+def test_the_largest_size_of_several_outputs_is_one_that_each_of_them_has() -> None:
+    whole = osu.parse("osu_latency", LATENCY)
+    short = replace(whole, benchmark="osu_bw", points=whole.points[:-1])
+    for outputs in ([whole, short], [short, whole]):
+        found = osu.document(outputs, "a", 2, ["a"], "host")["parameters"]["max_bytes"]
+        assert found == short.points[-1].bytes < whole.points[-1].bytes
+
+
 def test_a_mean_of_samples_that_were_pruned_is_the_value_that_was_kept() -> None:
     one = values.MetricValue(
         "x", "x", Subject.of({"host": 0}), {}, "s", "lower", "mean", 3.0, 1.0, 2.0, 1.5, 2.5, 3, (1.0, 2.0, 6.0),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -45,6 +46,45 @@ TEST(of_merged_scans_the_first_wrong_element_and_the_largest_error_count) {
         merged.merge(other == &first ? second : first);
         const tenken::Check check = merged.check({"x", 0});
         CHECK(check.error == 1 && check.json().dump().find("\"element\":3,") != std::string::npos);
+    }
+}
+
+namespace {
+
+/// Two ranks, of which the other has this error and this first wrong element. Like MPI_MAX, it may drop a
+/// NaN.
+struct Pair {
+    double error;
+    std::string wrong;
+    bool first;
+
+    std::vector<double> largest(std::vector<double> mine) const {
+        for (double& one : mine) one = error > one || std::isnan(one) ? error : one;
+        return mine;
+    }
+    std::vector<std::string> gather(const std::string& mine) const {
+        return first ? std::vector<std::string>{wrong, mine} : std::vector<std::string>{mine, wrong};
+    }
+};
+
+}  // namespace
+
+TEST(of_all_ranks_the_largest_error_and_the_first_wrong_element_count) {
+    const std::string element = "{\"element\":3}";
+    for (const double mine : {0.0, 2.0, HUGE_VAL, std::nan("")}) {
+        for (const double other : {0.0, 1.0, 3.0}) {
+            for (const bool first : {true, false}) {
+                const bool wrong = !(mine <= 0);
+                tenken::Check check = {{"x", 0}, tenken::Subject::host(), {}, mine};
+                if (wrong) check.first_wrong = tenken::Json::object().set("element", 7);
+                const Pair pair = {other, other > 0 ? element : "null", first};
+                const tenken::Check all = tenken::of_all(check, pair);
+                CHECK(all.passed() == (!wrong && other == 0));
+                CHECK(!std::isfinite(mine) || all.error == std::max(mine, other));
+                const bool others = other > 0 && (first || !wrong);
+                CHECK_EQUAL(all.first_wrong.dump(), others ? element : wrong ? "{\"element\":7}" : "null");
+            }
+        }
     }
 }
 

@@ -17,11 +17,12 @@ from tests.unit.reports.test_gate import history
 
 
 def nightly(*rows: str, **changes: Any) -> Any:
-    """A history with a series for each row: a letter for each night, `.` without a run, `x` if it was invalid."""
+    """A history with a series for each row: a letter for each night, `.` without a run, `x` if it was invalid, `v` if a
+    second one was valid."""
     h = history(nodes=len(rows), nights=len(rows[0]))
     for at, row in enumerate(rows):
         h.values[at, [one in ".x" for one in row]] = np.nan
-        h.invalid[at, [one == "x" for one in row]] = True
+        h.invalid[at, [one in "xv" for one in row]] = True
         h.fingerprints[at, [one == "." for one in row]] = -1
         h.fingerprints[at, [one == "b" for one in row]] = 1
     return replace(h, series=[replace(s, **{k: v[at] for k, v in changes.items()}) for at, s in enumerate(h.series)])
@@ -40,6 +41,17 @@ def nightly(*rows: str, **changes: Any) -> Any:
 )  # fmt: skip
 def test_a_series_is_overdue_by_its_usual_gap(ran: str, overdue: bool) -> None:
     assert gate._overdue(np.array([one == "a" for one in ran])) is overdue
+
+
+@pytest.mark.parametrize(
+    ("last", "listed"),
+    [("aa", ""), ("a.", "missing"), ("ax", "void"), ("av", ""), ("xa", ""), ("x.", "missing"), (".x", "void")],
+)
+def test_a_series_is_missing_or_void_by_its_last_night_alone(last: str, listed: str) -> None:
+    """A second attempt that was valid, of an INVALID one, is the night's value."""
+    h = nightly("aaaaaaaa", f"aaaaaa{last}")
+    one = gate.system(h, nights.judge(h, detect.Settings()), detect.Settings())
+    assert (one.missing, one.void) == tuple([1] if listed == name else [] for name in ("missing", "void"))
 
 
 @pytest.mark.parametrize(
