@@ -339,6 +339,41 @@ def test_what_is_told_of_a_trial_is_the_rate_of_its_blocks(programs: Path, doubl
         assert told == pytest.approx(cells["counts"]["cells"] / median(cells["seconds"]) / 1e9, rel=0.1)
 
 
+#: Programs that measure GPUs at once: how often both together do a step before each point at which they wait for each
+#: other, and after the last one; SOME: as often as the time allows, or as there are candidates.
+SOME = -1
+AT_ONCE = {
+    # tried; two cycles to warm up; three samples; three arrays compared; memcpy
+    "stream": ("--array-bytes 16Mi",
+        {"dot_kernel": [SOME, 4, 6, 0, 0, 0], "compare_kernel<Start>": [0, 0, 0, 6, 2, 0]}),
+    # tried; random numbers; compared; zeros
+    "gemm": ("--sustained-seconds 0.1 --first-seconds 0 --energy-seconds 0 --cases fp64:64 --data both",
+        {"matmul": [SOME, SOME, SOME, SOME, 0], "compare_kernel": [0, 0, 2, 0, 0]}),
+}  # fmt: skip
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize("program", AT_ONCE)
+def test_gpus_at_once_begin_and_end_each_part_together(
+    program: str, programs: Path, double: Path, tmp_path: Path
+) -> None:
+    """Otherwise the first of them is measured while the others still warm up."""
+    arguments, expected = AT_ONCE[program]
+    # a monitor wakes its own thread
+    more = {"TENKEN_TEST_MEETINGS": "1", "TENKEN_NVML": "none"}
+    case = Case(program, f"{protocol.TWO} --at-once {arguments}", warmup=0)
+    parts = [Counter[str]()]
+    for step in protocol.recorded(case, programs, double, tmp_path, **more).processes[0].steps:
+        if step == "|meet":
+            parts.append(Counter())
+        parts[-1][step.lstrip("|").removesuffix("@1")] += 1
+    for name, wanted in expected.items():
+        found = [part[name] for part in parts]
+        assert [SOME if want == SOME and n else n for n, want in zip(found, wanted, strict=True)] == wanted, name
+
+
 #: Programs with a pass for the energy, and the metrics of the same work. The kernels that build the matrix of hpcg do
 #: nothing here: its pass is the same code on the host, in tests/programs/test_energy.py.
 ENERGY = {

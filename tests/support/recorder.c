@@ -36,7 +36,7 @@
 
 /* Kinds that this file writes; of another thread than the main one they are `other` less. gpu_double.c has more. */
 enum { rank_number = -3, advised = -5, synced = -6, launched = -7, read_file = -8, wrote_file = -9, looked_up = -10, moved = -11 };
-enum { cleared = -13, size_of_it = -20, opened = -22, closed = -23, removed = -24, slept = -29 };
+enum { cleared = -13, size_of_it = -20, opened = -22, closed = -23, removed = -24, slept = -29, met = -30 };
 enum { other = 100 };
 
 static int on_main_thread(void) {
@@ -253,6 +253,14 @@ int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, cl
     const int64_t soon = real_time() + 2000000;
     const struct timespec then = {soon / 1000000000, soon % 1000000000};
     return next(condition, mutex, clock, &then);
+}
+
+/* With $TENKEN_TEST_MEETINGS: where threads that waited for each other go on, since the last of them wakes all. */
+void _ZNSt18condition_variable10notify_allEv(void* condition) {
+    static void (*next)(void*) = NULL;
+    if (next == NULL) next = (void (*)(void*))dlsym(RTLD_NEXT, "_ZNSt18condition_variable10notify_allEv");
+    if (getenv("TENKEN_TEST_MEETINGS") != NULL && !on_main_thread()) tenken_test_step(met, 0);
+    next(condition);
 }
 
 /* Parallel regions. */

@@ -28,7 +28,7 @@ ELAPSED, COLLECTIVE, RANK, BY_CPU, ADVISED, SYNCED = -1, -2, -3, -4, -5, -6
 LAUNCHED, READ, WROTE, LOOKED_UP, MOVED, COPIED, CLEARED = -7, -8, -9, -10, -11, -12, -13
 RECORDED, ELAPSED_FROM, ELAPSED_TO, WAITED, CALLED, MESSAGE = -14, -15, -16, -17, -18, -19
 SIZED, PREFETCHED, OPENED, CLOSED, REMOVED, OF_LIBRARY, PEERS = -20, -21, -22, -23, -24, -25, -26
-REGISTERED, AWAITED, SLEPT = -27, -28, -29
+REGISTERED, AWAITED, SLEPT, MET = -27, -28, -29, -30
 OTHER = 100
 #: Steps by which a file comes and goes: its data are neither moved nor compared.
 OF_FILES = ("create", "open", "close", "unlink")
@@ -135,7 +135,7 @@ def _step(kind: int, value: int, program: Path) -> str | None:
         CLEARED: f"clear {MEMORY.get(value)}", WAITED: "wait", PREFETCHED: f"prefetch {MEMORY.get(value)}",
         CALLED: CALLS[value % len(CALLS)], OF_LIBRARY: SOLVERS[value % len(SOLVERS)],
         PEERS: f"access gpu{value // 16} gpu{value % 16}", REGISTERED: f"register {MEMORY.get(value)}",
-        AWAITED: "await", SLEPT: "sleep",
+        AWAITED: "await", SLEPT: "sleep", MET: "meet",
     }.get(kind)  # fmt: skip
 
 
