@@ -204,7 +204,7 @@ def system(history: History, found: Findings, settings: Any, retired: Sequence[R
     one = Judged(history, found, causes.findings(history, found, pool.found, pool.drifts), together=pool.judged)
     ran = ~np.isnan(history.values)
     one.retired = [row for row in range(len(ran)) if any(entry.covers(history, row) for entry in retired)]
-    one.void = [int(r) for r in np.flatnonzero(history.invalid[:, -1] & ~ran[:, -1])]
+    one.void = [int(r) for r in np.flatnonzero(history.invalid[:, -1] & ~ran[:, -1]) if r not in one.retired]
     known = {*one.void, *one.retired}
     one.missing = [row for row in range(len(ran)) if row not in known and _overdue(ran[row])]
     if found.judged:

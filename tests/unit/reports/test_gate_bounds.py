@@ -48,10 +48,12 @@ def test_a_series_is_overdue_by_its_usual_gap(ran: str, overdue: bool) -> None:
     [("aa", ""), ("a.", "missing"), ("ax", "void"), ("av", ""), ("xa", ""), ("x.", "missing"), (".x", "void")],
 )
 def test_a_series_is_missing_or_void_by_its_last_night_alone(last: str, listed: str) -> None:
-    """A second attempt that was valid, of an INVALID one, is the night's value."""
+    """A second attempt that was valid, of an INVALID one, is the night's value. What is retired is neither."""
     h = nightly("aaaaaaaa", f"aaaaaa{last}")
-    one = gate.system(h, nights.judge(h, detect.Settings()), detect.Settings())
-    assert (one.missing, one.void) == tuple([1] if listed == name else [] for name in ("missing", "void"))
+    gone: Any = SimpleNamespace(covers=lambda _, row: row == 1)
+    for retired, names in ((), ("missing", "void")), ((gone,), ("", "")):
+        one = gate.system(h, nights.judge(h, detect.Settings()), detect.Settings(), retired)
+        assert (one.missing, one.void) == tuple([1] if listed and listed == name else [] for name in names)
 
 
 @pytest.mark.parametrize(
