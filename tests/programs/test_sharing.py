@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +45,13 @@ def test_a_program_gives_up_where_another_measures(run, held, tmp_path):
 def test_a_program_shares_the_locks_of_its_own_request(run, held, tmp_path):
     done = run("daxpy", *SMALL, "--request", request(tmp_path, "theirs"))
     assert done.code == 0 and done.document["locks"]["held"] == ["host"]
+
+
+def test_a_program_measures_where_the_file_system_has_no_locks(run, held, build_dir):
+    preloaded = {"LD_PRELOAD": str(build_dir / "unit" / "libtenken_bad_disk.so"), "BAD_DISK_NO_LOCKS": "1"}
+    done = run("daxpy", *SMALL, env={**os.environ, **preloaded})
+    locks = done.document["locks"]
+    assert done.code == 0 and not locks["held"] and locks["none_because"].endswith("No locks available")
 
 
 def test_a_run_tells_its_locks_and_the_load(run):

@@ -137,6 +137,9 @@ void MachineLocks::hold(const std::string& name, const std::string& what) {
                 why_none_ = path + ": " + std::strerror(errno);
                 return;
             }
+        } else if (errno != EWOULDBLOCK && errno != EINTR) {  // a file system without locks
+            why_none_ = path + ": " + std::strerror(errno);
+            return;
         }
         if (is_of_this_job(holder(descriptor)) && flock(descriptor, LOCK_SH | LOCK_NB) == 0) {
             if (is_of_this_job(holder(descriptor))) break;

@@ -3,6 +3,7 @@
 //   BAD_DISK_ERROR=quota   ... and the error is that of a quota, not of a full device
 //   BAD_DISK_NO_DIRECT=1   O_DIRECT is refused, as file systems in memory did before Linux 6.6
 //   BAD_DISK_BLOCKS=N      N blocks of 1000 bytes may be written, of 10 N that are free and 100 N in all
+//   BAD_DISK_NO_LOCKS=1    flock() has no locks, as on Lustre without its option
 //   BAD_DISK_DELAY_US=N    each read and write is delayed: N microseconds on average, some much longer
 // Reads and writes are pread() and pwrite(), and write() if the file was opened with O_DIRECT.
 #include <dlfcn.h>
@@ -110,6 +111,13 @@ ssize_t pread(int descriptor, void* memory, std::size_t bytes, off_t offset) {
 ssize_t pread64(int descriptor, void* memory, std::size_t bytes, off64_t offset) {
     wait_for_others();
     return next<ssize_t (*)(int, void*, std::size_t, off64_t)>("pread64")(descriptor, memory, bytes, offset);
+}
+
+int flock(int descriptor, int operation) {
+    if (std::getenv("BAD_DISK_NO_LOCKS") == nullptr)
+        return next<int (*)(int, int)>("flock")(descriptor, operation);
+    errno = ENOLCK;
+    return -1;
 }
 
 int open(const char* path, int flags, ...) {
