@@ -60,6 +60,7 @@ tenken_hold() {
       # without O_CREAT: in a sticky folder the kernel refuses that for files of other users
       printf '%s %s %s' "$$" "$tenken_program" "$tenken_token" | dd "of=$tenken_file" conv=nocreat 2> /dev/null ||
         { echo "TENKEN-LOCK none $tenken_file cannot be written"; return; }
+    elif [ $? -gt 1 ]; then echo "TENKEN-LOCK none $tenken_file: its file system has no locks"; return
     fi
     if tenken_is_mine && flock -s -n "$2"; then
       ! tenken_is_mine || break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,24 @@ def test_lines_that_hold_a_machine_and_run_binaries_of_a_site() -> None:
     program, *rest = locks.functions("my program", "t;1").splitlines()
     assert program == "tenken_program='my program' tenken_token='t;1'"
     assert rest == locks.FUNCTIONS.replace("{end}", "; ".join(joblines.end())).splitlines() and "{end}" not in rest
+
+
+@pytest.mark.parametrize(("status", "said"), [
+    (0, "held=host waited="), (1, "shared host: 7 gemm theirs"),
+    (71, "none {}/host-1: its file system has no locks"),  # what util-linux ends with for ENOLCK
+])  # fmt: skip
+def test_a_machine_is_held_or_the_job_says_why_not(tmp_path: Path, status: int, said: str) -> None:
+    (tmp_path / "flock").write_text(f"#!/bin/sh\nexit {status}\n")
+    (tmp_path / "flock").chmod(0o755)
+    (tmp_path / "functions").write_text(
+        locks.functions("stream", "mine").replace("/proc/sys/kernel/random/boot_id", str(tmp_path / "boot"))
+    )
+    (tmp_path / "boot").write_text("1\n")
+    (tmp_path / "host-1").write_text("7 gemm theirs")
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TENKEN_LOCKS": str(tmp_path), "TENKEN_LOCK_SECONDS": "0"}
+    done = subprocess.run(["sh", "-c", ". ./functions; tenken_hold host 9"], cwd=tmp_path, env=env, text=True,
+                          capture_output=True, check=False, timeout=60)  # fmt: skip
+    assert done.stdout.rstrip("0123456789\n") == f"TENKEN-LOCK {said.format(tmp_path)}", done.stderr
 
 
 @pytest.mark.parametrize(("text", "cpus"), [
