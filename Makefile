@@ -19,12 +19,12 @@ help: ## list of targets
 
 venv: $(VENV)/.stamp ## the virtual environment for running the suite
 
-$(VENV)/.stamp: pyproject.toml requirements.lock scripts/need.sh
+$(VENV)/.stamp: pyproject.toml requirements.lock scripts/need.sh tenken/venv.py
 	@sh scripts/need.sh $(PYTHON) venv
 	@echo "tenken: installing Python packages into $(VENV), up to a minute"
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -E -m venv $(VENV)
 	@sh scripts/install.sh $(VENV) requirements.lock .
-	@$(VENV)/bin/python -m tenken.venv >/dev/null
+	@$(VENV)/bin/python -E -m tenken.venv >/dev/null
 	@touch $@
 
 dev: $(VENV)/.stamp-dev ## the virtual environment for changing the suite: also pytest, linters and formatters

@@ -3,6 +3,9 @@
 # needs a fifth of pip's time, unless pip has settings that uv does not read (an index, a proxy); by pip where uv fails.
 set -e
 . scripts/tmpdir.sh
+# pip takes a package on PYTHONPATH for one of the environment; the others name another place to install into
+unset PYTHONPATH PYTHONHOME PIP_TARGET PIP_PREFIX
+export PIP_USER=0
 venv=$1 lock=$2 here=$3
 by_uv() {
     ! "$venv/bin/pip" config list 2>/dev/null | grep -qE 'index|proxy|client|trusted|constraint|binary' || return

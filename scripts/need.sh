@@ -11,10 +11,10 @@ case $2 in
 venv)
     if ! command -v "$python" >/dev/null 2>&1; then
         need "$python" "python3 (3.10 or newer)"
-    elif ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
+    elif ! "$python" -E -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
         missing="$missing
   $python is $("$python" -V 2>&1); 3.10 or newer is needed: install one and say make PYTHON=python3.11"
-    elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+    elif ! "$python" -E -c 'import ensurepip, venv' 2>/dev/null; then
         missing="$missing
   $python has no venv: install the package python3-venv"
     fi ;;

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tenken import venv
 from tenken.machines import local
 from tenken.paths import ROOT
 
@@ -75,6 +76,34 @@ def test_an_older_python_is_refused_with_what_to_do(tmp_path):
     )
     assert done.returncode == 2
     assert "is Python 3.9.18; 3.10 or newer is needed: install one and say make PYTHON=" in done.stderr
+
+
+def test_a_broken_pythonhome_does_not_make_a_python_old(tmp_path):
+    done = subprocess.run(
+        ["sh", "scripts/need.sh", sys.executable, "venv"], cwd=ROOT, capture_output=True, text=True, check=False,
+        timeout=60, env={**os.environ, "PYTHONHOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-500:]
+
+
+@pytest.mark.parametrize("named", ["{site}", "{site}/", ":{site}:", "site", "/nowhere:{site}/../site"])
+def test_packages_of_a_sites_modules_do_not_replace_those_of_the_environment(tmp_path, named):
+    """An environment and a module's folder with the same package; another file of the environment imports as it starts,
+    as that of an editable installation does."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "venv"], cwd=tmp_path, check=True, timeout=60)
+    (tmp_path / "site").mkdir()
+    for module in ("msgspec", "wave", "typing", "of_the_site"):
+        (tmp_path / "site" / f"{module}.py").write_text("number = 1\n")
+    (packages,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    (packages / "msgspec.py").write_text("number = 2\n")
+    (packages / "__editable__.pth").write_text("import typing; typing.Any\n")
+    venv.install(packages)
+    code = "import sys; sys.path.pop(0); import msgspec, of_the_site, wave; print(msgspec.number, of_the_site.number)"
+    done = subprocess.run(
+        [tmp_path / "venv" / "bin" / "python", "-c", f"{code}; wave.open"], cwd=tmp_path, capture_output=True,
+        text=True, check=False, timeout=60, env={"PYTHONPATH": named.format(site=tmp_path / "site")},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("2 1\n", "")
 
 
 # -- languages, homes, temporary folders --

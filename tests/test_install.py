@@ -11,10 +11,13 @@ from tenken.paths import ROOT
 
 PIP = """#!/bin/sh
 [ "$1" != config ] || { echo "$SETTINGS"; exit; }
-echo "pip $*" >> "$LOG"
+echo "pip $*$PYTHONPATH$PYTHONHOME$PIP_TARGET$PIP_PREFIX" >> "$LOG"
+[ "$PIP_USER" = 0 ] || exit 3
 case $* in *uv.lock) grep -q '^uv==' "${0%/pip}/../uv.lock" && cp "${0%/pip}/standin" "${0%/pip}/uv" ;; esac
 """
 UV = '#!/bin/sh\necho "uv $*" >> "$LOG"\nexit "$STATUS"\n'
+#: What modules and users set, which would have pip install elsewhere, or not at all.
+SITE = {"PYTHONPATH": "/a", "PYTHONHOME": "/b", "PIP_TARGET": "/c", "PIP_PREFIX": "/d", "PIP_USER": "1"}
 INSTALL = "install -q --no-compile --require-hashes -r"
 BY_UV = "pip install -q --no-config --no-cache --python {venv}/bin/python"
 
@@ -31,7 +34,7 @@ def venv(tmp_path: Path) -> Path:
 def calls(venv: Path, *arguments: str, settings: str = "", status: int = 0) -> list[str]:
     log = venv / "log"
     log.unlink(missing_ok=True)
-    env = {"PATH": "/usr/bin:/bin", "LOG": str(log), "SETTINGS": settings, "STATUS": str(status)}
+    env = {"PATH": "/usr/bin:/bin", "LOG": str(log), "SETTINGS": settings, "STATUS": str(status), **SITE}
     done = subprocess.run(
         ["sh", "scripts/install.sh", str(venv), *arguments], cwd=ROOT, env=env, capture_output=True, text=True
     )
