@@ -14,6 +14,7 @@ import pytest
 from tenken import venv
 from tenken.machines import local
 from tenken.paths import ROOT
+from tenken.reframe import configuration
 
 SOURCES = sorted(
     file
@@ -158,6 +159,14 @@ def test_a_small_folder_of_temporary_files_is_left_alone(tmp_path, free, folder,
     assert done.stdout.strip() == (f"{tmp_path}/.cache/tmp" if moved else named)
     assert (tmp_path / ".cache" / "tmp").is_dir() is moved
     assert ("temporary files go to .cache/tmp" in done.stderr) is moved
+
+
+def test_an_archive_may_have_a_percent_sign_in_its_name(monkeypatch, tmp_path):
+    """ReFrame formats the whole path of its performance logs."""
+    monkeypatch.setenv("TENKEN_ARCHIVE", str(tmp_path / "50%s"))
+    (log,) = configuration._logging()["handlers_perflog"]
+    written = os.path.join(log["basedir"], log["prefix"]) % {"check_system": "local", "check_partition": "node"}
+    assert written == str(tmp_path / "50%s" / "local" / "node")
 
 
 # -- MPIs: the output of their compiler wrappers, the place of their headers --

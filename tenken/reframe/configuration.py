@@ -260,7 +260,8 @@ def _logging() -> dict[str, Any]:
                 "prefix": "%(check_system)s/%(check_partition)s",
                 "level": "info",
                 "format": "|".join(f"%({c})s" for c in _PERFLOG_COLUMNS),
-                "basedir": str(basedir),
+                # ReFrame formats it with the prefix
+                "basedir": str(basedir).replace("%", "%%"),
                 "append": True,
                 "locking_enable": True,
             }
