@@ -60,6 +60,8 @@ def only_one(lock: Path) -> Iterator[None]:
                     said = time.monotonic()
                     _say_or_give_up(f"another process, which holds {lock},", said - began)
                 time.sleep(_PAUSE_S)
+            except OSError:  # a file system without locks
+                break
         yield
 
 

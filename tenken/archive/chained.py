@@ -8,7 +8,6 @@ all seals after it. Uses the standard library alone, as the check itself does.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -62,7 +61,7 @@ def _open(path: Path) -> tuple[int, str]:
         found = os.fstat(opened)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
             raise ArchiveError(f"{path}: not a file of one name")
-        fcntl.flock(opened, fcntl.LOCK_EX)
+        durable.lock(opened, path)
         header, whole, _ = os.pread(opened, MOST_BYTES, 0).partition(b"\n")
         if found.st_size and not (whole and header.endswith(f"{DELIMITER}{SEAL}".encode())):
             raise ArchiveError(f"{path}: not a log of node checks")

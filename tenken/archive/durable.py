@@ -20,18 +20,25 @@ from pathlib import Path
 TEMPORARY = ".tmp-"
 #: Seconds to wait for a lock, and to wait before saying so.
 LOCK_S, LOCK_SAID_S = 600.0, 10.0
+#: Errors of file systems without locks.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def lock(descriptor: int, path: Path, seconds: float = LOCK_S) -> None:
-    """Lock an open file against other processes. Raises TimeoutError if another process holds it for `seconds`, and
-    another OSError if the file system has no locks.
+    """Lock an open file against other processes; on a file system without locks this does nothing. Raises TimeoutError
+    if another process holds it for `seconds`, and other OSErrors.
     """
     began, said, pause = time.monotonic(), False, 0.005
     while True:
         try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
         except BlockingIOError:
             waited = time.monotonic() - began
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                return
+            raise
         if waited >= seconds:
             raise TimeoutError(errno.ETIMEDOUT, f"another process has held the lock of {path} for {seconds:.0f} s")
         if waited >= LOCK_SAID_S and not said:

@@ -18,7 +18,6 @@ manifest can lack its file.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import re
@@ -38,8 +37,6 @@ _PRUNED = re.compile(r"# pruned ([0-9a-f]{64})  (\S+)")
 _FILE = re.compile(r"([0-9a-f]{64})  (\S+)")
 #: Maximum length of a line in bytes.
 _LONGEST = 4096
-#: Errors of file systems without locks. A session has one writer there, and each line is written by one call.
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 @dataclass(frozen=True)
@@ -164,11 +161,7 @@ def _opened(root: Path, session: str) -> Iterator[int]:
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
     try:
-        try:
-            durable.lock(descriptor, path)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
+        durable.lock(descriptor, path)
         size = os.fstat(descriptor).st_size
         end = os.pread(descriptor, _LONGEST, max(0, size - _LONGEST))
         if len(whole(end)) < len(end):

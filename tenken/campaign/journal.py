@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -143,8 +142,8 @@ class Journal:
         self._stream = self.path.open("ab")
         durable.sync_folder(self.folder)
         try:
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            durable.lock(self._stream.fileno(), self.path, 0.0)
+        except TimeoutError:
             self._stream.close()
             raise CampaignError(f"{self.path}: another process is running this campaign") from None
         self.state = read(self.folder)

@@ -154,9 +154,9 @@ def alone(path: Path) -> Iterator[bool]:
     try:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True
+            free = True
+        except OSError as error:  # other errors: this file system has no locks
+            free = not isinstance(error, BlockingIOError)
+        yield free
     finally:
         os.close(held)

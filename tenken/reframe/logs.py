@@ -41,7 +41,13 @@ class PatientFileLog(rfm_logging.MultiFileHandler):
     def _once(self, record):
         self._whole: int | None = None
         try:
-            super().emit(record)
+            try:
+                super().emit(record)
+            except RuntimeError as error:  # of a lock: some file systems have none
+                if not isinstance(error.__context__, OSError):
+                    raise
+                self._MultiFileHandler__use_locking = False
+                super().emit(record)
         except OSError:
             self._cut()
             raise

@@ -964,7 +964,6 @@ def test_bytes_of_others_that_are_not_utf_8_raise_nothing(tmp_path: Path, monkey
 #: What waits in the package and in the scripts of a session: what ends each, and what is printed meanwhile, or at its
 #: bound.
 WAITS = {
-    "archive/chained.py:_open": ("the seconds of the probe that writes", "that it was not written"),
     "archive/durable.py:lock": ("ten minutes", "who is waited for, after 10 s"),
     "campaign/alive.py:_watch": ("the work that it tells of", "what is being done, every 7 s"),
     "campaign/groupjobs.py:_read": ("`late` seconds", "that a job left no figure"),
@@ -986,8 +985,7 @@ WAITS = {
     "node/measure.py:_program": ("the seconds of the probe that runs it", "which programs did not answer"),
     "node/probe.py:run": ("the seconds that all probes have", "which probes did not answer"),
     "reframe/build.py:all_over": ("builds of this session, within their time limit", "what runs, every 25 s"),
-    "reframe/build.py:built_once": ("the time limit of the node's job", "progress of the campaign"),
-    "reframe/build.py:set_commands": ("the time limit of a build, 60 min", "what runs, every 25 s"),
+    "reframe/build.py:lock": ("the time limit of a build or of a node's job", "what runs, every 25 s"),
     "reframe/build.py:wait_for": ("its seconds", "what runs, every 25 s"),
     "reframe/build.py:wait_for_first": ("its seconds, then the time limit of the first check", "what runs, every 25 s"),
     "reframe/joblines.py:_FIND_GPUS": ("two answers of nvidia-smi, within the job's time limit", "the GPUs"),
@@ -1048,7 +1046,7 @@ WAITS_IN_SCRIPTS = {
     r'sleep 5; ib_\w+ -a -F "\$\(cat': ("5 s", "SILENT, as checks/perftest.py:command_named"),
     r"for quarter in \$\(seq (480|80)\); do \[ .* sleep 0\.25; done": ("120 s", "what runs, every 25 s"),
     r'while \[ -e "\$other" \] && kill -0 .* do sleep 1; done': ("the time limit of a build", "what runs, every 25 s"),
-    r"flock 9 \|\| exit": ("the time limit of a build", "what runs, every 25 s"),
+    r"flock [89] \|\| echo 'tenken: built without": ("the time limit of a build", "what runs, every 25 s"),
     r"^command -v nvidia-smi .*; wait \$!": ("the time limit of the job", "the GPUs"),
     r"timeout -k 10 300 ": ("310 s", "what it measured until then"),
     r"timeout -k 5 60 ": ("65 s", "its status, from which `fabric` tells that it did not end"),
