@@ -40,19 +40,20 @@ CACHE = ROOT / ".cache"
 
 #: Characters that ReFrame's job scripts and make accept in the name of a folder: letters of any language, digits and
 #: these.
-_USABLE = re.compile(r"[\w./+@%=,-]+")
+_USABLE = re.compile(r"[\w./+@%=-]+")
 
 
 def unusable(folder: Path) -> str | None:
     """One line with the reason why nothing can run from a folder of this name; None if it can.
 
-    ReFrame writes paths without quotes into its job scripts, and PATH and Python's search path are divided at colons.
+    ReFrame writes paths without quotes into its job scripts. PATH and Python's search path are divided at colons, a
+    compiler's options for the linker, which name the folder of an MPI, at commas.
     """
     odd = sorted({character for character in str(folder) if not _USABLE.fullmatch(character)})
     if not odd:
         return None
     shown = ", ".join("a space" if c == " " else repr(c) if not c.isprintable() else c for c in odd)
-    return f"{folder}: ReFrame cannot run from a path with {shown}; allowed: letters, digits and . _ - / + @ % = ,"
+    return f"{folder}: ReFrame cannot run from a path with {shown}; allowed: letters, digits and . _ - / + @ % ="
 
 
 def archive_root() -> Path:

@@ -155,7 +155,7 @@ def test_a_build_without_cmake_names_it_and_its_package(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "odd"),
-    [("a b", "a space"), ('say "x"', '"'), ("it's", "'"), ("a:b", ":"), ("$HOME", "$"), ("a\nb", r"'\n'")],
+    [("a b", "a space"), ('a"b', '"'), ("it's", "'"), ("a:b", ":"), ("$HOME", "$"), ("a\nb", r"'\n'"), ("a,b", ",")],
 )  # fmt: skip
 def test_a_path_that_reframe_cannot_run_from_is_refused_in_one_line(name, odd, tmp_path):
     folder = tmp_path / name
