@@ -75,8 +75,8 @@ def prunable(root: Path, days: float, now: datetime, keep: Sequence[str], damage
 def without_samples(text: str, now: datetime) -> str:
     """A record's text in which no metric has samples. Values, statistics and the number of samples are retained."""
     raw = json.loads(text)
-    result = raw["result"]
-    for metric in result.get("metrics", ()):  # of version 1
+    result = raw.get("result") or raw["document"]  # of version 1, as are its metrics
+    for metric in result.get("metrics", ()):
         metric["samples"] = []
     for series in result.get("series", ()):
         series.pop("seconds", None)

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -16,6 +17,7 @@ from tenken.archive import records as archive
 from tenken.commands import archive as command
 from tenken.errors import TenkenError
 from tenken.model.result import typed
+from tests.support import kept
 from tools.campaign import standin
 
 
@@ -44,13 +46,14 @@ def root(tmp_path):
 
 
 def samples(root):
-    return {r.session: sum(len(m.samples) for m in r.result.metrics) for r in archive.records(root)}
+    return {r.session: sum(len(m.samples) for m in r.result.metrics) for r in archive.records(root) if r.result}
 
 
 def figures(root):
     return [
         (r.session, r.verdict, m.id, m.value, m.p5, m.best, m.count)
         for r in archive.records(root)
+        if r.result
         for m in r.result.metrics
     ]
 
@@ -86,6 +89,15 @@ def test_what_is_older_than_the_days_is_pruned(tmp_path, time, days, old):
     found = list(retention.prunable(tmp_path, days, now, (), damaged))
     assert ([one.path for one in found], damaged) == ([path] * old, [])
     assert all(one.saved == len(path.read_bytes()) - len(one.text) > 0 for one in found)
+
+
+def test_records_of_version_1_lose_their_samples_too(tmp_path):
+    old = shutil.copytree(kept.archive(), tmp_path / "perflogs")
+    found = list(archive.records(old))
+    assert {json.loads(one.path.read_text())["record"] for one in found} == {"tenken-record/1"}
+    before = figures(old)
+    assert main("prune", "--days", 1, "--archive", old) == 0
+    assert figures(old) == before and not any(samples(old).values())
 
 
 def test_a_run_without_a_result_is_exported_and_never_pruned(tmp_path):
