@@ -364,8 +364,14 @@ def open_store(path: Path, archive: Path, wait: float = 600.0) -> Iterator[Store
     except ImportError as error:
         raise StoreError(f"the history needs DuckDB ({error}); install tenken[reports]") from None
     with locked(path, wait):
-        with _errors(path):
-            connection = duckdb.connect(str(path), config={"memory_limit": MEMORY, "threads": THREADS})
+        new = not path.exists()
+        try:
+            with _errors(path):
+                connection = duckdb.connect(str(path), config={"memory_limit": MEMORY, "threads": THREADS})
+        except StoreError:  # on a full disk: what was begun is no store, and no later night could open it
+            if new:
+                path.unlink(missing_ok=True)
+            raise
         try:
             with _errors(path):
                 connection.execute("SET preserve_insertion_order = false")

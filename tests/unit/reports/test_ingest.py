@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -723,6 +724,18 @@ def test_a_damaged_store_says_so(archive: Path, store: Path) -> None:
     store.write_bytes(b"x" * 10000)
     with pytest.raises(StoreError, match=str(store)):
         take(archive, store)
+
+
+@pytest.mark.parametrize("room", [0, 100, 8192])
+def test_a_store_that_a_full_disk_cut_short_is_removed(archive: Path, store: Path, room: int) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        with pytest.raises(StoreError, match=str(store)):
+            take(archive, store)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    take(archive, store)
 
 
 def test_export(archive: Path, store: Path, tmp_path: Path) -> None:
