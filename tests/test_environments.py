@@ -169,6 +169,15 @@ def test_an_archive_may_have_a_percent_sign_in_its_name(monkeypatch, tmp_path):
     assert written == str(tmp_path / "50%s" / "local" / "node")
 
 
+def test_a_log_that_cannot_be_written_is_left_out(monkeypatch, tmp_path):
+    """A checkout on a read-only file system, or another user's, which has been used before."""
+    monkeypatch.setattr(configuration, "ROOT", tmp_path)
+    assert [one["name"] for one in configuration._logging()["handlers"]] == [str(tmp_path / "output" / "reframe.log")]
+    (tmp_path / "output" / "reframe.log").unlink()
+    (tmp_path / "output" / "reframe.log").mkdir()
+    assert configuration._logging()["handlers"] == []
+
+
 # -- MPIs: the output of their compiler wrappers, the place of their headers --
 
 DEBIAN = "/usr/lib/x86_64-linux-gnu/openmpi/include"

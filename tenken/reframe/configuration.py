@@ -236,12 +236,14 @@ def _logging() -> dict[str, Any]:
     shown = "warning" if terminal.brief() and runs(sys.argv[1:]) else "info"
     terminals = [{"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}]
     handlers: list[dict[str, Any]] = []
-    with contextlib.suppress(OSError):  # a read-only checkout can still be listed
-        (ROOT / "output").mkdir(exist_ok=True)
+    log = ROOT / "output" / "reframe.log"
+    with contextlib.suppress(OSError):  # a checkout that is read-only or another user's can still be listed
+        log.parent.mkdir(exist_ok=True)
+        log.open("a").close()
         handlers.append(
             {
                 "type": "file",
-                "name": str(ROOT / "output" / "reframe.log"),
+                "name": str(log),
                 "level": "debug2",
                 "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
                 "append": True,
