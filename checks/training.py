@@ -17,9 +17,11 @@ from tenken.reframe.links import NEAR_GPU
 LENGTHS = {"quick": (2, 2, 2), "nightly": (30, 10, 5), "acceptance": (30, 10, 5), "published": (60, 20, 5)}
 #: The program's output, without token and locks.
 WRITTEN = "training.json"
-# Finds a Python with PyTorch if none is named; if there is none, the last Python on PATH reports that.
+# Finds a Python with PyTorch if none is named; if there is none, the last Python on PATH reports that. A module's
+# PYTHONPATH shows its PyTorch to every Python, but its library loads into one version.
 _FIND_PYTHON = """if [ -z "$TENKEN_PYTORCH" ]; then for TENKEN_PYTORCH in $(type -ap python3); do
-  "$TENKEN_PYTORCH" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null && break
+  "$TENKEN_PYTORCH" -c 'from importlib import machinery as m, util as u; \
+m.PathFinder.find_spec("_C", u.find_spec("torch").submodule_search_locations).origin.strip' 2>/dev/null && break
 done; fi"""
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -295,6 +296,28 @@ def test_the_hdf5_that_h5py_brought_is_found(tmp_path, python, named, found):
         text=True, check=False, timeout=60, env=env,
     )  # fmt: skip
     assert done.stdout == found.format(here=tmp_path), done.stderr
+
+
+# -- PyTorch --
+
+
+@pytest.mark.parametrize(("suffix", "found"), [(EXTENSION_SUFFIXES[0], "venv"), (".cpython-36m-none.so", "module")])
+def test_the_pytorch_of_another_python_is_passed_over(tmp_path, suffix, found):
+    """The environment's Python comes first on PATH, and a module's PYTHONPATH shows PyTorch to it."""
+    for name, line in (("venv", f'exec {sys.executable} "$@"'), ("module", "exit 0")):
+        (tmp_path / name).mkdir()
+        stand_in(tmp_path / name, "python3", line)
+    (tmp_path / "site" / "torch" / "_C").mkdir(parents=True)  # its stubs
+    (tmp_path / "site" / "torch" / "__init__.py").touch()
+    (tmp_path / "site" / "torch" / f"_C{suffix}").touch()
+    text = (ROOT / "checks" / "training.py").read_text(encoding="utf-8")
+    lines = text.partition('_FIND_PYTHON = """')[2].partition('"""')[0]
+    done = subprocess.run(
+        [shutil.which("bash") or "bash", "-c", f'{lines}\nprintf %s "$TENKEN_PYTORCH"'], capture_output=True, text=True,
+        check=False, timeout=60,
+        env={"PATH": f"{tmp_path}/venv:{tmp_path}/module", "PYTHONPATH": str(tmp_path / "site")},
+    )  # fmt: skip
+    assert done.stdout == str(tmp_path / found / "python3"), done.stderr
 
 
 # -- a GPU without its compiler --
