@@ -66,10 +66,13 @@ def temporary(path: Path, content: bytes) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """Syncs a folder, so that new names in it survive a power cut."""
+    """Syncs a folder, so that new names in it survive a power cut; some file systems sync files alone."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
     finally:
         os.close(descriptor)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import fcntl
 import os
 import shutil
@@ -204,3 +205,18 @@ def test_what_a_record_names_is_there_before_the_record(tmp_path: Path, monkeypa
     spool._put(tmp_path, "s", dict.fromkeys(["a/a/a/a/s-1.json", "a/a/a/a/s-1.out", "b/b/b/b/s-0.txt"], b""))
     records.write(record("s", check="C"), tmp_path, {"out.txt": b"", "a.log": b""})
     assert [name.endswith(".json") for name in told] == [False, False, True] * 2
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EIO])
+def test_a_file_system_that_syncs_files_alone_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    if number == errno.EIO:
+        with pytest.raises(OSError, match="Input/output"):
+            durable.sync_folder(tmp_path)
+    else:
+        durable.sync_folder(tmp_path)
