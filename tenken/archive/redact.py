@@ -9,6 +9,7 @@ from a version by the preceding word.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import getpass
 import ipaddress
 import re
@@ -68,7 +69,9 @@ class Redactor:
         self._devices = devices
         names = dict.fromkeys(h.lower() for h in [*hosts, socket.gethostname()] if len(h) > 1 and h != "localhost")
         self._hosts: dict[str, str] = {name: f"node{i}" for i, name in enumerate(names, start=1)}
-        known = dict.fromkeys([*users, getpass.getuser()])
+        known = dict.fromkeys(users)
+        with contextlib.suppress(KeyError, OSError):  # in a container a user may have no name
+            known[getpass.getuser()] = None
         self._users = [user for user in known if len(user) > 3 and user.lower() not in self._hosts]
         self._domains: dict[str, str] = {}
         self._paths = sorted({p.rstrip("/") for p in paths if len(p) > 1}, key=len, reverse=True)

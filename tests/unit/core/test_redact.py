@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tenken.archive import redact
 
 TEXT = json.dumps(
@@ -208,3 +210,12 @@ def test_serial_numbers_go_and_stay_distinct():
     assert (
         redactor.text(text) == '{"serial": "SERIAL1", "board_serial":"SERIAL2"} Serial Number : SERIAL1; serial: none'
     )
+
+
+@pytest.mark.parametrize("error", [KeyError, OSError])
+def test_a_user_without_a_name_may_export(monkeypatch, error):
+    def nobody():
+        raise error("getpwuid(): uid not found: 12345")
+
+    monkeypatch.setattr(redact.getpass, "getuser", nobody)
+    assert redact.Redactor(users=["alice"]).text("of alice") == "of user"
