@@ -151,6 +151,8 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs one subcommand and returns its exit code: 2 for what the user can fix, with one line on stderr."""
+    for name in ("stdout", "stderr"):  # None if it was closed (`>&-`)
+        setattr(sys, name, getattr(sys, name) or open(os.devnull, "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows a substitute
             stream.reconfigure(errors="replace")

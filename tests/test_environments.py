@@ -132,6 +132,15 @@ def test_any_language_is_borne(env):
     assert done.returncode == 0 and "H200" in done.stdout, done.stderr[-500:]
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", ">&- 2>&-"])
+def test_a_command_bears_closed_streams(closed):
+    done = subprocess.run(
+        ["sh", "-c", f"exec '{sys.executable}' -m tenken.cli systems list {closed}"], cwd=ROOT, capture_output=True,
+        text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("home", ["/proc/nowhere"])
 def test_a_home_that_cannot_be_written_is_not_needed(home, tmp_path):
     done = subprocess.run(
