@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,10 @@ def check(root: Path, sessions: Collection[str] | None = None) -> Found:
     known = {name: seal.read(content, name) for name, content in contents.items()}
     found = Found()
     faults = [(_place(name), fault) for name, manifest in known.items() for fault in manifest.faults]
+    # of another user whose umask keeps them to himself
+    closed = {one.name for one in root.glob(f"{seal.SESSIONS}/*") if not os.access(one, os.R_OK | os.X_OK)}
+    closed = closed if chosen is None else closed.intersection(chosen)
+    faults += [(_place(name), "cannot be read: permission denied") for name in closed]
     # the session in a file's name selects the manifest that must list it
     listed = {path: digest for manifest in known.values() for path, digest in manifest.files.items()}
     waiting = {
@@ -60,14 +65,14 @@ def check(root: Path, sessions: Collection[str] | None = None) -> Found:
         if below in listed:
             continue
         session = seal.session_of(path.name) or (_session_within(path) if known else "")
-        if chosen is not None and session not in chosen:
+        if session in closed or (chosen is not None and session not in chosen):
             continue
         if session not in known or below in known[session].unsealed:
             found.unsealed += [below] if path.suffix == ".json" else []
         else:
             faults.append((below, "is new: the manifest of its session does not list it"))
     if chosen is None:
-        faults += chain(root)
+        faults += [one for one in chain(root) if one[0] not in map(_place, closed)]
         for path in root.glob("*/*/*.log*"):
             if path.is_file() and chained.is_one(path):
                 found.logs += 1

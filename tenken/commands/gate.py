@@ -73,7 +73,11 @@ def run_rebase(arguments: argparse.Namespace) -> int:
     from tenken.history import acknowledged  # needs numpy, which a kit without reports lacks
 
     named = {key: getattr(arguments, key) for key in ("node", "gpu", "check", "metric")}
-    owner = arguments.owner or getpass.getuser()
+    try:
+        owner = arguments.owner or getpass.getuser()
+    except (KeyError, OSError):  # in a container a user may have no name
+        print("tenken gate rebase: --owner is needed: this user has no name", file=sys.stderr)
+        return 2
     path = arguments.acknowledged or acknowledged.FILE
     if not arguments.why.strip():
         print("tenken gate rebase: --why is empty; allowed: what was changed, and why", file=sys.stderr)

@@ -306,6 +306,16 @@ def test_records_of_before_are_unsealed_and_no_fault(root, tmp_path, capsys):
     assert verify.check(root).faults == [], "nothing protects it"
 
 
+def test_a_session_that_another_user_keeps_to_himself_is_named(root, monkeypatch):
+    """As by umask 077; root, who may run the tests, can read it."""
+    theirs, manifests, access = archive.session_folder(root, ONE), seal.manifests, os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != theirs and access(path, mode))
+    monkeypatch.setattr(seal, "manifests", lambda r: {k: v for k, v in manifests(r).items() if v.parent != theirs})
+    found = verify.check(root)
+    assert found.faults == [f"{seal.SESSIONS}/{ONE}/{seal.MANIFEST}: cannot be read: permission denied"]
+    assert found.unsealed == [] and verify.check(root, [TWO]).faults == []
+
+
 # -- sessions at once --
 
 

@@ -470,7 +470,9 @@ def test_a_planned_change_is_the_new_level_and_nothing_else(tmp_path: Path, caps
     assert len(acknowledged.read_all(file).rebased) == 3
 
 
-def test_a_rebase_that_cannot_be_written_leaves_the_file(tmp_path: Path, capsys: Any) -> None:
+def test_a_rebase_that_cannot_be_written_leaves_the_file(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "a.yaml"
     assert (
         main(["gate", "rebase", "--system", "m", "--from", "2026-01-01", "--why", " ", "--acknowledged", str(file)])
@@ -479,6 +481,9 @@ def test_a_rebase_that_cannot_be_written_leaves_the_file(tmp_path: Path, capsys:
     assert "--why is empty" in capsys.readouterr().err and not file.exists()
     words = ["gate", "rebase", "--system", "m", "--from", "2026-01-01", "--why", "x", "--acknowledged", "/proc/a.yaml"]
     assert main(words) == 2 and "cannot write" in capsys.readouterr().err
+    users: dict[str, str] = {}
+    monkeypatch.setattr(command.getpass, "getuser", lambda: users["of this uid"])
+    assert main(words) == 2 and "--owner is needed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("verdict", "status"), [(0, 3), (1, 1), (3, 3)])
