@@ -415,6 +415,17 @@ def test_what_a_kill_kept_from_its_name_has_it_when_the_next_session_begins(root
     assert (faults(root), verify.check(root).notes) == ([], [])
 
 
+def test_what_a_kill_left_in_the_session_of_another_user_keeps_no_session_from_beginning(root, monkeypatch):
+    killed_at(root, "os.rename")
+
+    def refused(root, session):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(seal, "finish", refused)
+    archive.begin_session(root, THREE, [])
+    assert THREE in seal.manifests(root)
+
+
 def test_what_a_kill_kept_from_its_name_and_is_gone_is_missing(root):
     killed_at(root, "os.rename")
     (left,) = temporaries(root)

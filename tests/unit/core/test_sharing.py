@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,11 +119,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def script(folder: Path, token: str, command: str, **env: str) -> subprocess.Popen[str]:
+def script(folder: Path, token: str, command: str, gpus: bool = False, **env: str) -> subprocess.Popen[str]:
     (folder / locks.FUNCTIONS_FILE).write_text(locks.functions("fio", token))
     lines = [
         "tenken_nodes=here",
-        *locks.hold(gpus=False), command, *joblines.command_end(),
+        *locks.hold(gpus), command, *joblines.command_end(),
     ]  # fmt: skip
     return subprocess.Popen(
         ["bash", "-c", "\n".join(lines)], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -162,6 +163,19 @@ def test_a_second_script_begins_when_the_first_has_ended(folder, holder):
     (folder / "over").touch()
     told, _ = second.communicate()
     assert "measured" in told and locks.told(told)["held"] == ["host"]  # type: ignore[index]
+
+
+def test_host_and_every_gpu_are_held_while_the_command_runs(folder, monkeypatch):
+    """The command tries each lock anew."""
+    smi = folder / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text('[ "$1" != -L ] || for i in 0 1 2; do echo "GPU $i: NVIDIA X (UUID: GPU-a$i)"; done\n')
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{smi.parent}:{os.environ['PATH']}")
+    tries = 'for one in locks/*; do flock -n "$one" true || echo "in use: ${one#*/}"; done'
+    told, _ = script(folder, "one", tries, gpus=True).communicate()
+    assert set(re.findall("in use: (host|GPU-a.)", told)) == {"host", "GPU-a0", "GPU-a1", "GPU-a2"}, told
+    assert locks.told(told)["held"] == ["host", "GPU-a0", "GPU-a1", "GPU-a2"]  # type: ignore[index]
 
 
 def test_without_a_folder_the_script_says_so_and_goes_on(folder):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tenken.machines import loader, yamlfile
+from tenken.machines.cluster import queue_of
 from tenken.machines.errors import SystemFileError, UnknownSystemError
 from tenken.machines.model import FEATURES, Container, Fabric, Patience, System
 from tenken.paths import PROGRAMS
@@ -42,6 +43,18 @@ def test_all_machines_are_there_and_right(systems: dict[str, System]) -> None:
             assert (partition.node.gpu is not None) == has
             assert ("cuda" in partition.features) == has
             assert set(partition.environments) <= set(system.environments)
+
+
+def test_a_reservation_has_its_effect_on_every_machine(systems: dict[str, System]) -> None:
+    """Some name its queue, which counts instead of the usual one: of two, the last."""
+    for system in systems.values():
+        if (reservation := system.variables.get("TENKEN_RESERVATION")) is None:
+            continue
+        given = {**dict.fromkeys(system.variables, "x"), "TENKEN_QUEUE": "usual", "TENKEN_RESERVATION": "r7"}
+        queue = "r7" if "instead of TENKEN_QUEUE" in reservation.meaning else "usual"
+        for partition in system.expand(given).partitions.values():
+            assert queue_of(partition.access, partition.scheduler) == queue, system.name
+            assert any("r7" in option for option in (*partition.submit_options, *partition.access)), system.name
 
 
 def test_the_schema_is_one_and_knows_the_features() -> None:

@@ -92,6 +92,28 @@ def test_a_series_of_seconds_becomes_the_rate_of_its_unit() -> None:
     assert engine.in_unit(replace(seconds, seconds=False), "W") == (0.5, 2.0)
 
 
+def test_a_metric_is_found_by_the_coordinates_that_it_shares_and_has_those_that_are_named() -> None:
+    burn = catalogue.program("burn")
+
+    def made(name: str, **at: Any) -> MetricValue:
+        return engine.value_of(name, Subject("gpu", 0), Coordinates.of(at), [1.0], burn.metrics[name])
+
+    given = {**gpu_document(), "schema": results.SCHEMA, "series": [], "provenance": {}, "verification": []}
+    run = engine.Run(results.validate(given, "x"), burn)
+    copy, rate = made("copy"), made("rate", phase="a")
+    for one in (copy, rate):
+        run.add(one)
+    for name, at, changed, expected in (
+        ("copy", {}, {}, copy), ("copy", {"phase": "a"}, {}, copy), ("copy", {"phase": "a"}, {"phase": None}, copy),
+        ("copy", {}, {"phase": "a"}, None), ("copy", {"bytes": 8}, {"phase": "a"}, None),
+        ("rate", {"phase": "a", "bytes": 8}, {}, rate), ("rate", {"phase": "b", "bytes": 8}, {"phase": "a"}, rate),
+        ("rate", {"phase": "b"}, {}, None), ("rate", {"phase": "a"}, {"phase": "b"}, None), ("rate", {}, {}, None),
+        ("rate", {"phase": "a"}, {"phase": None}, None),
+    ):  # fmt: skip
+        assert run.at(name, Subject("gpu", 0), at, **changed) is expected, (name, at, changed)
+    assert run.at("rate", Subject("gpu", 1), {"phase": "a"}) is None
+
+
 @pytest.mark.parametrize(("program", "name", "best"), [("stream", "triad", 100.0), ("p2p", "latency", 0.0)])
 def test_a_value_has_the_quantiles_of_its_samples(program: str, name: str, best: float) -> None:
     declared = catalogue.program(program).metrics[name]

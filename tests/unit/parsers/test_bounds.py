@@ -192,6 +192,21 @@ def test_the_summary_of_hpl_counts_its_results(old: str, new: str, says: str) ->
         hpl.parse(kept("hpl-netlib").replace(old, new))
 
 
+@pytest.mark.parametrize("wrong", ["40.0 ...... FAILED", "0.01 ...... FAILED", "-0.01 ...... PASSED"])
+def test_each_of_the_residuals_of_hpl_1_must_pass(wrong: str) -> None:
+    line = "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=   2.41190000e-03 ...... PASSED\n"
+    for at in range(3):
+        three = [line] * 3
+        three[at] = f"{line[: line.index('=')]}= {wrong}\n"
+        text = (
+            kept("hpl-netlib")
+            .replace(line, "".join(three))
+            .replace("1 tests completed and p", "0 tests completed and p")
+        )
+        (one,) = hpl.parse(text.replace("0 tests completed and f", "1 tests completed and f")).results
+        assert not one.passed, at
+
+
 def test_inputs_of_hpl_and_hpcc_have_the_requested_problem() -> None:
     lines = hpl.dat(40000, 256, 2, 4).splitlines()
     assert [lines[at].split()[0] for at in (4, 5, 6, 7, 9, 10, 11, 12)] == [

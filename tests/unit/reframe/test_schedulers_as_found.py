@@ -540,9 +540,11 @@ def test_nodes_that_are_not_in_order_come_with_the_reason(table: str, says: str)
     ],
 )  # fmt: skip
 def test_how_many_nodes_work_by_the_states_of_sinfo(states: str, work: int) -> None:
-    """Those that are planned, reserved, powered down or in maintenance are in order: they are waited for."""
+    """Those that are planned, reserved, powered down or in maintenance are in order: they are waited for. A node has a
+    line for each of its partitions."""
     table = "".join(f"n{i}|{state}|none\n" for i, state in enumerate(states.split()))
-    assert [slurm.enough(table, needed) for needed in (work, work + 1)] == [True, False]
+    for lines in (table, 2 * table):
+        assert [slurm.enough(lines, needed) for needed in (work, work + 1)] == [True, False]
 
 
 @pytest.mark.parametrize(

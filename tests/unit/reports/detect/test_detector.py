@@ -303,16 +303,19 @@ def test_a_step_that_slow_windows_see_first_is_told_as_that_step_with_its_night(
 
 def test_a_loss_that_was_mended_slowly_or_in_parts_is_over():
     """Two losses and one repair of both left the first of them open, and the gate red, forever."""
-    _, mended, half = values = np.repeat(_quiet(nights=180, noise=0.005, seed=25), 3, axis=0)
+    _, mended, newer, half = values = np.repeat(_quiet(nights=180, noise=0.005, seed=25), 4, axis=0)
     values[:, 100:] *= 0.95
-    values[:2, 115:] *= 0.90
+    values[:3, 115:] *= 0.90
     mended[130:] /= 0.95 * 0.90
+    newer[130:] /= 0.90
     half[130:] /= 0.97
-    losses = _regressions(detect(values, np.ones(3, bool)))
-    ended = [[e.recovered_night for e in losses if e.series == row] for row in range(3)]
+    found = detect(values, np.ones(4, bool))
+    ended = [[e.recovered_night for e in _regressions(found) if e.series == row] for row in range(4)]
     assert ended[0] == [None, None]
     assert len(ended[1]) == 2 and all(130 <= night <= 140 for night in ended[1])
-    assert ended[2] == [None], "half of it is still lost"
+    assert ended[2][0] is None and 130 <= ended[2][1] <= 140
+    assert ended[3] == [None], "half of it is still lost"
+    assert [state is State.REGRESSED for state in found.state] == [True, False, True, True]
 
 
 def test_a_series_that_becomes_noisy_is_a_finding_of_its_own_kind():
