@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -45,6 +46,18 @@ Residence Residence::all_on(MemorySpace space) {
     Residence residence;
     residence.known = true;
     (space == MemorySpace::host ? residence.on_host : residence.on_device) = 1;
+    return residence;
+}
+
+Residence Residence::of_pages(const std::vector<int>& nodes, const std::set<int>& of_cpus) {
+    Residence residence;
+    if (nodes.empty()) return residence;
+    const auto on_host = static_cast<double>(std::count_if(nodes.begin(), nodes.end(), [&](int node) {
+        return node >= 0 && (of_cpus.empty() || of_cpus.count(node) > 0);
+    }));
+    residence.known = true;
+    residence.on_host = on_host / static_cast<double>(nodes.size());
+    residence.on_device = 1 - residence.on_host;
     return residence;
 }
 

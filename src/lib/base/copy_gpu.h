@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct Residence {
     double on_device = 0;
 
     static Residence all_on(MemorySpace space);
+    /// @param nodes of the queried pages, -1: none; unknown if empty
+    /// @param of_cpus the nodes with CPUs; empty: not told, and no node is a GPU's
+    static Residence of_pages(const std::vector<int>& nodes, const std::set<int>& of_cpus);
     /// Whether pages are known to be elsewhere: more than one in twenty.
     bool contradicts(MemorySpace space) const;
     /// "host 100 %, device 0 %" or "unknown".

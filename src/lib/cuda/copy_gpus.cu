@@ -95,17 +95,8 @@ class CudaCopyGpu : public CopyGpu {
     }
 
     static Residence by_pages(const double* array, std::size_t elements) {
-        const std::vector<int> nodes = nodes_of_pages(array, elements * sizeof(double));
-        if (nodes.empty()) return {};
         static const std::set<int> of_cpus = nodes_with_cpus();
-        const auto on_host = static_cast<double>(std::count_if(nodes.begin(), nodes.end(), [](int node) {
-            return node >= 0 && (of_cpus.empty() || of_cpus.count(node) > 0);
-        }));
-        Residence residence;
-        residence.known = true;
-        residence.on_host = on_host / static_cast<double>(nodes.size());
-        residence.on_device = 1 - residence.on_host;
-        return residence;
+        return Residence::of_pages(nodes_of_pages(array, elements * sizeof(double)), of_cpus);
     }
 
     /// Whether the system finds managed pages while they are on the host, and does not while they are on the

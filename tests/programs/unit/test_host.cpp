@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "lib/base/copy_gpu.h"
 #include "lib/base/host.h"
 #include "lib/base/host_array.h"
 #include "lib/base/pcie.h"
@@ -248,4 +249,13 @@ TEST(both_ends_of_a_pcie_link_are_read) {
     CHECK(!alone.pcie_bridge && !alone.pcie_generation_gpu && !alone.pcie_width_gpu);
     CHECK(*tenken::pcie_generation("2.5 GT/s") == 1 && *tenken::pcie_generation("64.0 GT/s PCIe") == 6);
     CHECK(!tenken::pcie_generation("7 GT/s"));
+}
+
+TEST(pages_lie_on_the_host_where_their_node_has_cpus) {
+    CHECK_EQUAL(tenken::Residence::of_pages({0, 0, 1, -1}, {0}).text(), "host 50 %, device 50 %");
+    CHECK_EQUAL(tenken::Residence::of_pages({0, 1}, {0, 1}).text(), "host 100 %, device 0 %");
+    CHECK_EQUAL(tenken::Residence::of_pages({1, 1}, {0}).text(), "host 0 %, device 100 %");
+    // a container may show no nodes
+    CHECK_EQUAL(tenken::Residence::of_pages({0, -1}, {}).text(), "host 50 %, device 50 %");
+    CHECK_EQUAL(tenken::Residence::of_pages({}, {0}).text(), "unknown");
 }
