@@ -170,7 +170,7 @@ TEST(what_a_gpu_does_not_tell_is_absent) {
     CHECK(!monitor.finish().xids);
 }
 
-TEST(in_another_pid_namespace_one_of_the_processes_is_this_one) {
+TEST(in_another_pid_namespace_some_of_the_processes_are_this_run) {
     const auto nvml = fake();
     std::string why_not;
     say("pids=900001,900002");
@@ -180,6 +180,12 @@ TEST(in_another_pid_namespace_one_of_the_processes_is_this_one) {
     CHECK(*nvml->read(device).other_processes == 0);
     say("pids=");
     CHECK(*nvml->read(device).other_processes == 0);
+    tenken::set_processes_of_run({static_cast<int>(getpid()), 1, 2});  // two other ranks
+    say("pids=900001,900002,900003");
+    CHECK(*nvml->read(device).other_processes == 0);
+    say("pids=900001,900002,900003,900004");
+    CHECK(*nvml->read(device).other_processes == 1);
+    tenken::set_processes_of_run({static_cast<int>(getpid())});
 }
 
 TEST(many_processes_are_all_counted) {
