@@ -349,6 +349,9 @@ AT_ONCE = {
     # tried; random numbers; compared; zeros
     "gemm": ("--sustained-seconds 0.1 --first-seconds 0 --energy-seconds 0 --cases fp64:64 --data both",
         {"matmul": [SOME, SOME, SOME, SOME, 0], "compare_kernel": [0, 0, 2, 0, 0]}),
+    # one of them leaves out the first case, and waits as often
+    "gemm of an older GPU": ("--sustained-seconds 0.1 --first-seconds 0 --energy-seconds 0 --cases bf16:64,fp64:64",
+        {"matmul": [SOME, SOME, SOME, 0, SOME, SOME, SOME, 0, 0], "compare_kernel": [0, 0, 1, 0, 0, 0, 2, 0, 0]}),
 }  # fmt: skip
 
 
@@ -363,7 +366,8 @@ def test_gpus_at_once_begin_and_end_each_part_together(
     arguments, expected = AT_ONCE[program]
     # a monitor wakes its own thread
     more = {"TENKEN_TEST_MEETINGS": "1", "TENKEN_NVML": "none"}
-    case = Case(program, f"{protocol.TWO} --at-once {arguments}", warmup=0)
+    more |= {"TENKEN_TEST_OLDER_GPU": "1"} if "older" in program else {}
+    case = Case(program.split()[0], f"{protocol.TWO} --at-once {arguments}", warmup=0)
     parts = [Counter[str]()]
     for step in protocol.recorded(case, programs, double, tmp_path, **more).processes[0].steps:
         if step == "|meet":
@@ -608,7 +612,7 @@ def test_the_gpu_of_every_rank_is_watched(
     name, _, arguments = command.partition(" ")
     case = protocol.Case(name, f"--gpus all {arguments}", ranks=2)
     env = {**mpi, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_NVML": str(library), "TENKEN_NCCL": str(library)}
-    env |= {"TENKEN_TEST_OWN_GPU": "1"} if visible == "its own" else {}
+    env |= {"TENKEN_TEST_OWN_GPU": "01"} if visible == "its own" else {}
     env |= {"TENKEN_TEST_NODE_RANKS": "1"} if nodes == 2 else {}
     document = protocol.recorded(case, programs, library, tmp_path, **env).document
     health = document["health"]
@@ -622,16 +626,43 @@ def test_the_gpu_of_every_rank_is_watched(
 @pytest.mark.cuda
 @pytest.mark.slow
 @pytest.mark.xdist_group("cuda")
+@pytest.mark.parametrize("tests", ["bandwidth", "bandwidth,allreduce"])
+def test_what_nodes_send_is_told_if_all_of_it_is_counted(
+    tests: str, programs_of_ranks: tuple[Path, Path], mpi: dict[str, str], tmp_path: Path
+) -> None:
+    """How a collective divides its data, the MPI decides; those of a second kind of memory have none."""
+    programs, library = programs_of_ranks
+    case = protocol.Case(
+        "mpi_p2p", f"--tests {tests} --buffers host,host-device --min-bytes 1Ki --max-bytes 1Ki", ranks=2
+    )
+    env = {**mpi, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_NVML": str(library), "TENKEN_TEST_NODE_RANKS": "1"}
+    run = protocol.recorded(case, programs, library, tmp_path, **env)
+    told = [run.document["provenance"].get(f"sent_bytes.node{node}") for node in (0, 1)]
+    sent = [size for size, _ in run.processes[0].sizes["send 1"] if size > 4]
+    assert told == ([None, None] if "," in tests else [sum(sent), 0]), told
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+@pytest.mark.xdist_group("cuda")
 @pytest.mark.parametrize(
-    ("lacks", "code", "says"), [("gpu", 1, "no GPU: the driver"), ("nccl", 3, "library missing: ")]
+    ("ranks", "lacks", "code", "says"),
+    [
+        (2, "LACKS=gpu", 1, "no GPU: the driver"),
+        (2, "LACKS=nccl", 3, "library missing: "),
+        # two of three ranks see the same GPU only
+        *((3, f"OWN_GPU={own}", 3, "needs two GPUs: 3 ranks on a node with 2 GPUs") for own in ("001", "010", "100")),
+    ],
 )
 def test_what_one_rank_lacks_ends_all_ranks_at_once(
-    lacks: str, code: int, says: str, programs_of_ranks: tuple[Path, Path], mpi: dict[str, str], tmp_path: Path
-) -> None:
+    ranks: int, lacks: str, code: int, says: str, programs_of_ranks: tuple[Path, Path], mpi: dict[str, str],
+    tmp_path: Path,
+) -> None:  # fmt: skip
     programs, library = programs_of_ranks
     env = {**mpi, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_NVML": str(library), "TENKEN_NCCL": str(library)}
-    case = protocol.Case("nccl", "--gpus all --operations alltoall --max-bytes 1Ki", ranks=2)
-    done = protocol._run(case, programs, library, tmp_path, {**env, "TENKEN_TEST_LACKS": lacks})
+    case = protocol.Case("nccl", "--gpus all --operations alltoall --max-bytes 1Ki", ranks=ranks)
+    what, value = lacks.split("=")
+    done = protocol._run(case, programs, library, tmp_path, {**env, f"TENKEN_TEST_{what}": value})
     document = json.loads((tmp_path / "result.json").read_text())
     assert done.returncode == code and document["reason"].startswith(says), (done.returncode, document["reason"])
 

@@ -428,10 +428,11 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
     return *version = CUDART_VERSION, cudaSuccess;
 }
 
-/* With TENKEN_TEST_OWN_GPU, each rank of a node sees one GPU only, as its first: the number of those before it. */
+/* With TENKEN_TEST_OWN_GPU, each rank of a node sees one GPU only, as its first: the number of those before it, a digit
+ * for each rank. */
 static int hidden(void) {
-    const char* rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-    return getenv("TENKEN_TEST_OWN_GPU") && rank ? atoi(rank) : 0;
+    const char *rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK"), *own = getenv("TENKEN_TEST_OWN_GPU");
+    return own && rank ? own[atoi(rank)] - '0' : 0;
 }
 /* What the second rank lacks: its GPU or its NCCL. */
 static int lacks(const char* what) {
@@ -458,7 +459,8 @@ enum { all_multiprocessors = 132 };
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp* p, int device) {
     memset(p, 0, sizeof *p);
     strcpy(p->name, "Double of a GPU");
-    p->major = 9;
+    const char* const older = getenv("TENKEN_TEST_OLDER_GPU");
+    p->major = older && atoi(older) == device ? 7 : 9;
     p->multiProcessorCount = all_multiprocessors;
     p->totalGlobalMem = (size_t)64 << 30;
     p->l2CacheSize = 1 << 20;
