@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tenken.paths import ROOT
+from tests.support.builds import checked
 from toolchains import wheels
 from toolchains.processes import ToolchainError
 from toolchains.wheels import Pin, Target
@@ -34,8 +35,8 @@ def pythonpath(folder: Path) -> str:
 def demos() -> Path:
     """The folder demo of mpi4py's source package, fetched once into .cache.
 
-    pip queries a source package for its metadata, for which the pinned setuptools is unpacked next to it: in an
-    isolated environment pip would fetch one without a hash.
+    pip queries a source package for its metadata: here in an environment with the pinned setuptools, as pip would fetch
+    one without a hash into its own.
     """
     mpi4py = pin("mpi4py.lock", "mpi4py")
     place = ROOT / ".cache" / f"tests-mpi4py-{mpi4py.version}"
@@ -44,13 +45,17 @@ def demos() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (place / "demo").is_dir():
             work = Path(scratch)
+            checked([sys.executable, "-m", "venv", "--without-pip", str(work / "env")])
+            (packages,) = (work / "env" / "lib").glob("python*/site-packages")
             for wheel in wheels.fetch([pin("kit.lock", "setuptools")], TARGET, work / "wheels"):
-                wheels.unpack(wheel, work / "site")
+                wheels.unpack(wheel, packages)
+            version = checked([*wheels.find_pip(), "--version"])  # pip 26.1 from FOLDER (python 3.13)
+            pip = version.partition(" from ")[2].rpartition(" (")[0]
             (work / "pins.txt").write_text(mpi4py.requirement() + "\n")
             options = ["--no-deps", "--no-build-isolation", "--no-binary", "mpi4py", "--require-hashes", "--quiet"]
             done = subprocess.run(
-                [*wheels.find_pip(), "download", *options, "-r", "pins.txt", "-d", "."],
-                cwd=work, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(work / "site")},
+                [str(work / "env" / "bin" / "python"), pip, "download", *options, "-r", "pins.txt", "-d", "."],
+                cwd=work, capture_output=True, text=True,
             )  # fmt: skip
             if done.returncode != 0:
                 raise ToolchainError(f"cannot fetch the source package of mpi4py: {done.stderr[-500:]}")
