@@ -173,7 +173,7 @@ def test_host_and_every_gpu_are_held_while_the_command_runs(folder, monkeypatch)
     smi.chmod(0o755)
     monkeypatch.setenv("PATH", f"{smi.parent}:{os.environ['PATH']}")
     tries = 'for one in locks/*; do flock -n "$one" true || echo "in use: ${one#*/}"; done'
-    told, _ = script(folder, "one", tries, gpus=True).communicate()
+    told, _ = script(folder, "one", tries, gpus=True, TENKEN_LOCK_SECONDS="0").communicate()
     assert set(re.findall("in use: (host|GPU-a.)", told)) == {"host", "GPU-a0", "GPU-a1", "GPU-a2"}, told
     assert locks.told(told)["held"] == ["host", "GPU-a0", "GPU-a1", "GPU-a2"]  # type: ignore[index]
 
