@@ -346,10 +346,7 @@ AT_ONCE = {
     # tried; two cycles to warm up; three samples; three arrays compared; memcpy
     "stream": ("--array-bytes 16Mi",
         {"dot_kernel": [SOME, 4, 6, 0, 0, 0], "compare_kernel<Start>": [0, 0, 0, 6, 2, 0]}),
-    # tried; random numbers; compared; zeros
-    "gemm": ("--sustained-seconds 0.1 --first-seconds 0 --energy-seconds 0 --cases fp64:64 --data both",
-        {"matmul": [SOME, SOME, SOME, SOME, 0], "compare_kernel": [0, 0, 2, 0, 0]}),
-    # one of them leaves out the first case, and waits as often
+    # tried, random numbers, compared: one of them leaves out the first case, and waits as often
     "gemm of an older GPU": ("--sustained-seconds 0.1 --first-seconds 0 --energy-seconds 0 --cases bf16:64,fp64:64",
         {"matmul": [SOME, SOME, SOME, 0, SOME, SOME, SOME, 0, 0], "compare_kernel": [0, 0, 1, 0, 0, 0, 2, 0, 0]}),
 }  # fmt: skip

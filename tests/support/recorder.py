@@ -427,10 +427,10 @@ def _by_events(series: Mapping[str, Any], of: Sequence[Process]) -> list[Part]:
         for seconds in series["seconds"]:
             ticks = seconds * 1e3 * 1024 * times
             for process, elapsed in enumerate(left):
-                fitting = [one for one in elapsed if abs(one[1] - one[0] - ticks) < 1e-6 * ticks]
-                if fitting:
-                    begin, end = fitting[0]
-                    del elapsed[: elapsed.index(fitting[0]) + 1]
+                fits = (at for at, (a, b) in enumerate(elapsed) if abs(b - a - ticks) < 1e-6 * ticks)
+                if (at := next(fits, None)) is not None:
+                    begin, end = elapsed[at]
+                    del elapsed[: at + 1]
                     events = of[process].events
                     of_gpu = begin >> 40, series["subject"].get("gpu"), _ends(series)
                     place = events[begin], events[end], begin, end
