@@ -42,7 +42,8 @@ def check(root: Path, sessions: Collection[str] | None = None) -> Found:
     found = Found()
     faults = [(_place(name), fault) for name, manifest in known.items() for fault in manifest.faults]
     # of another user whose umask keeps them to himself
-    closed = {one.name for one in root.glob(f"{seal.SESSIONS}/*") if not os.access(one, os.R_OK | os.X_OK)}
+    folders = (one for one in root.glob(f"{seal.SESSIONS}/*") if one.is_dir())
+    closed = {one.name for one in folders if not os.access(one, os.R_OK | os.X_OK)}
     closed = closed if chosen is None else closed.intersection(chosen)
     faults += [(_place(name), "cannot be read: permission denied") for name in closed]
     # the session in a file's name selects the manifest that must list it

@@ -311,6 +311,7 @@ def test_a_session_that_another_user_keeps_to_himself_is_named(root, monkeypatch
     theirs, manifests, access = archive.session_folder(root, ONE), seal.manifests, os.access
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != theirs and access(path, mode))
     monkeypatch.setattr(seal, "manifests", lambda r: {k: v for k, v in manifests(r).items() if v.parent != theirs})
+    (theirs.parent / "a file of the site").touch()  # which is no program either
     found = verify.check(root)
     assert found.faults == [f"{seal.SESSIONS}/{ONE}/{seal.MANIFEST}: cannot be read: permission denied"]
     assert found.unsealed == [] and verify.check(root, [TWO]).faults == []
